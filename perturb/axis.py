@@ -236,8 +236,8 @@ class Axis(ABC):
             else:
                 candidates = self.crossed(dialogue, seed)
                 if candidates and variants is not None and variants < len(candidates):
-                    chosen = groups_of([one.target for one in candidates], "", len(selected), variants)
-                    candidates = tuple(one for one in candidates if (one.target, 0) in chosen)
+                    chosen = groups_of([candidate.target for candidate in candidates], "", len(selected), variants)
+                    candidates = tuple(candidate for candidate in candidates if (candidate.target, 0) in chosen)
             if candidates:
                 selected.append(SelectedDialogue(dialogue, candidates))
         return selected
@@ -274,18 +274,18 @@ class Axis(ABC):
         if not candidates:
             return ()
         counts = self.counts_of(dialogue)
-        of_term = {(one.source, one.term): counts[one] for one in candidates}
+        of_term = {(candidate.source, candidate.term): counts[candidate] for candidate in candidates}
         of_source: Counter[str] = Counter()
         for (source, _), count in of_term.items():
             of_source[source] += count
         source = min(of_source, key=lambda group: (-of_source[group], _chance(seed, self.name, dialogue.id, group)))
-        targets = Counter(one.term for one in candidates if one.source == source)
+        targets = Counter(candidate.term for candidate in candidates if candidate.source == source)
         rank = {term: (-of_term[source, term], -targets[term], term) for term in targets}
         chosen: dict[str, Candidate] = {}
-        for one in candidates:
-            best = chosen.get(one.target)
-            if one.source == source and (best is None or rank[one.term] < rank[best.term]):
-                chosen[one.target] = one
+        for candidate in candidates:
+            best = chosen.get(candidate.target)
+            if candidate.source == source and (best is None or rank[candidate.term] < rank[best.term]):
+                chosen[candidate.target] = candidate
         return tuple(chosen[target] for target in self.groups if target in chosen)
 
     def _admitted(self, dialogue: Dialogue) -> list[Candidate]:
@@ -296,7 +296,9 @@ class Axis(ABC):
         """
         with guarded(f"axis {self.name!r}", AxisError):
             candidates = self.candidates(dialogue)
-        if not isinstance(candidates, list | tuple) or not all(isinstance(one, Candidate) for one in candidates):
+        if not isinstance(candidates, list | tuple) or not all(
+            isinstance(candidate, Candidate) for candidate in candidates
+        ):
             raise AxisError(
                 f"axis {self.name!r}: expected a list of Candidates for {dialogue.id!r}, got {candidates!r:.60}"
             )
@@ -352,7 +354,9 @@ class Axis(ABC):
 
         Equal candidates of a dialogue share one rewrite, and with it its memory.
         """
-        self.prepare((dialogue, one) for dialogue, candidates in selections for one in dict.fromkeys(candidates))
+        self.prepare(
+            (dialogue, distinct) for dialogue, candidates in selections for distinct in dict.fromkeys(candidates)
+        )
         rewrites = []
         for dialogue, candidates in selections:
             made = {candidate: self._rewrite(dialogue, candidate) for candidate in dict.fromkeys(candidates)}
@@ -372,7 +376,9 @@ class Axis(ABC):
         Raises:
             AxisError: ``draws`` is not positive.
         """
-        return self.rewrites_of([SelectedDialogue(one, self.draw(one, draws, seed)) for one in dialogues])
+        return self.rewrites_of(
+            [SelectedDialogue(dialogue, self.draw(dialogue, draws, seed)) for dialogue in dialogues]
+        )
 
 
 def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:

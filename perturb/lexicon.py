@@ -51,7 +51,7 @@ CONDITIONS = (
 """What the ``context`` column may ask for; the first four take words after a colon."""
 _WITH_WORDS = 4
 MOST = 200
-"""Groups of an axis: everybody is told as everybody else."""
+"""Groups of an axis: every dialogue is rewritten for every other one."""
 LONGEST = 100
 """Characters of a group's name, which stands in every table and figure."""
 

@@ -125,7 +125,7 @@ class LexiconAxis(Axis):
     def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
         """All terms that each rewrite rests on, as names of clusters: every mention that it rewrites, and what it
         becomes."""
-        spoken = dict.fromkeys((one.row, one.group, one.lexical.lower()) for _, one in self._spoken(dialogue))
+        spoken = dict.fromkeys((entry.row, entry.group, entry.lexical.lower()) for _, entry in self._spoken(dialogue))
         sets = []
         for candidate in candidates:
             names: set[str] = set()

@@ -113,7 +113,7 @@ def _factors(axis: str) -> list[str]:
     return [part.strip() for part in axis.split(CROSS)]
 
 
-def is_own(axis: str) -> bool:
+def is_user_defined(axis: str) -> bool:
     """Whether an axis is one of one's own, which is imported by its name, or crossed with one."""
     return any(is_import(part) and part not in dialects() for part in _factors(axis))
 
@@ -124,7 +124,7 @@ def check_shipped(axis: str, where: str) -> None:
     Raises:
         AxisError: it is, or is crossed with one.
     """
-    if is_own(axis):
+    if is_user_defined(axis):
         raise AxisError(f"{where}: names axis {axis!r:.80}, which is not shipped; give it again with --axes {axis:.80}")
 
 

@@ -278,7 +278,7 @@ def _replacements(text: _Text, output: str) -> list[str] | None:
 
 def _owner(mentions: Sequence[Mention], token: re.Match[str]) -> int | None:
     """The number of the mention that a token is part of."""
-    inside = (n for n, one in enumerate(mentions) if one.start <= token.start() and token.end() <= one.end)
+    inside = (n for n, mention in enumerate(mentions) if mention.start <= token.start() and token.end() <= mention.end)
     return next(inside, None)
 
 
@@ -290,7 +290,7 @@ def _aligned(span: Sequence[int], owner: Sequence[int | None]) -> list[tuple[int
         owner: of each token of the text the mention that it is part of.
 
     Returns:
-        Pairs; empty where no mention is in the stretch and its length changes; None where they cannot be told.
+        Pairs; empty where no mention is in the stretch and its length changes; None where they are not known.
     """
     i1, i2, j1, j2 = span
     if i2 - i1 == j2 - j1:

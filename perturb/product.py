@@ -111,7 +111,7 @@ class ProductAxis(Axis):
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
         """That of the first axis that makes its own."""
         maker = next(axis for axis in self.axes if axis.has_placebo)
-        parts = [part for one in candidates for axis, part in self._each(one) if axis is maker]
+        parts = [part for candidate in candidates for axis, part in self._each(candidate) if axis is maker]
         return maker.placebo(dialogue, parts, seed)
 
     def references(self, dialogue: Dialogue) -> Sequence[tuple[str, Rewrite]]:

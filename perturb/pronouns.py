@@ -34,10 +34,21 @@ _GIVEN = re.compile(
 )
 _ADVERBS = words("adverbs")
 _PLURAL = {
-    "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",
-    "hasn't": "haven't", "doesn't": "don't", "isnt": "arent", "wasnt": "werent", "hasnt": "havent", "doesnt": "dont",
-    "goes": "go", "ain't": "ain't",
-}  # fmt: skip
+    "is": "are",
+    "was": "were",
+    "has": "have",
+    "does": "do",
+    "isn't": "aren't",
+    "wasn't": "weren't",
+    "hasn't": "haven't",
+    "doesn't": "don't",
+    "isnt": "arent",
+    "wasnt": "werent",
+    "hasnt": "havent",
+    "doesnt": "dont",
+    "goes": "go",
+    "ain't": "ain't",
+}
 _SINGULAR = {plural: singular for singular, plural in _PLURAL.items()}
 _MODALS = words("modals")
 _PAST = words("past")

@@ -120,7 +120,7 @@ def _persona_json(persona: Persona) -> dict[str, Any]:
         {
             "form": {"kind": part.template.kind, "place": part.template.place, "text": part.template.text},
             "values": [list(pair) for pair in part.values],
-            "telling": sorted(part.revealing),
+            "revealing": sorted(part.revealing),
         }
         for part in persona.parts
     ]
@@ -132,7 +132,7 @@ def _persona(record: Mapping[str, Any]) -> Persona:
         FilledTemplate(
             Template(str(part["form"]["kind"]), str(part["form"]["place"]), str(part["form"]["text"])),
             tuple((str(slot), str(value)) for slot, value in part["values"]),
-            frozenset(map(str, part["telling"])),
+            frozenset(map(str, part["revealing"])),
         )
         for part in record["pieces"]
     )

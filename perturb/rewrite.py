@@ -33,7 +33,9 @@ _UNCHANGED = frozenset([bool, int, float, type(None)])
 @cache
 def _rewritten(kind: type) -> tuple[str, ...]:
     """The fields of a dataclass that are rewritten."""
-    return tuple(one.name for one in dataclasses.fields(kind) if one.init and one.metadata.get("rewrite", True))
+    return tuple(
+        member.name for member in dataclasses.fields(kind) if member.init and member.metadata.get("rewrite", True)
+    )
 
 
 class Rewritten(str):

@@ -166,8 +166,8 @@ def _free_of_hyphens(text: str, start: int, end: int) -> bool:
 @lru_cache(maxsize=64)
 def _first_quotation(text: str) -> int:
     """Where the first mark ends that opens a quotation; beyond the text where there is none."""
-    found = _QUOTATION.search(text)
-    return found.end() if found else len(text) + 1
+    match = _QUOTATION.search(text)
+    return match.end() if match else len(text) + 1
 
 
 class TextRewriter:

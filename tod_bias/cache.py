@@ -27,7 +27,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespac
 from typing import Any, cast
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import check_own_file
+from tod_bias.files import check_plain_file
 from tod_bias.sqlite import BESIDE, opened, said
 
 FILE = "cache.sqlite"
@@ -65,7 +65,7 @@ class Cache:
         if path is None:
             return
         for ending in ("", *BESIDE):
-            check_own_file(f"{path}{ending}")
+            check_plain_file(f"{path}{ending}")
         is_new = not Path(path).exists()
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def clear(path: str | Path) -> None:
     """
     if not os.path.lexists(path):
         return
-    check_own_file(path)
+    check_plain_file(path)
     try:
         Cache(path).clear()
     except TodBiasError as error:
@@ -319,10 +319,10 @@ def _value(plain: Any) -> Any:
 
 def _known_class(module: str, name: str) -> type | None:
     """A class that this process has loaded already: a cache never makes it load anything."""
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = None if found is None else vars(found).get(part)
-    return found if isinstance(found, type) else None
+        value = None if value is None else vars(value).get(part)
+    return value if isinstance(value, type) else None
 
 
 def _restored(kind: Any, state: Any) -> Any:

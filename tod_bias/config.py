@@ -34,10 +34,10 @@ def names(value: Any) -> Any:
     if isinstance(value, str):
         value = [value]
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        found = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
-        if doubled := repeated(found):
+        parts = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+        if doubled := repeated(parts):
             raise ValueError(f"name {doubled!r} twice")
-        return found
+        return parts
     return value
 
 
@@ -81,16 +81,16 @@ class Options(BaseModel):
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by their own names, those of groups among them."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, Options):
-                found |= value.given()
+                values |= value.given()
             elif name in self.model_fields_set:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
-    def has_own(self, *names: str) -> list[str]:
+    def given_of(self, *names: str) -> list[str]:
         """Those of some fields that were given and not left at their defaults."""
         return [name for name in names if name in self.model_fields_set]
 
@@ -431,21 +431,21 @@ class AuditConfig(Seeded):
         """
         config = cls() if config is None else config
         groups: dict[str, dict[str, Any]] = {}
-        own: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for name, value in settings.items():
             group = _GROUP_OF.get(name)
             if group is not None:
                 groups.setdefault(group, {})[name] = value
             elif name in ("seed", "directory"):
-                own[name] = value
+                changed[name] = value
             else:
                 raise TodBiasError(
                     f"unknown option {name!r}; expected one of {', '.join(sorted([*_GROUP_OF, 'seed']))}"
                 )
         for group, given in groups.items():
             options: Options = getattr(config, group)
-            own[group] = type(options).of({**options.model_dump(exclude_unset=True), **given})
-        return cls.of({**{name: getattr(config, name) for name in config.model_fields_set}, **own})
+            changed[group] = type(options).of({**options.model_dump(exclude_unset=True), **given})
+        return cls.of({**{name: getattr(config, name) for name in config.model_fields_set}, **changed})
 
     @classmethod
     def read(cls, path: str | Path) -> AuditConfig:
@@ -473,7 +473,7 @@ class AuditConfig(Seeded):
 
     def text(self) -> str:
         """The configuration as JSON with the mark of this user."""
-        return json.dumps(self.record() | {"mark": self._own_mark()}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self.record() | {"mark": self._user_mark()}, indent=1, ensure_ascii=False) + "\n"
 
     def record(self) -> dict[str, Any]:
         """All options as plain JSON types; of the dialogues and the system those that were given, as both may be
@@ -485,12 +485,12 @@ class AuditConfig(Seeded):
         return record
 
     @property
-    def is_own(self) -> bool:
+    def is_written_here(self) -> bool:
         """Whether this user wrote it on this machine: what it names may be imported. A received folder's is not."""
-        return bool(self.mark) and hmac.compare_digest(self.mark, self._own_mark())
+        return bool(self.mark) and hmac.compare_digest(self.mark, self._user_mark())
 
-    def _own_mark(self) -> str:
-        key = _own_key()
+    def _user_mark(self) -> str:
+        key = _user_key()
         content = json.dumps(self.model_dump(mode="json", exclude={"mark"}), sort_keys=True)
         return hmac.new(key, content.encode("utf-8", "surrogatepass"), "sha256").hexdigest() if key else ""
 
@@ -501,9 +501,9 @@ class AuditConfig(Seeded):
         groups: dict[str, Any] = {}
         for group, names in _PATHS.items():
             options: Options = getattr(self, group)
-            found = {name: self._located(getattr(options, name)) for name in names}
+            paths = {name: self._located(getattr(options, name)) for name in names}
             given = options.model_dump(exclude_unset=True)
-            groups[group] = {**given, **{name: value for name, value in found.items() if name in given}}
+            groups[group] = {**given, **{name: value for name, value in paths.items() if name in given}}
         return type(self).of({**{name: getattr(self, name) for name in self.model_fields_set}, **groups})
 
     def _located(self, value: Any) -> Any:
@@ -539,7 +539,7 @@ _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in optio
 """Option to the group that it stands in."""
 
 
-def _own_key() -> bytes:
+def _user_key() -> bytes:
     """A secret of this user on this machine, made when it is first needed; empty where it cannot be kept."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     path = Path(home) / "tod-bias" / "key"

@@ -64,17 +64,17 @@ def awaited(path: str, flags: int) -> int:
     """
     if not stat.S_ISFIFO(os.stat(path).st_mode):
         return os.open(path, flags)
-    found: list[int] = []
-    opening = threading.Thread(target=lambda: found.append(os.open(path, flags)), daemon=True)
+    opened_files: list[int] = []
+    opening = threading.Thread(target=lambda: opened_files.append(os.open(path, flags)), daemon=True)
     opening.start()
     opening.join(_PATIENCE)
-    if not found:
+    if not opened_files:
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))  # so the thread goes on, and ends
         opening.join()
-        for opened in found:
+        for opened in opened_files:
             os.close(opened)
         raise OSError(errno.EAGAIN, f"it is a pipe, and nobody writes into it within {_PATIENCE:g} seconds")
-    return found[0]
+    return opened_files[0]
 
 
 def check_plain(path: str | Path) -> None:
@@ -155,7 +155,7 @@ def check_columns(path: str | Path, *delimiters: str) -> str:
     check_plain(path)
     with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as stream:
         header = stream.readline(LONGEST)
-    delimiter = next((one for one in delimiters if one in header), delimiters[0])
+    delimiter = next((candidate for candidate in delimiters if candidate in header), delimiters[0])
     columns = 1 + header.count(delimiter)
     if columns > COLUMNS:
         raise OSError(errno.EFBIG, f"line 1 has {columns:,} columns; a table has {COLUMNS:,} at the most")
@@ -325,14 +325,14 @@ _Bounded.add_constructor("tag:yaml.org,2002:int", _Bounded._bounded_int)
 
 def _check_expansion(root: yaml.Node) -> None:
     """Count the values and the depth of what a document stands for, without expanding it."""
-    found: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     open_: set[int] = set()
 
     def measure(node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
             return 1, 0
-        if id(node) in found:
-            return found[id(node)]
+        if id(node) in sizes:
+            return sizes[id(node)]
         if id(node) in open_:
             raise yaml.YAMLError(f"the alias on line {node.start_mark.line + 1} holds itself")
         open_.add(id(node))
@@ -345,7 +345,7 @@ def _check_expansion(root: yaml.Node) -> None:
         if depth > DEPTH:
             raise yaml.YAMLError(f"nested more than {DEPTH} deep")
         open_.discard(id(node))
-        found[id(node)] = size, depth
-        return found[id(node)]
+        sizes[id(node)] = size, depth
+        return sizes[id(node)]
 
     measure(root)

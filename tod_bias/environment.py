@@ -132,12 +132,12 @@ def _devices() -> Iterator[Check]:
     try:
         import torch
 
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        if found is None:
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        if accelerator is None:
             yield Check("devices", "accelerator", "note", f"none found by PyTorch {build}; models run on the CPU")
         else:
             many = torch.accelerator.device_count()
-            yield Check("devices", "accelerator", "ok", f"{many} × {found.type} (PyTorch {build})")
+            yield Check("devices", "accelerator", "ok", f"{many} × {accelerator.type} (PyTorch {build})")
     except (ImportError, OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         yield Check("devices", "accelerator", "missing", f"PyTorch {build} cannot be imported: {reason}", _add("torch"))
@@ -148,16 +148,22 @@ def _packages() -> Iterator[Check]:
         wanted = [Requirement(text) for text in metadata.requires(PACKAGE) or ()]
     except metadata.PackageNotFoundError:
         return
-    core = [one for one in wanted if _applies(one)]
-    lacking = [one for one in core if not _is_there(one)]
+    core = [requirement for requirement in wanted if _applies(requirement)]
+    lacking = [requirement for requirement in core if not _is_installed(requirement)]
     if lacking:
         yield Check("packages", "needed", "missing", _said(lacking), _add(*map(_plain, lacking)))
     else:
         shown = ("numpy", "pandas", "pydantic", "openai", "sacrebleu")
         yield Check("packages", "needed", "ok", ", ".join(f"{name} {metadata.version(name)}" for name in shown))
-    for extra in sorted({name for one in wanted if one.marker for name in _extras_in(str(one.marker))}):
-        own = [one for one in wanted if one.marker and _applies(one, extra) and not _applies(one)]
-        yield _extra(extra, [one for one in own if not _is_there(one)])
+    for extra in sorted(
+        {name for requirement in wanted if requirement.marker for name in _extras_in(str(requirement.marker))}
+    ):
+        of_extra = [
+            requirement
+            for requirement in wanted
+            if requirement.marker and _applies(requirement, extra) and not _applies(requirement)
+        ]
+        yield _extra(extra, [requirement for requirement in of_extra if not _is_installed(requirement)])
 
 
 def _extra(extra: str, lacking: list[Requirement]) -> Check:
@@ -200,22 +206,25 @@ def _applies(requirement: Requirement, extra: str = "") -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def _is_there(requirement: Requirement) -> bool:
+def _is_installed(requirement: Requirement) -> bool:
     """Whether a package is installed in a version that will do, with what its own extras need."""
     try:
-        found = metadata.distribution(requirement.name)
+        distribution = metadata.distribution(requirement.name)
     except metadata.PackageNotFoundError:
         return False
-    if not requirement.specifier.contains(found.version, prereleases=True):
+    if not requirement.specifier.contains(distribution.version, prereleases=True):
         return False
-    deeper = [Requirement(text) for text in found.requires or ()] if requirement.extras else []
+    deeper = [Requirement(text) for text in distribution.requires or ()] if requirement.extras else []
     return all(
-        _is_there(one) for extra in requirement.extras for one in deeper if _applies(one, extra) and not _applies(one)
+        _is_installed(dependency)
+        for extra in requirement.extras
+        for dependency in deeper
+        if _applies(dependency, extra) and not _applies(dependency)
     )
 
 
 def _said(lacking: list[Requirement]) -> str:
-    return "lacking " + ", ".join(_plain(one) for one in lacking)
+    return "lacking " + ", ".join(_plain(requirement) for requirement in lacking)
 
 
 def _plain(requirement: Requirement) -> str:

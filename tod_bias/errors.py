@@ -36,8 +36,8 @@ def meant(name: str, among: Iterable[str]) -> str:
 
     known = list(among)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    close = close or [one for one in (_ALSO.get(name.lower()),) if one in known]
-    close = close or [one for one in known if len(name) > 2 and name.lower() in one.split("_")]
+    close = close or [candidate for candidate in (_ALSO.get(name.lower()),) if candidate in known]
+    close = close or [candidate for candidate in known if len(name) > 2 and name.lower() in candidate.split("_")]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -141,16 +141,15 @@ FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_INSTALLED = (
-    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE, "<",
-)  # fmt: skip
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INSTALLED = (*_LIBRARIES, _PACKAGE, "<")
 
 
-def own_place(error: BaseException) -> str:
+def user_place(error: BaseException) -> str:
     """``file:line`` of the reader's own code that an error came through, the innermost; empty where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    return f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else ""
 
 
 EXTRA_OF = {
@@ -174,7 +173,7 @@ def described(error: BaseException) -> str:
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line
-    place = own_place(error)
+    place = user_place(error)
     if not place:
         frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the caller's
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -46,7 +46,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
     part: Path | None = None
     try:
         if not named:
-            check_own_file(path)
+            check_plain_file(path)
         mode = _mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             yield path
@@ -57,7 +57,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
         if mode is not None:
             part.chmod(stat.S_IMODE(mode))
         if not named:
-            check_own_file(path)
+            check_plain_file(path)
         os.replace(part, target)
     except OSError as error:
         raise cannot_be_written(path, error) from error
@@ -67,37 +67,37 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
-def check_own_file(path: str | Path) -> None:
+def check_plain_file(path: str | Path) -> None:
     """See to it that a name that the program chose is free, or a file that has no other name.
 
     Raises:
         TodBiasError: it is a link, a pipe or a device, or cannot be looked at.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError) as error:
         raise cannot_be_written(path, error) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         problem = "a symbolic link"
-    elif stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+    elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         problem = "a hard link, a file that has another name too"
-    elif not (kind := _KINDS.get(stat.S_IFMT(found.st_mode), "")):
+    elif not (kind := _KINDS.get(stat.S_IFMT(status.st_mode), "")):
         return
     else:
         problem = kind
     raise TodBiasError(f"{path}: cannot be written (it is {problem}, {_REMOVE}); or {_ELSEWHERE}")
 
 
-def own_folder(folder: str | Path, name: str) -> Path:
+def subfolder(folder: str | Path, name: str) -> Path:
     """A folder of the program's name in one that the user named; it is made where there is none.
 
     Raises:
         TodBiasError: it is a link or no folder, or cannot be made.
     """
     place = Path(folder) / name
-    check_own_file(place)
+    check_plain_file(place)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -225,6 +225,26 @@ def finite(content: Any) -> Any:
     return content
 
 
+def _move_files(part: Path, folder: Path, last: str, stale: Collection[str]) -> None:
+    """Move the files of a folder into another one, ``last`` at the end; stale ones go."""
+    names = [entry.relative_to(part) for entry in sorted(part.rglob("*")) if entry.is_file()]
+    old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
+    gone = sorted(old - set(names))
+    inside = {place for name in names for place in name.parents} - {Path()}
+    for name in (Path(last), *names, *inside):
+        check_plain_file(folder / name)
+    changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
+    if changed or gone:
+        (folder / last).unlink(missing_ok=True)
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    for name in changed:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(part / name, folder / name)
+    if (part / last).exists():
+        os.replace(part / last, folder / last)
+
+
 @contextmanager
 def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) -> Iterator[Path]:
     """A folder to write into, whose files move into ``folder`` when the block ends without an error.
@@ -248,23 +268,7 @@ def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) 
                 shutil.rmtree(left, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
-        made = sorted(entry for entry in part.rglob("*") if entry.is_file())
-        names = [entry.relative_to(part) for entry in made]
-        old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
-        gone = sorted(old - set(names))
-        inside = {place for name in names for place in name.parents} - {Path()}
-        for name in (Path(last), *names, *inside):
-            check_own_file(folder / name)
-        changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
-        if changed or gone:
-            (folder / last).unlink(missing_ok=True)
-        for name in gone:
-            (folder / name).unlink(missing_ok=True)
-        for name in changed:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(part / name, folder / name)
-        if (part / last).exists():
-            os.replace(part / last, folder / last)
+        _move_files(part, folder, last, stale)
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     finally:

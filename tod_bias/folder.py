@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, SoftFileLock, Timeout
 
 from tod_bias.errors import TodBiasError, shortened
-from tod_bias.files import check_own_file
+from tod_bias.files import check_plain_file
 
 LOCK = ".tod-bias.lock"
 """Name of the file in a run's folder that says who writes there; it is removed when the run ends."""
@@ -81,13 +81,13 @@ def claimed(folder: str | Path) -> Path:
     return folder
 
 
-def check_own(folder: str | Path, own: str, *more: str) -> None:
+def check_no_other_run(folder: str | Path, record: str, *more: str) -> None:
     """See to it that a folder does not hold another command's report, which would be lost, or a link where this one
     writes.
 
     Args:
         folder: for results; it may be new.
-        own: the record that this command writes, e.g. ``compare.json``.
+        record: the file that this command writes, e.g. ``compare.json``.
         more: further files that it writes.
 
     Raises:
@@ -95,12 +95,12 @@ def check_own(folder: str | Path, own: str, *more: str) -> None:
             writes.
     """
     for name, command in WITH_REPORT.items():
-        if name != own and os.path.isfile(os.path.join(folder, name)):
+        if name != record and os.path.isfile(os.path.join(folder, name)):
             raise TodBiasError(
                 f"{folder}: holds what {command} wrote, and its report would be lost; choose another --out"
             )
-    for name in (own, *more, "report.html", "figures"):
-        check_own_file(Path(folder) / name)
+    for name in (record, *more, "report.html", "figures"):
+        check_plain_file(Path(folder) / name)
 
 
 WITH_REPORT = {
@@ -127,14 +127,14 @@ def promised(folder: str | Path) -> Path:
         return writable(folder)
     else:
         return claimed(folder)
-    there = next(place for place in folder.absolute().parents if os.path.lexists(place))
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    parent = next(place for place in folder.absolute().parents if os.path.lexists(place))
+    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
         return folder
     return writable(folder)
 
 
 def shown(path: Path) -> Path:
-    """A path as it is told: from the current folder on, where it lies below it."""
+    """A path as it is shown: from the current folder on, where it lies below it."""
     try:
         return path.relative_to(Path.cwd())
     except (OSError, ValueError):  # it is gone, or elsewhere
@@ -163,7 +163,7 @@ def unwritten(folder: str | Path) -> None:
     path = Path(folder) / LOCK
     if os.path.realpath(folder) in _held or not os.path.lexists(path):
         return
-    check_own_file(path)
+    check_plain_file(path)
     try:
         with FileLock(path, timeout=0):
             pass
@@ -175,8 +175,8 @@ def unwritten(folder: str | Path) -> None:
 
 def claims() -> list[Path]:
     """The folders that this process holds, and in which an interrupted block left something, as they were named."""
-    own = [held.folder for held in _held.values() if held.process == os.getpid()]
-    return list(dict.fromkeys([*own, *(folder for folder in _left if folder.exists())]))
+    held_here = [held.folder for held in _held.values() if held.process == os.getpid()]
+    return list(dict.fromkeys([*held_here, *(folder for folder in _left if folder.exists())]))
 
 
 def release() -> None:
@@ -209,7 +209,7 @@ def _let_go(place: str) -> None:
 def _locked(folder: Path) -> FileLock:
     """The lock of a folder, taken; its file says whose it is."""
     path = folder / LOCK
-    check_own_file(path)
+    check_plain_file(path)
     lock = FileLock(path, timeout=0, thread_local=False)
     try:
         lock.acquire()

@@ -28,10 +28,10 @@ def check_model(name: str) -> None:
         ModelError: it is no folder or file that there is, and no name of the hub's.
     """
     try:
-        there = Path(name).exists()
+        is_path = Path(name).exists()
     except (OSError, ValueError):  # too long for a name, or with characters that none has
-        there = False
-    if not name or not (there or is_name(name) or name.endswith(".gguf")):
+        is_path = False
+    if not name or not (is_path or is_name(name) or name.endswith(".gguf")):
         raise ModelError(
             f"{name or 'model'}: no such folder; expected a model folder or the name of a model on the hub"
         )

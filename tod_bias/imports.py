@@ -59,8 +59,10 @@ def import_module(
     top = name.partition(".")[0]
     with importable(folder):
         for place in sys.path[: 1 if folder is None else 2] if top in _PYTHONS else ():
-            if (own := Path(place, f"{top}.py")).is_file():
-                raise error(f"{where}: {own.name} has the name of a module of Python's own; rename it, e.g. my_{top}")
+            if (shadow := Path(place, f"{top}.py")).is_file():
+                raise error(
+                    f"{where}: {shadow.name} has the name of a module of Python's own; rename it, e.g. my_{top}"
+                )
         try:
             return importlib.import_module(name)
         except ImportError as reason:
@@ -75,11 +77,11 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
     Raises:
         TodBiasError: it cannot be imported, or calling it fails; it is of the class ``error``.
     """
-    found = import_object(spec, where, folder, error)
-    if not (inspect.isclass(found) or inspect.isroutine(found)):
-        return found
+    value = import_object(spec, where, folder, error)
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return value
     with guarded(f"{where}: {spec} cannot be made without arguments", error):
-        return found()
+        return value()
 
 
 @contextmanager

@@ -10,10 +10,10 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
 pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
 shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
-many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
-dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
-arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
-(``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
+many calls of it at once, each on a thread of its own. ``rewritten: true`` beside a stage says that its data belong to
+the dialogue and are rewritten with it: where a user has another name, the records have it too. It is then its own twin
+in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under
+a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StageEntry(BaseModel):
     model_config = ConfigDict(extra="allow")
     stage: str = Field(pattern=PATTERN)
     concurrency: int | None = Field(default=None, ge=1, strict=True)
-    told: bool = Field(default=False, strict=True)
+    rewritten: bool = Field(default=False, strict=True)
     guard: str | None = None
 
 
@@ -89,9 +89,13 @@ def load_pipeline(
         ModelError: a checkpoint cannot be loaded.
     """
     file = check_pipeline(
-        spec, model=model, api_call_model=api_call_model, response_model=response_model, device=device,
+        spec,
+        model=model,
+        api_call_model=api_call_model,
+        response_model=response_model,
+        device=device,
         generation=generation,
-    )  # fmt: skip
+    )
     if file is None:
         from tod_bias.systems.stages.language_model import ApiCall, Response
 
@@ -111,7 +115,7 @@ def load_pipeline(
     _check_loop(file, path)
     stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
-        if isinstance(entry, StageEntry) and entry.told:
+        if isinstance(entry, StageEntry) and entry.rewritten:
             stages[name] = Twin(stages[name])
     concurrency = {
         name: entry.concurrency
@@ -210,7 +214,7 @@ def _fault(error: yaml.YAMLError) -> str:
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
 _EXPECTED = {
     "concurrency": "a whole number from 1: calls at once",
-    "told": "true or false",
+    "rewritten": "true or false",
     "guard": "the name of a guard",
 }
 """What the fields of a stage hold, where that is not the shape of the file."""
@@ -222,13 +226,13 @@ _PROBLEMS = {
 }
 
 
-def _problem(found: Any) -> str:
+def _problem(error: Any) -> str:
     """What is wrong with one entry of a pipeline file, in this project's words."""
-    given = found["input"]
+    given = error["input"]
     shown = "nothing" if given is None else repr(given)[:200]
-    if found["loc"][-1:] == ("[key]",):
+    if error["loc"][-1:] == ("[key]",):
         return f"the name {shown} is no text, write it in quotes"
-    return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+    return _PROBLEMS.get(error["type"], f"got {shown:.60}")
 
 
 def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
@@ -271,18 +275,23 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         if arguments:
             raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
         return target
+    return _called(target, arguments, f"{path}: stage {name!r}", entry.stage, path.parent)
+
+
+def _called(target: Any, arguments: Mapping[str, Any], where: str, spec: str, folder: Path) -> Any:
+    """A stage's class, called with the arguments that a file gives."""
     try:
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
         hint = "; axes and reference go with guard" if set(arguments) & set(_OF_GUARD) else ""
-        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}{hint}") from error
+        raise StageError(f"{where}: {spec}: {error}{hint}") from error
     try:
-        with importable(path.parent):  # a stage may name modules too
+        with importable(folder):  # a stage may name modules too
             return target(**arguments)
     except TodBiasError as error:
-        raise type(error)(f"{path}: stage {name!r}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
-        raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
+        raise StageError(f"{where}: {spec} cannot be made: {described(error)}") from error
 
 
 def _parameters(target: type) -> Mapping[str, Any]:

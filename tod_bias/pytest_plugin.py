@@ -29,13 +29,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tod-bias`` and what belongs to it."""
     group = parser.getgroup("tod-bias", "regression cases of tod-bias")
     group.addoption(
-        "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
+        "--tod-bias",
+        action="append",
+        default=[],
+        metavar="CASES",
+        dest="tod_bias",
         help="A file that tod-bias cases wrote; each case is a test. May be repeated.",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
+        "--tod-bias-pipeline",
+        default=None,
+        metavar="PIPELINE",
+        dest="tod_bias_pipeline",
         help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
-    )  # fmt: skip
+    )
     for what, form in (("axes", "module:name"), ("metrics", "module:Class")):
         group.addoption(
             f"--tod-bias-{what}",
@@ -45,9 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             help=f"Own {what} that the cases name, as {form}, joined by commas; else none is imported.",
         )
     group.addoption(
-        "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
+        "--tod-bias-tolerance",
+        type=float,
+        default=0.01,
+        metavar="HARM",
+        dest="tod_bias_tolerance",
         help="Harm of a turn up to it is none, in the metric's own units.",
-    )  # fmt: skip
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,7 +130,7 @@ class CaseItem(pytest.Item):
         from tod_bias.testing.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
-        axes, metrics = self._own()
+        axes, metrics = self._user_objects()
         (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance, axes=axes, metrics=metrics).checked
         if checked.state != FIXED:
             raise NotFixedError(text(checked.record))
@@ -132,13 +143,13 @@ class CaseItem(pytest.Item):
             stash[_PIPELINE] = load_pipeline(self.config.getoption("tod_bias_pipeline"))
         return stash[_PIPELINE]
 
-    def _own(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        from tod_bias.testing.case_check import own_of
+    def _user_objects(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from tod_bias.testing.case_check import user_objects
 
         stash = self.session.stash
         if _OWN not in stash:
             given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
-            stash[_OWN] = own_of(*([name.strip() for name in names if name.strip()] for names in given))
+            stash[_OWN] = user_objects(*([name.strip() for name in names if name.strip()] for names in given))
         return stash[_OWN]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -39,9 +39,23 @@ HOMES = {
 }
 """Name to the module below ``tod_bias`` that holds it."""
 __all__ = [
-    "Answer", "ApiCall", "Canonical", "Lookup", "LookupDb", "Neutral", "Outcome", "Recommend", "Replay", "Response",
-    "SqlDb", "ToolCalls", "Tools", "Vote", "as_text", "parse_call",
-]  # fmt: skip
+    "Answer",
+    "ApiCall",
+    "Canonical",
+    "Lookup",
+    "LookupDb",
+    "Neutral",
+    "Outcome",
+    "Recommend",
+    "Replay",
+    "Response",
+    "SqlDb",
+    "ToolCalls",
+    "Tools",
+    "Vote",
+    "as_text",
+    "parse_call",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -32,7 +32,7 @@ class Spoken:
 class DialectAxis(Axis):
     """Rewrites what the user says, by the rules of a dialect; responses, calls and results stay as they are.
 
-    Every dialogue is told by a speaker of the standard, so there is one candidate, to the dialect, where a rule
+    Every dialogue is by a speaker of the standard, so there is one candidate, to the dialect, where a rule
     applies. Its word is the rule that applies most; the rules are its clusters, so that a claim about a dialect rests
     on many rules and not on one. A rule with a rate is one that some speakers have: the dialogue's id decides.
 

@@ -35,7 +35,7 @@ class Coverage:
     """Covered ones with another reference form: what a later turn shows of a name, at the most."""
 
     @property
-    def share_found(self) -> float | None:
+    def share_recognised(self) -> float | None:
         """Share of changed texts in which something is found, 0–1; None where nothing is changed."""
         return self.found / self.texts if self.texts else None
 
@@ -53,7 +53,7 @@ class Coverage:
         """The counts and shares by name."""
         return {
             **asdict(self),
-            "share_found": self.share_found,
+            "share_recognised": self.share_recognised,
             "share_exact": self.share_exact,
             "share_covered": self.share_covered,
         }
@@ -93,7 +93,7 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
 
 
 def _changed_utterances(dialogue: Dialogue, image: Dialogue) -> list[str]:
-    said = ([text for turn in one.turns for _, text in turn.utterances] for one in (dialogue, image))
+    said = ([text for turn in variant.turns for _, text in turn.utterances] for variant in (dialogue, image))
     return [old for old, new in zip(*said, strict=True) if old != new]
 
 
@@ -130,9 +130,9 @@ def _percent(share: float | None) -> str:
 def lines(coverages: Sequence[Coverage]) -> list[str]:
     """A table in plain text, a line per axis."""
     rows = [list(_HEADS)]
-    for one in coverages:
-        shares = list(map(_percent, (one.share_found, one.share_exact, one.share_covered)))
-        counts = list(map(str, (one.mentions, one.texts, one.inputs, one.wrong)))
-        rows.append([one.axis, *counts[:2], shares[0], counts[2], *shares[1:], counts[3]])
+    for coverage in coverages:
+        shares = list(map(_percent, (coverage.share_recognised, coverage.share_exact, coverage.share_covered)))
+        counts = list(map(str, (coverage.mentions, coverage.texts, coverage.inputs, coverage.wrong)))
+        rows.append([coverage.axis, *counts[:2], shares[0], counts[2], *shares[1:], counts[3]])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -42,7 +42,7 @@ class GuardCounts:
 
     inputs: int = 0
     """Inputs."""
-    told: int = 0
+    rewritten: int = 0
     """Inputs that mention the axis, and so were rewritten."""
     mentions: int = 0
     """Mentions in them."""
@@ -50,12 +50,12 @@ class GuardCounts:
     """Mentions that may have another reference form in some counterfactual, and so another output."""
     covered: int = 0
     """Inputs without such a mention: for these, and whatever the stage does, ``guard(T x) == T guard(x)``."""
-    own: int = 0
+    unseen: int = 0
     """Terms of outputs that the input says nothing like: they stay in their reference form."""
     mixed: int = 0
     """Terms of outputs that may mean either of several that the input tells apart by the axis alone ("my wife", "my
     husband"): the likelier one is written, or the first, which may be the wrong person."""
-    asked: int = 0
+    calls: int = 0
     """Distinct calls that the stage got."""
 
     def to_json(self) -> dict[str, int]:
@@ -123,18 +123,18 @@ class Guard(InputWrapper):
         read = self.axis.read(item)
         seen = self.seen
         seen.inputs += 1
-        seen.told += read.mentions > 0
+        seen.rewritten += read.mentions > 0
         seen.mentions += read.mentions
         seen.uncovered += read.uncovered
         seen.covered += not read.uncovered
         items, combine = self._calls(read)
         self._distinct.update(map(_key, items))
-        seen.asked = len(self._distinct)
+        seen.calls = len(self._distinct)
 
         def combined(outputs: Sequence[Any]) -> Any:
             before = read.own, read.mixed
             made = combine(outputs)
-            seen.own += read.own - before[0]
+            seen.unseen += read.own - before[0]
             seen.mixed += read.mixed - before[1]
             return made
 

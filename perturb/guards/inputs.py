@@ -99,7 +99,7 @@ def mapped(item: StageInput, change: Change, turn: Callable[[Turn], Turn] | None
         turn: of a turn of the history; by default ``change`` of its texts.
     """
     texts = TextMap(change)
-    history = tuple(texts(one) if turn is None else turn(one) for one in item.history)
+    history = tuple(texts(earlier) if turn is None else turn(earlier) for earlier in item.history)
     user = texts(item.user)
     steps = tuple(StageCall(name, texts(argument), texts(output)) for name, argument, output in item.steps)
     outputs: Mapping[str, Any] = {name: output for name, _, output in steps}
@@ -169,16 +169,16 @@ class _TermsInput(ReferenceInput):
         self._given = item
         texts: list[str] = []
 
-        def turn(one: Turn) -> Turn:
-            image, of_turn = axis.turn(one)
+        def turn(given: Turn) -> Turn:
+            image, of_turn = axis.turn(given)
             texts.extend(of_turn)
             return image
 
         self.item = mapped(item, axis.noting(texts), turn)
         self._texts = tuple(texts)
         references = [self._rewriter.reference(text) for text in texts]
-        self._known = tuple(dict.fromkeys(one for one in references if one.terms))
-        self.mentions = sum(len(one.terms) for one in references)
+        self._known = tuple(dict.fromkeys(given for given in references if given.terms))
+        self.mentions = sum(len(given.terms) for given in references)
         self.uncovered = sum(map(self._rewriter.uncovered, texts))
 
     @cached_property
@@ -194,7 +194,7 @@ class _TermsInput(ReferenceInput):
         reference = self._rewriter.reference
         held = entity_names(dialogue_of(self._given), lambda text: bool(reference(text).terms))
         names = [reference(name).text for name in held]
-        return tuple(self._rewriter.outside(one, names) for one in self._known)
+        return tuple(self._rewriter.outside(known, names) for known in self._known)
 
     def back(self, output: Any) -> Any:
         names = frozenset(_entity_values(output))

@@ -60,8 +60,8 @@ class ReferenceNames:
                 continue
             finds_last = self._with_last and bool(person.last)
             forms.append(self._axis.forms(self._dialogue, person, finds_last=finds_last))
-        places = ((self._first_place(one), one) for one in forms)
-        return tuple(one for _, one in sorted((place, one) for place, one in places if place is not None))
+        places = ((self._first_place(form), form) for form in forms)
+        return tuple(form for _, form in sorted((place, form) for place, form in places if place is not None))
 
     def _person(self, word: str, relatives: frozenset[str]) -> Person | None:
         """Whom a word of the input names by the first name, if anybody."""

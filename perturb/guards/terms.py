@@ -96,7 +96,7 @@ class _AnyTerm(Recogniser):
     def entries(self, term: str) -> list[tuple[Place, str]]:
         """Where a term stands in the lexicon, and for which group; pronouns left out."""
         entries = self._entries.get(term, ())
-        return [(Place(one.row, one.slot), one.group) for one in entries if not self._is_pronoun(one.row)]
+        return [(Place(entry.row, entry.slot), entry.group) for entry in entries if not self._is_pronoun(entry.row)]
 
     def places(self, term: str) -> list[Place]:
         """Where a term stands in the lexicon; pronouns left out."""
@@ -269,7 +269,10 @@ class ReferenceRewriter(TextRewriter):
                 every = self.lexicon.distinct and paradigm.pos == "adj"
                 for other, cell in paradigm.cells.items():
                     if other != group:
-                        led |= {plain_form(one[place.slot].text): place for one in (cell if every else cell[:1])}
+                        led |= {
+                            plain_form(cell_forms[place.slot].text): place
+                            for cell_forms in (cell if every else cell[:1])
+                        }
         return led
 
     def _is_complete(self, place: Place, is_open: frozenset[Place]) -> bool:
@@ -277,7 +280,8 @@ class ReferenceRewriter(TextRewriter):
         cells = self.lexicon.paradigms[place.row].cells
         written = {group: plain_form(cell[0][place.slot].text) for group, cell in cells.items()}
         return len(cells) == len(self.lexicon.groups) and all(
-            self._steps(written[one], is_open).get(written[other]) == place for one, other in permutations(cells, 2)
+            self._steps(written[source], is_open).get(written[target]) == place
+            for source, target in permutations(cells, 2)
         )
 
     def _form(self, places: Sequence[Place], terms: set[str]) -> str:
@@ -347,7 +351,7 @@ class ReferenceRewriter(TextRewriter):
             return 0
         mentions = list(self._every.mentions(text))
         spans = [(mention.start, mention.end) for mention in self.recogniser.mentions(text)]
-        missed = sum(not any(one.start < end and start < one.end for start, end in spans) for one in mentions)
+        missed = sum(not any(known.start < end and start < known.end for start, end in spans) for known in mentions)
         if missed:
             return missed
         reference = self.reference(text).text
@@ -362,10 +366,10 @@ class ReferenceRewriter(TextRewriter):
         """The text with the terms that stand in ``names`` (in their reference form) marked as not rewritten."""
         spans = phrase_spans(reference.text, reference.text.lower(), names) if names else []
         terms = tuple(
-            one._replace(is_rewritten=False)
-            if any(one.mention.start < end and start < one.mention.end for start, end in spans)
-            else one
-            for one in reference.terms
+            term._replace(is_rewritten=False)
+            if any(term.mention.start < end and start < term.mention.end for start, end in spans)
+            else term
+            for term in reference.terms
         )
         return replace(reference, terms=terms)
 
@@ -380,9 +384,9 @@ class ReferenceRewriter(TextRewriter):
             known: the texts of the input, in theirs.
         """
         chosen = []
-        for one in output.terms:
-            held = self._nearest(one, output.text, known)
-            chosen.append(self._first(one, known) if held is None else self._as(one, held))
+        for term in output.terms:
+            held = self._nearest(term, output.text, known)
+            chosen.append(self._first(term, known) if held is None else self._as(term, held))
         return self._written_as(output, chosen), sum(form is None for _, form in chosen)
 
     def _written_as(
@@ -406,23 +410,23 @@ class ReferenceRewriter(TextRewriter):
 
     def written_for(self, reference: ReferenceText, group: str) -> str:
         """A reference form with everybody of one group."""
-        return self._written_as(reference, [(group, self._form_for(one.linked, group)) for one in reference.terms])
+        return self._written_as(reference, [(group, self._form_for(term.linked, group)) for term in reference.terms])
 
     def masked(self, reference: ReferenceText, mask: str) -> str:
         """A reference form with ``mask`` in the place of every term."""
         return self._written_as(reference, [(self.target, mask)] * len(reference.terms), is_mask=True)
 
-    def _nearest(self, one: ReferenceTerm, text: str, known: Sequence[ReferenceText]) -> ReferenceTerm | None:
+    def _nearest(self, term: ReferenceTerm, text: str, known: Sequence[ReferenceText]) -> ReferenceTerm | None:
         best: tuple[tuple[bool, int], ReferenceTerm] | None = None
         for reference in known:
             for other in reference.terms:
-                same = other.linked is one.linked
-                if not same and not _are_forms_of_one(one.linked, other.linked):
+                same = other.linked is term.linked
+                if not same and not _share_row(term.linked, other.linked):
                     continue
-                common = _alike(text, one, reference.text, other)
-                if not other.is_rewritten and (one.linked.is_pronoun or not same) and common < _QUOTED:
+                common = _alike(text, term, reference.text, other)
+                if not other.is_rewritten and (term.linked.is_pronoun or not same) and common < _QUOTED:
                     continue
-                score = (same or one.linked.is_pronoun, common)
+                score = (same or term.linked.is_pronoun, common)
                 if best is None or score > best[0]:
                     best = (score, other)
         return None if best is None else best[1]
@@ -431,17 +435,17 @@ class ReferenceRewriter(TextRewriter):
         """How many terms of an output may mean either of several that the input tells apart by the axis alone: "spouse"
         of "wife" and "husband". Where it quotes the input, none."""
         number = 0
-        for one in output.terms:
-            same = [(text.text, other) for text in known for other in text.terms if other.linked is one.linked]
-            if not one.linked.is_pronoun and len({plain_form(other.old) for _, other in same}) > 1:
-                number += max(_alike(output.text, one, text, other) for text, other in same) < _QUOTED
+        for term in output.terms:
+            same = [(text.text, other) for text in known for other in text.terms if other.linked is term.linked]
+            if not term.linked.is_pronoun and len({plain_form(other.old) for _, other in same}) > 1:
+                number += max(_alike(output.text, term, text, other) for text, other in same) < _QUOTED
         return number
 
-    def _as(self, one: ReferenceTerm, held: ReferenceTerm) -> tuple[str, str | None]:
+    def _as(self, term: ReferenceTerm, held: ReferenceTerm) -> tuple[str, str | None]:
         """The group and the term of the input that a term of an output stands for."""
-        if held.linked is one.linked and not one.linked.is_pronoun:
+        if held.linked is term.linked and not term.linked.is_pronoun:
             return held.group, held.old
-        return held.group, self._form_for(one.linked, held.group, held.linked)
+        return held.group, self._form_for(term.linked, held.group, held.linked)
 
     def _form_for(self, linked: LinkedTerms, group: str, nearest: LinkedTerms | None = None) -> str | None:
         """The term of a group among linked ones, best one of a row that others are linked to as well."""
@@ -452,9 +456,9 @@ class ReferenceRewriter(TextRewriter):
                 return cell[0][place.slot].text
         return None
 
-    def _first(self, one: ReferenceTerm, known: Sequence[ReferenceText]) -> tuple[str, str | None]:
+    def _first(self, term: ReferenceTerm, known: Sequence[ReferenceText]) -> tuple[str, str | None]:
         """The group that is mentioned first among terms that every T rewrites, and its term."""
-        place = one.linked.complete
+        place = term.linked.complete
         for reference in known if place is not None else ():
             for other in reference.terms:
                 if other.is_rewritten and other.linked.complete is not None:
@@ -498,7 +502,7 @@ def _forms(lexicon: Lexicon) -> Iterator[tuple[int, str, int, Form]]:
 def _row_forms(lexicon: Lexicon, place: Place) -> list[tuple[str, Form, str]]:
     """The forms of a row that stand for each other: group, form, and the form plain."""
     cells = lexicon.paradigms[place.row].cells
-    forms = [(group, one[place.slot]) for group, cell in cells.items() for one in cell]
+    forms = [(group, forms_of_cell[place.slot]) for group, cell in cells.items() for forms_of_cell in cell]
     return [(group, form, plain_form(form.text)) for group, form in forms]
 
 
@@ -524,32 +528,32 @@ def _edited(text: str, edits: Mapping[tuple[int, int], str]) -> tuple[str, dict[
     return "".join([*parts, text[position:]]), spans
 
 
-def _are_forms_of_one(one: LinkedTerms, other: LinkedTerms) -> bool:
+def _share_row(first: LinkedTerms, second: LinkedTerms) -> bool:
     """Whether some linked terms are other forms of the others: "wife" and "wives"."""
-    rows = {place.row for place in one.places}
-    return one.is_pronoun == other.is_pronoun and any(place.row in rows for place in other.places)
+    rows = {place.row for place in first.places}
+    return first.is_pronoun == second.is_pronoun and any(place.row in rows for place in second.places)
 
 
-def _alike(text: str, one: ReferenceTerm, reference: str, other: ReferenceTerm) -> int:
+def _alike(text: str, term: ReferenceTerm, reference: str, held: ReferenceTerm) -> int:
     """How many characters beside two terms are the same."""
     left = _common(
-        text[max(0, one.mention.start - _SEEN) : one.mention.start][::-1], reference[: other.mention.start][::-1]
+        text[max(0, term.mention.start - _SEEN) : term.mention.start][::-1], reference[: held.mention.start][::-1]
     )
-    return left + _common(text[one.mention.end : one.mention.end + _SEEN], reference[other.mention.end :])
+    return left + _common(text[term.mention.end : term.mention.end + _SEEN], reference[held.mention.end :])
 
 
-def _common(one: str, other: str) -> int:
+def _common(first_text: str, second_text: str) -> int:
     """How many characters two texts have in common from their beginning."""
-    for number, (first, second) in enumerate(zip(one, other, strict=False)):
+    for number, (first, second) in enumerate(zip(first_text, second_text, strict=False)):
         if first != second:
             return number
-    return min(len(one), len(other))
+    return min(len(first_text), len(second_text))
 
 
 def _of_they(lexicon: Lexicon) -> str:
     """The group whose pronoun is "they"; empty where there is none."""
     pronouns: Iterator[Paradigm] = (paradigm for paradigm in lexicon.paradigms if paradigm.pos == "pronoun")
-    groups = (group for one in pronouns for group, cell in one.cells.items() if cell[0][SUBJECT].text == THEY)
+    groups = (group for pronoun in pronouns for group, cell in pronoun.cells.items() if cell[0][SUBJECT].text == THEY)
     return next(groups, "")
 
 

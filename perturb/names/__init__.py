@@ -1,4 +1,4 @@
-"""People's names: what is known of them, who is named in a dialogue, and dialogues told under other names."""
+"""People's names: what is known of them, who is named in a dialogue, and dialogues under other names."""
 
 from tod_bias.perturb.names.resources import FirstName, LastName, dealt, dealt_last, first_names, last_names
 

@@ -267,7 +267,7 @@ class NamesAxis(Axis):
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
         """The name exchanged for another one of its own gender and race; None where nobody can be renamed."""
         term = candidates[0].term if candidates else None
-        person = next((one for one in self.rewritable(dialogue) if term in (None, self._term(one))), None)
+        person = next((named for named in self.rewritable(dialogue) if term in (None, self._term(named))), None)
         if person is None:
             return None
         source, drawn = self.group_of(person), (seed, self.name, dialogue.id)
@@ -289,7 +289,7 @@ class NamesAxis(Axis):
         """
         key = (candidate.term, candidate.source, candidate.target)
         for person in self.rewritable(dialogue):
-            if any((one.term, one.source, one.target) == key for one in self._targets_of(person)):
+            if any((known.term, known.source, known.target) == key for known in self._targets_of(person)):
                 form = candidate.form or self._form_of(candidate, self._known(dialogue).words)
                 return self._renamed(dialogue, person, form, candidate.source, candidate.target)
         raise AxisError(
@@ -328,7 +328,7 @@ class NamesAxis(Axis):
 
     def _rewrite_text(self, text: str, source: str, target: str) -> str:
         taken = {word.lower() for word in _WORD.findall(text)}
-        for person in dict.fromkeys(Person(one.first, one.last) for one in in_text(text, name_asked=True)):
+        for person in dict.fromkeys(Person(named.first, named.last) for named in in_text(text, name_asked=True)):
             if self.group_of(person) == source:
                 form = self._form_of(Candidate(self._term(person), source, target), taken)
                 first, _, last = form.partition(" ")
@@ -339,7 +339,7 @@ class NamesAxis(Axis):
 
     def forms(self, dialogue: Dialogue, person: Person, *, finds_last: bool = False) -> NameForms:
         """Where a person's name stands in the strings of a dialogue."""
-        relatives = frozenset(one.last.lower() for one in self.people(dialogue) if one.last)
+        relatives = frozenset(relative.last.lower() for relative in self.people(dialogue) if relative.last)
         things = things_called(dialogue, (person.first, person.last), self._slots)
         values = frozenset[str]()
         if finds_last and person.last:

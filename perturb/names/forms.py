@@ -132,7 +132,7 @@ class NameForms:
         """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""
         if not self.may_stand_in(text):
             return
-        guarded = [found.span() for found in self._guard.finditer(text)] if self._guard else []
+        guarded = [guard.span() for guard in self._guard.finditer(text)] if self._guard else []
         for match in self._pattern.finditer(text):
             start, end = match.span()
             if any(left <= start and end <= right for left, right in guarded):

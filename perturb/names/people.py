@@ -86,7 +86,7 @@ def _merged(named_in: Iterable[Person]) -> tuple[Person, ...]:
         key = (first, last)
         if key not in merged:
             if not last:
-                key = next((one for one in merged if one[0] == first), key)
+                key = next((known for known in merged if known[0] == first), key)
             elif (first, "") in merged:  # now the last name is known
                 held = merged.pop((first, ""))
                 held[0] = Person(held[0].first, person.last, held[0].origin, held[0].user)

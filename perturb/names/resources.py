@@ -209,7 +209,7 @@ def _cells(line: str) -> tuple[str, ...]:
 def _one_of(value: str, known: Sequence[str], what: str, where: str) -> str:
     if value not in known:
         raise LexiconError(
-            f"{where}: unknown {what} {value!r}; expected one of {', '.join(one or '(empty)' for one in known)}"
+            f"{where}: unknown {what} {value!r}; expected one of {', '.join(name or '(empty)' for name in known)}"
         )
     return value
 

@@ -330,7 +330,7 @@ class PersonaAxis(Axis):
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
         """What fills the slots that reveal nothing in which a persona and a group differ."""
         here = self._split(source.group)[index]
-        differing = {factor for factor, one, other in zip(part.factors, here, group, strict=True) if one != other}
+        differing = {factor for factor, one, target in zip(part.factors, here, group, strict=True) if one != target}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
     def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
@@ -439,8 +439,9 @@ class PersonaAxis(Axis):
         """All terms that reveal who the user is, in the dialogue and in each counterfactual."""
         before = dialogue.persona.terms if isinstance(dialogue, IntroducedDialogue) else frozenset()
         return [
-            before | (one.persona.terms if isinstance(one, PersonaCandidate) else frozenset([one.term]))
-            for one in candidates
+            before
+            | (candidate.persona.terms if isinstance(candidate, PersonaCandidate) else frozenset([candidate.term]))
+            for candidate in candidates
         ]
 
 

@@ -159,15 +159,15 @@ def as_persona(
     ages = {old: new for old, new in ages.items() if old not in native and new not in native}
     texts = [(old.text, new.text) for old, new in zip(before.parts, persona.parts, strict=True)]
     quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
-    there, back = _renaming(before, persona, native), _renaming(persona, before, native)
+    forth, back = _renaming(before, persona, native), _renaming(persona, before, native)
     parts = {*exact, *quoted, *quoted.values(), *forward, *forward.values(), *ages, *ages.values()}
-    parts.update(part for names in (there, back) if names is not None for part in names.parts)
+    parts.update(part for names in (forth, back) if names is not None for part in names.parts)
     return DialogueRewrite(
         axis=axis,
         source=before.group if source is None else source,
         target=target,
         word=main_term(before),
-        forward=_exchange(exact, quoted, forward, ages, there),
+        forward=_exchange(exact, quoted, forward, ages, forth),
         backward=_exchange(exact[::-1], _turned(quoted), backward, _turned(ages), back),
         parts=parts,
     )

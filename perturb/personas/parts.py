@@ -234,7 +234,7 @@ def by_kind(templates: Collection[Template]) -> dict[str, tuple[Template, ...]]:
 
 def deals_names(part: IntroductionPart) -> bool:
     """Whether a part's introductions may be by name."""
-    return any({"first", "full"} & set(one.slots) for templates in part.kinds.values() for one in templates)
+    return any({"first", "full"} & set(template.slots) for templates in part.kinds.values() for template in templates)
 
 
 def turns(part: IntroductionPart, kinds: Iterable[Sequence[Template]]) -> tuple[int, ...]:

@@ -195,6 +195,6 @@ def neutral_templates(path: Path = NEUTRAL) -> tuple[Template, ...]:
             )
         templates.append(Template(*parts))
     for place in PLACES:
-        if all(one.place != place for one in templates):
+        if all(template.place != place for template in templates):
             raise LexiconError(f"{path}: holds no introduction {place} what the user says")
     return tuple(templates)

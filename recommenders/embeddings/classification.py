@@ -171,7 +171,7 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
 
 
 def predict_users(histories: Histories, seed: int = 0) -> dict[str, Any]:
-    """Can a user's attribute be told from the items alone (Beattie section 6.4.2)?
+    """Can a user's attribute be predicted from the items alone (Beattie section 6.4.2)?
 
     A linear SVC on four fifths of the users, tested on the rest.
 

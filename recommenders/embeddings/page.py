@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.files import check_own_file, own_folder
+from tod_bias.files import check_plain_file, subfolder
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
@@ -32,9 +32,9 @@ def write_report(
     sheets = tables.sheets(runs)
     if comparison is not None:
         sheets = [tables.changes(comparison), *sheets, tables.label_changes(comparison)]
-    check_own_file(place / REPORT)
+    check_plain_file(place / REPORT)
     for name in (FIGURES, "tables"):
-        own_folder(place, name)
+        subfolder(place, name)
     drawn = [
         (title, draw(figure, place / FIGURES / f"{name}.svg", title))
         for name, (title, figure) in _figures(runs, comparison).items()

@@ -12,7 +12,7 @@ import yaml
 
 from tod_bias.documents import read_yaml
 from tod_bias.errors import EmbeddingsError, TodBiasError
-from tod_bias.files import own_folder, write_json
+from tod_bias.files import subfolder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME, AuditedTraining, compare
@@ -248,7 +248,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
             seed=scope.settings.seed,
             names=(runs[0][0], runs[1][0]),
         )
-        runs[1][1].save(own_folder(place, "compared"))
+        runs[1][1].save(subfolder(place, "compared"))
         save_comparison(comparison, place)
     write_report(runs, place, comparison)
     runs[0][1].save(place)

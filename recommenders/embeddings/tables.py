@@ -214,7 +214,7 @@ def disparities(runs: Named) -> Sheet:
 
 
 def users(runs: Named) -> Sheet:
-    """Users' attribute told from their items."""
+    """Users' attribute predicted from their items."""
     rows = []
     for name, run in runs:
         result = run["classification"].get("users_from_items")
@@ -224,7 +224,9 @@ def users(runs: Named) -> Sheet:
     sets = runs[0][1]["sets"]
     a, b = sets["A"]["name"], sets["B"]["name"]
     columns = (*_several(runs), "items", "test accuracy [95%]", f"{a} taken for {b}", f"{b} taken for {a}")
-    return Sheet("users_from_items", f"{runs[0][1]['attribute']} of users told from their items", columns, tuple(rows))
+    return Sheet(
+        "users_from_items", f"{runs[0][1]['attribute']} of users predicted from their items", columns, tuple(rows)
+    )
 
 
 def changes(comparison: Mapping[str, Any], *, short: bool = False) -> Sheet:

@@ -104,7 +104,7 @@ class Units:
 
 
 class Scale(NamedTuple):
-    """What differences of two shares or means are told in."""
+    """The unit of differences of two shares or means."""
 
     relative: bool
     """As parts of the whole's share, Shen eq. 2."""
@@ -265,10 +265,10 @@ def _over_cities(
             furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}
         present = sums[:, [first, second], :-1].sum(axis=1) > 0
         difference = jackknife(
-            sums, lambda subset: _scores(subset, first, second, scale)[0], how.level, there=present, **furthest
+            sums, lambda subset: _scores(subset, first, second, scale)[0], how.level, is_scored=present, **furthest
         )
         ratio = jackknife(
-            sums, lambda subset: np.log(_scores(subset, first, second, scale)[1]), how.level, there=present
+            sums, lambda subset: np.log(_scores(subset, first, second, scale)[1]), how.level, is_scored=present
         )
         bounds = []
         for result, spread in zip((difference, ratio), spreads, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import RecommenderError, shortened
-from tod_bias.files import own_folder, replacing, write_json, write_table
+from tod_bias.files import replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -264,7 +264,7 @@ def _table(path: Path) -> pd.DataFrame:
 
 def _clean(folder: Path, drawn: Collection[str]) -> None:
     """Take away the figures of another audit."""
-    for old in own_folder(folder, FIGURES).glob("*.svg"):
+    for old in subfolder(folder, FIGURES).glob("*.svg"):
         if old.stem not in drawn:
             old.unlink()
 

@@ -66,7 +66,7 @@ def compare(
 ) -> MitigationScores:
     """Score and audit both models with and without neutralisation.
 
-    Bias is told in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
+    Bias is given in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
     labels and price levels of abs(P(l | m) − neutral); the mean of abs(association difference) over dimensions, pairs
     and categories; the spread (standard deviation) of the average price over places. Chance alone does not give 0 in
     the unmitigated conditions; the audit's intervals and tests tell what is more than chance.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.files import check_own_file
+from tod_bias.files import check_plain_file
 from tod_bias.recommenders.lmrec.reading import LIMITS, captions
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 from tod_bias.report.sheets import Sheet
@@ -28,7 +28,7 @@ def write_report(
         figures: by file name without ending.
         record: the content of ``audit.json``.
     """
-    check_own_file(folder / REPORT)
+    check_plain_file(folder / REPORT)
     drawn = [
         (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
         for name, figure in figures.items()

@@ -58,7 +58,7 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
     five words.
 
     Tests are of value − neutral: labels of words change places (or of queries, see ``permuted``), and a t test over
-    words and templates (and cities). What differs from neutral beyond chance is told by ``p_adjusted``.
+    words and templates (and cities). What differs from neutral beyond chance is in ``p_adjusted``.
 
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|), p_value (the largest of the next
@@ -545,7 +545,7 @@ def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> 
     table = np.stack([np.where(known, apart, 0.0), known.astype(float)], axis=-1)  # (cells, pairs, 2)
     by_template = sums_by(cells.template, table, cells.template.max() + 1)
     by_city = sums_by(cells.city, table, cells.city.max() + 1)
-    over = jackknife(by_city, quotient, how.level, there=by_city[..., 1] > 0)
+    over = jackknife(by_city, quotient, how.level, is_scored=by_city[..., 1] > 0)
     value, low, high = over.value, over.low, over.high
     p = np.full(len(pairs), np.nan)
     if how.permutations:

@@ -24,7 +24,7 @@ LIMITS = (
     "recommender decides which of them are shown.",
     "The audit shows what is recommended, not what is behind it, and not whether anybody is harmed: that is for people "
     "who know the setting to decide.",
-    "Groups are told by words, so people outside the groups and names of the files are not described.",
+    "Groups are those of the words, so people outside the groups and names of the files are not described.",
     "What is called beyond chance rests on tests adjusted for everything its sentence looks at. Intervals are not: of "
     "90% intervals up to one in ten leaves out the truth by chance.",
     "What is not found is not shown to be absent.",

@@ -109,7 +109,7 @@ class VenueResponse(Stage):
     """Says which venue was found, in one sentence.
 
     Args:
-        lookup: name of the stage whose row is told.
+        lookup: name of the stage whose row is said.
         template: with the row's fields in braces.
         nothing: said where no row was found.
     """

@@ -19,7 +19,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from tod_bias.documents import read_json
 from tod_bias.errors import DivergedError, RecommenderError
-from tod_bias.files import check_own_file, own_folder, replacing_files, write_json
+from tod_bias.files import check_plain_file, replacing_files, subfolder, write_json
 from tod_bias.folder import held
 from tod_bias.models.checkpoints import load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
@@ -188,7 +188,7 @@ def _run(
     state = _Epochs()
     training = Training(accelerator, model, optimizer, schedule, state)
     checkpoint = out / "checkpoint"
-    check_own_file(checkpoint)
+    check_plain_file(checkpoint)
     if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at epoch %d", state.epoch)
     pad = lmrec.tokenizer.pad_token_id or 0
@@ -265,7 +265,7 @@ def _validate(
 
 
 def trained_seed(folder: str | Path) -> int | None:
-    """The seed of the training that wrote a model folder, which also split its reviews; None where it is not told."""
+    """The seed of the training that wrote a model folder, and split its reviews; None where it is not recorded."""
     try:
         record = read_json(Path(folder) / "training.json")
         return int(record["settings"]["seed"])
@@ -274,7 +274,7 @@ def trained_seed(folder: str | Path) -> int | None:
 
 
 def trained_from(folder: str | Path) -> str | None:
-    """The encoder that a model folder's training began with; None where it was none, or it is not told."""
+    """The encoder that a model folder's training began with; None where it was none, or is not recorded."""
     try:
         init = read_json(Path(folder) / "training.json")["settings"]["init"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -299,7 +299,7 @@ def search(
     tried = []
     diverged: DivergedError | None = None
     for number, combination in enumerate(grid):
-        folder = own_folder(own_folder(out, "grid"), f"{number:03d}")
+        folder = subfolder(subfolder(out, "grid"), f"{number:03d}")
         done = folder / "training.json"
         chosen = settings.model_copy(update=combination).with_usual_rate()
         wanted = {"settings": chosen.model_dump(), "statistics": reviews.statistics()}

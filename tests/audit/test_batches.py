@@ -180,7 +180,7 @@ def test_the_command_goes_on_with_batches(tmp_path):
         if process.returncode == 0:
             break
         assert process.returncode == 3, text
-        assert "questions wait in " in text
+        assert "requests wait in " in text
         waiting = sorted((tmp_path / "asked").iterdir())[-1:]
         answer_batches(waiting, tmp_path / "out")
         options = ["--batch-in", "out"]  # where the files go is known from the first round

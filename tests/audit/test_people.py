@@ -200,12 +200,12 @@ def test_records_that_are_told_with_the_dialogue_know_the_user_by_every_name(tmp
     guests = [Dialogue(f"e{n}", "x", (Turn("My name is Emily.", response="You have room 7."),)) for n in range(12)]
     file = "stages:\n  read: desk:read\n  records: {stage: 'desk:look_up'%s}\n  answer: desk:answer\n"
     values = {}
-    for told in ("", ", told: true"):
-        (tmp_path / "desk.yaml").write_text(file % told)
+    for key in ("", ", rewritten: true"):
+        (tmp_path / "desk.yaml").write_text(file % key)
         result = attribute(load_pipeline(tmp_path / "desk.yaml"), guests, axes=["names_gender"], **QUICK)
         record = result["axes"]["names_gender"]["disagreement"]
-        values[told] = record["disparity"]["value"], record["contributions"]["records"]["shapley"]["value"]
-    assert values == {"": (1.0, 1.0), ", told: true": (0.0, 0.0)}
+        values[key] = record["disparity"]["value"], record["contributions"]["records"]["shapley"]["value"]
+    assert values == {"": (1.0, 1.0), ", rewritten: true": (0.0, 0.0)}
 
 
 # crossed attributes --------------------------------------------------------------------------------------------------

@@ -88,6 +88,18 @@ def test_so_does_one_that_has_hardly_begun(seconds, number, code):
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_so_does_one_whose_command_has_not_begun_to_listen(number, code):
+    """The signal comes when it is raised already and no command handles it yet."""
+    program = (
+        "import os\nfrom tod_bias.cli import application, process\n"
+        f"application.main = lambda arguments: os.kill(os.getpid(), {int(number)})\nprocess.run([])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (code, 1)
+    assert ended.stderr.startswith("tod-bias: ")
+
+
 @pytest.mark.parametrize(
     ("shell", "code", "said"),
     [

@@ -9,7 +9,7 @@ import pytest
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.choices import with_own
+from tod_bias.audit.choices import all_metrics
 from tod_bias.cache import Cache
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import TodBiasError
@@ -179,8 +179,8 @@ def test_a_metric_of_results_is_not_imported(run, tmp_path, name, arguments):
 def test_a_repair_measures_nothing_that_only_the_run_names(run):
     result = AuditResult.load(run)
     with pytest.raises(TodBiasError, match=r"words.*not shipped; give it again with --metrics"):
-        with_own(result)
-    assert [one.name for one in with_own(result, [Words()])] == ["sentence_bleu", "words"]
+        all_metrics(result)
+    assert [one.name for one in all_metrics(result, [Words()])] == ["sentence_bleu", "words"]
 
 
 @pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])

@@ -49,7 +49,7 @@ def test_cases_are_cut_down_by_the_runs_own_system(made):
     code, out, _ = run_command("cases", made, "--worst", 3, "--out", "cases.jsonl")
     assert code == 0
     assert "not minimised" not in out
-    assert AuditConfig.read(made).is_own
+    assert AuditConfig.read(made).is_written_here
 
 
 def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
@@ -74,8 +74,8 @@ def test_a_configuration_is_read_as_it_was_written(tmp_path, monkeypatch):
     config = AuditConfig.with_settings(None, {"draws": 2, "metrics": "jga,chrf", "lexicon": ("a=b",), "seed": 4})
     (tmp_path / "config.json").write_text(config.text())
     read = AuditConfig.read(tmp_path)
-    assert read.is_own
+    assert read.is_written_here
     assert read.analysis.metrics == ("jga", "chrf")
-    assert read.model_copy(update={"seed": 5}).is_own is False
+    assert read.model_copy(update={"seed": 5}).is_written_here is False
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
-    assert not read.is_own
+    assert not read.is_written_here

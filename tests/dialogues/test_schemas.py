@@ -5,7 +5,7 @@ import pytest
 
 from tod_bias import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.dialogues.schemas import describe, told_anew
+from tod_bias.dialogues.schemas import describe, described_anew
 from tod_bias.errors import CorpusError
 
 HOTELS = {
@@ -56,19 +56,19 @@ def test_a_service_is_told_in_a_line_for_each_api_and_slot_of_a_call():
 
 
 def test_services_apis_and_slots_change_their_order_and_nothing_else():
-    told = [told_anew(DIALOGUE, Random(seed)) for seed in range(20)]
+    told = [described_anew(DIALOGUE, Random(seed)) for seed in range(20)]
     assert all(one.turns == DIALOGUE.turns for one in told)
     letters = {"".join(sorted(one.system)) for one in told}
     assert letters == {"".join(sorted(DIALOGUE.system))}
     assert len({one.system for one in told}) > 10
-    assert told[3] == told_anew(DIALOGUE, Random(3))
+    assert told[3] == described_anew(DIALOGUE, Random(3))
     for one in told:  # a slot stays with its service, behind the APIs
         block = next(block for block in one.system.split("\n\n") if "GetRide" in block)
         assert sorted(block.split("\n")[1:]) == sorted(RIDES.split("\n")[1:])
 
 
 def test_other_names_are_those_of_calls_and_results_too():
-    told = told_anew(DIALOGUE, Random(1), renamed=1.0)
+    told = described_anew(DIALOGUE, Random(1), renamed=1.0)
     find = next(line for line in told.system.split("\n") if line.endswith("Search for a hotel in a city"))
     city = next(line for line in told.system.split("\n") if line.endswith(": City of the hotel")).partition(":")[0]
     name = find.partition(" (")[0]
@@ -86,8 +86,8 @@ def test_other_names_are_those_of_calls_and_results_too():
 
 def test_system_messages_of_others_are_shuffled_by_line():
     other = Dialogue("1", "", (Turn("Hello"),), "You are helpful.\nBe brief")
-    assert sorted(told_anew(other, Random(0), 1.0).system.split("\n")) == ["Be brief", "You are helpful."]
-    assert told_anew(Dialogue("1", "", ()), Random(0), 1.0).system == ""
+    assert sorted(described_anew(other, Random(0), 1.0).system.split("\n")) == ["Be brief", "You are helpful."]
+    assert described_anew(Dialogue("1", "", ()), Random(0), 1.0).system == ""
 
 
 def write(folder, schema):

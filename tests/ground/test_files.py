@@ -9,7 +9,7 @@ import pytest
 
 from tod_bias.cli.application import main
 from tod_bias.errors import TodBiasError
-from tod_bias.files import own_folder, replacing, replacing_files, write_json, write_lines, write_text
+from tod_bias.files import replacing, replacing_files, subfolder, write_json, write_lines, write_text
 
 WOMAN = ("perturb", "--source", "woman", "--target", "man")
 
@@ -119,9 +119,9 @@ def test_a_folder_of_the_programs_is_no_way_to_another_one(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "figures").symlink_to(tmp_path / "victim")
     with pytest.raises(TodBiasError, match="symbolic link"):
-        own_folder(tmp_path / "run", "figures")
+        subfolder(tmp_path / "run", "figures")
     (tmp_path / "named").symlink_to(tmp_path / "run")  # what the user names may be a link
-    assert own_folder(tmp_path / "named", "tables") == tmp_path / "named" / "tables"
+    assert subfolder(tmp_path / "named", "tables") == tmp_path / "named" / "tables"
     assert names(tmp_path / "victim") == []
 
 

@@ -45,8 +45,8 @@ class Needs:
 
 
 @pytest.fixture(autouse=True)
-def own_metrics(tmp_path, monkeypatch):
-    (tmp_path / "own_metrics.py").write_text(CODE)
+def user_metrics(tmp_path, monkeypatch):
+    (tmp_path / "user_metrics.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
 
 
@@ -96,19 +96,19 @@ def test_no_two_metrics_share_a_column():
 
 
 def test_a_metric_of_ones_own():
-    assert metric("own_metrics:Polite").score(np.array([1.0, 4.0])) == 0.25
+    assert metric("user_metrics:Polite").score(np.array([1.0, 4.0])) == 0.25
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("x", "unknown metric 'x'; expected one of corpus_bleu, sentence_bleu, chrf, .*, or module:Class$"),
-        ("own_metrics:Bare", "'own_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
-        ("own_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
-        ("own_metrics:Scale", "scale of Scale: expected one of ratio, difference, got 'log'"),
-        ("own_metrics:Columns", "columns of Columns: expected several names, got 'polite'"),
-        ("own_metrics:Needs", "own_metrics:Needs cannot be made without arguments"),
-        ("own_metrics:Nobody", "has no 'Nobody'"),
+        ("user_metrics:Bare", "'user_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
+        ("user_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
+        ("user_metrics:Scale", "scale of Scale: expected one of ratio, difference, got 'log'"),
+        ("user_metrics:Columns", "columns of Columns: expected several names, got 'polite'"),
+        ("user_metrics:Needs", "user_metrics:Needs cannot be made without arguments"),
+        ("user_metrics:Nobody", "has no 'Nobody'"),
     ],
 )
 def test_what_is_no_metric_is_told_in_one_line(name, message):

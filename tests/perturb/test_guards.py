@@ -165,7 +165,16 @@ def test_the_component_sees_no_difference_and_is_asked_once() -> None:
         "My husband and his car. He will come.",
         "My wife and her car. She will come.",
     ]
-    seen = {"inputs": 3, "told": 3, "mentions": 6, "uncovered": 0, "covered": 3, "own": 0, "mixed": 0, "asked": 1}
+    seen = {
+        "inputs": 3,
+        "rewritten": 3,
+        "mentions": 6,
+        "uncovered": 0,
+        "covered": 3,
+        "unseen": 0,
+        "mixed": 0,
+        "calls": 1,
+    }
     assert guard.coverage == {"gender": seen}
 
 
@@ -192,7 +201,7 @@ def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axi
                 items.append(StageInput(dialogue.turns[:number], turn.user, {"api_call": step.call}, steps))
     guard = Canonical(db, axis)
     assert list(map(canonical, guard(items))) == list(map(canonical, db(items)))
-    assert guard.coverage[axis]["told"] > 50
+    assert guard.coverage[axis]["rewritten"] > 50
 
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race", "names_gender"])
@@ -206,8 +215,8 @@ def test_words_that_no_guard_tells_are_counted() -> None:
     guard = Canonical(hashing, "gender")
     one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
     assert one == two
-    assert guard.coverage["gender"] | {"asked": 0} == {
-        "inputs": 2, "told": 2, "mentions": 2, "uncovered": 2, "covered": 0, "own": 0, "mixed": 0, "asked": 0,
+    assert guard.coverage["gender"] | {"calls": 0} == {
+        "inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0, "unseen": 0, "mixed": 0, "calls": 0,
     }  # fmt: skip
     names = Canonical(echo, "names_gender")
     asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
@@ -325,7 +334,9 @@ def test_a_failure_of_one_question_is_one_of_the_guard() -> None:
 def test_guards_in_a_pipeline_file_and_by_text(tmp_path: Path) -> None:
     (tmp_path / "guarded_echo.py").write_text("def say(inputs):\n    return [item.user for item in inputs]\n")
     path = tmp_path / "pipeline.yaml"
-    path.write_text("stages:\n  say: {stage: 'guarded_echo:say', guard: canonical, axes: 'gender, age', told: true}\n")
+    path.write_text(
+        "stages:\n  say: {stage: 'guarded_echo:say', guard: canonical, axes: 'gender, age', rewritten: true}\n"
+    )
     (stage,) = load_pipeline(path).stages.values()
     assert isinstance(stage, Twin)
     assert set(stage.inner.coverage) == {"gender", "age"}
@@ -354,8 +365,8 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
     found = coverage(dialogues, load_axis("gender"))
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
-    assert (found.share_found, found.share_exact) == (0.5, 0.5)
+    assert (found.share_recognised, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
     nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
-    assert nobody.share_found is nobody.share_exact is nobody.share_covered is None
+    assert nobody.share_recognised is nobody.share_exact is nobody.share_covered is None
     assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -54,7 +54,9 @@ def analyse(
     """
     options = config.analysis
     inference = Inference(resamples=options.bootstrap, permutations=options.permutations, seed=config.seed)
-    pairs = sum(comb(len(one.variants.groups), 2) * len(one.tables) for one in outputs.axes.values())
+    pairs = sum(
+        comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in outputs.axes.values()
+    )
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         drafts, undefined = _drafts(outputs.axes, measures.metrics, order, inference, bar)
     failures = outputs.failures | undefined
@@ -143,8 +145,8 @@ def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[
         alpha=1 - inference.level,
         margin=margin,
     )
-    found = dict(zip([*claiming, *placebos], results, strict=True))
-    return {axis: {name: found[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
+    by_key = dict(zip([*claiming, *placebos], results, strict=True))
+    return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
 
 
 def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:

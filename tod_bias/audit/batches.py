@@ -1,9 +1,9 @@
-"""Questions and answers as OpenAI batch files, so that an audit can be asked anywhere.
+"""Requests and replies as OpenAI batch files, so that the models of an audit can run elsewhere.
 
-One line a question, ``{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}``; the answers
+One line per request, ``{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}``; the replies
 come back as lines with the same ``custom_id`` and ``{"response": {"status_code": 200, "body": {…}}}``. A provider's
-batch API and ``vllm run-batch`` take the one and write the other. A component that reads what another put out can only
-be asked when that is known, so a run takes several rounds: a file a round and component.
+batch API and ``vllm run-batch`` read the one and write the other. A stage that reads another's output can only be
+called when that is known, so a run takes several rounds, with a file per round and stage.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _LARGEST = 190_000_000
 _PASSING = (408, 409, 425, 429)
 
 Pending = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Component to what must still be asked, key to request."""
+"""Stage to the requests that must still be sent, by key."""
 
 
-def check_asks_server(pipeline: Pipeline) -> None:
+def check_calls_server(pipeline: Pipeline) -> None:
     """See to it that batch files have anything to hold.
 
     Raises:
-        TodBiasError: no component of a pipeline asks a server.
+        TodBiasError: no stage of a pipeline calls a server.
     """
     if not any(isinstance(innermost(stage), RemoteStage) for stage in pipeline.stages.values()):
-        raise TodBiasError("batch files hold what servers are asked, and no component asks one; leave them out")
+        raise TodBiasError("batch files hold requests to servers, and no stage calls one; leave them out")
 
 
 def write_batches(folder: str | Path, pending: Pending) -> PendingError:
-    """Write what must still be asked; where the files of the last round hold just that, they stay.
+    """Write the requests that must still be sent; where the files of the last round hold just these, they stay.
 
     Args:
         folder: for the files, ``wave001_policy.jsonl``.
-        pending: what must be asked.
+        pending: the requests.
 
     Returns:
         The error that says which files wait.
@@ -61,21 +61,21 @@ def write_batches(folder: str | Path, pending: Pending) -> PendingError:
     wanted = {key for some in pending.values() for key in some}
     rounds: dict[int, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        if found := _FILE.fullmatch(path.name):
-            rounds.setdefault(int(found[1]), []).append(path)
+        if match := _FILE.fullmatch(path.name):
+            rounds.setdefault(int(match[1]), []).append(path)
     last = max(rounds, default=0)
     files = rounds.get(last, [])
-    if not files or {key for path in files for key in _asked_in(path)} != wanted:
+    if not files or {key for path in files for key in _keys_in(path)} != wanted:
         files = _written(folder, pending, last + 1)
     names = ", ".join(path.name for path in files)
     return PendingError(
-        f"{len(wanted)} questions wait in {folder}: {names}; have them answered (a provider's batch API, vllm "
-        "run-batch), then run the same command with --batch-in and all files of answers",
+        f"{len(wanted)} requests wait in {folder}: {names}; have them answered (a provider's batch API, vllm "
+        "run-batch), then run the same command with --batch-in and all output files",
         files,
     )
 
 
-def _asked_in(path: Path) -> Iterator[str]:
+def _keys_in(path: Path) -> Iterator[str]:
     for _, record in _records(path):
         yield str(record.get("custom_id"))
 

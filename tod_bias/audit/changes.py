@@ -60,17 +60,22 @@ class ChangeClaim:
 
 
 def claim_of_value(
-    found: ChangeEstimates, place: int, tests: tuple[Tested, Tested], words: float, margin: float | None, alpha: float
+    estimates: ChangeEstimates,
+    place: int,
+    tests: tuple[Tested, Tested],
+    words: float,
+    margin: float | None,
+    alpha: float,
 ) -> ChangeClaim:
     """Of a disparity, gap or contribution, which is fair at 0."""
-    middle = place + found.count
-    turn = found.estimates[place] * found.estimates[middle]
+    middle = place + estimates.count
+    turn = estimates.estimates[place] * estimates.estimates[middle]
     towards = BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
-    return _claim(found, place, middle, tests, words, margin, alpha, towards)
+    return _claim(estimates, place, middle, tests, words, margin, alpha, towards)
 
 
 def claim_of_score(
-    found: ChangeEstimates,
+    estimates: ChangeEstimates,
     number: int,
     tests: tuple[Tested, Tested],
     words: float,
@@ -79,14 +84,14 @@ def claim_of_score(
     better: Better,
 ) -> ChangeClaim:
     """Of a score."""
-    place = found.place_of_score(number)
-    sign = {"higher": 1.0, "lower": -1.0, "neither": 0.0}[better] * found.estimates[place]
+    place = estimates.place_of_score(number)
+    sign = {"higher": 1.0, "lower": -1.0, "neither": 0.0}[better] * estimates.estimates[place]
     towards = BETTER if sign > 0 else WORSE if sign < 0 else CHANGED
-    return _claim(found, place, place, tests, words, margin, alpha, towards)
+    return _claim(estimates, place, place, tests, words, margin, alpha, towards)
 
 
 def _claim(
-    found: ChangeEstimates,
+    estimates: ChangeEstimates,
     place: int,
     middle: int,
     tests: tuple[Tested, Tested],
@@ -95,17 +100,19 @@ def _claim(
     alpha: float,
     towards: str,
 ) -> ChangeClaim:
-    evidence = found.evidence(place), found.evidence_these_words(place)
+    evidence = estimates.evidence(place), estimates.evidence_these_words(place)
     sample, these = (
         _Side(
             test.joint[place],
             max(test.joint[place], test.joint[middle]),
-            1.0 if margin is None else equivalence_p(found.estimates[place], *own, found.dialogues, margin),
+            1.0
+            if margin is None
+            else equivalence_p(estimates.estimates[place], *error_and_df, estimates.dialogues, margin),
         )
-        for test, own in zip(tests, evidence, strict=True)
+        for test, error_and_df in zip(tests, evidence, strict=True)
     )
-    within = equivalent_within(found.estimates[place], *found.evidence(place), found.dialogues, alpha)
-    change = found.estimate(place, tests[0].single[place]).model_copy(update={"equivalent_within": finite(within)})
+    within = equivalent_within(estimates.estimates[place], *estimates.evidence(place), estimates.dialogues, alpha)
+    change = estimates.estimate(place, tests[0].single[place]).model_copy(update={"equivalent_within": finite(within)})
     return ChangeClaim(change, sample, these, towards, words)
 
 

@@ -1,4 +1,4 @@
-"""What a run is told to do, checked before anything is asked."""
+"""What a user chooses of a run (metrics, clusters, the order of stages), checked before a stage is called."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
         metrics = [name.strip() for name in metrics.split(",") if name.strip()]
     elif not isinstance(metrics, Sequence):
         metrics = [metrics]
-    found: dict[str, Metric] = {}
+    by_name: dict[str, Metric] = {}
     for entry in metrics:
-        one = metric(entry) if isinstance(entry, str) else checked(entry)
-        if one.name in found:
-            raise TodBiasError(f"metric {one.name!r} is given twice")
-        found[one.name] = one
-    if not found:
+        loaded = metric(entry) if isinstance(entry, str) else checked(entry)
+        if loaded.name in by_name:
+            raise TodBiasError(f"metric {loaded.name!r} is given twice")
+        by_name[loaded.name] = loaded
+    if not by_name:
         raise TodBiasError("no metric: give at least one, e.g. corpus_bleu")
-    return list(found.values())
+    return list(by_name.values())
 
 
-class OwnClusters:
+class UserClusters:
     """A kind of clusters by the name ``module:function`` of a function of a dialogue, which gives a text or a number.
 
     Raises:
@@ -55,11 +55,11 @@ class OwnClusters:
     def __call__(self, dialogue: Dialogue) -> str:
         """Which one a dialogue is in."""
         with guarded(self._where):
-            found = self._function(dialogue)
-        if not isinstance(found, str | int):
-            got = shortened(repr(found), 100)
+            cluster = self._function(dialogue)
+        if not isinstance(cluster, str | int):
+            got = shortened(repr(cluster), 100)
             raise TodBiasError(f"{self._where}: expected a text or a number for dialogue {dialogue.id!r}, got {got}")
-        return str(found)
+        return str(cluster)
 
 
 def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tuple[str, ClusterOf]]:
@@ -70,17 +70,17 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
     """
     if isinstance(cluster, str):
         cluster = [name.strip() for name in cluster.split(",") if name.strip()]
-    found: list[tuple[str, ClusterOf]] = []
+    kinds: list[tuple[str, ClusterOf]] = []
     for entry in cluster:
         if not isinstance(entry, str):
-            found.append(entry)
+            kinds.append(entry)
         elif entry == "domain":
-            found.append((entry, lambda dialogue: dialogue.domain))
+            kinds.append((entry, lambda dialogue: dialogue.domain))
         elif is_import(entry):
-            found.append((entry, OwnClusters(entry)))
+            kinds.append((entry, UserClusters(entry)))
         else:
             raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
-    return found
+    return kinds
 
 
 def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -122,24 +122,24 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     """
     measured = list(result.metrics)
     if metrics is None:
-        return [shipped(one, result.name) for one in measured]
-    found = metrics_of(metrics)
-    for one in found:
-        if one.name not in measured:
-            raise MetricError(f"{result.name}: has not measured {one.name}; it has {', '.join(measured)}")
-    return found
+        return [shipped(name, result.name) for name in measured]
+    scored = metrics_of(metrics)
+    for chosen in scored:
+        if chosen.name not in measured:
+            raise MetricError(f"{result.name}: has not measured {chosen.name}; it has {', '.join(measured)}")
+    return scored
 
 
-def with_own(result: AuditResult, own: Sequence[str | Metric] = ()) -> list[Metric]:
+def all_metrics(result: AuditResult, given: Sequence[str | Metric] = ()) -> list[Metric]:
     """All metrics of a run, in its order.
 
     Args:
         result: of the run.
-        own: by name, ``module:Class`` or object; those that are not shipped must be among them.
+        given: by name, ``module:Class`` or object; those that are not shipped must be among them.
 
     Raises:
         MetricError: the run has not measured one of them.
         TodBiasError: one of the run's is neither shipped nor among them.
     """
-    given = {one.name: one for one in scored_by(result, own)} if own else {}
-    return [given[one] if one in given else shipped(one, result.name) for one in result.metrics]
+    by_name = {chosen.name: chosen for chosen in scored_by(result, given)} if given else {}
+    return [by_name[name] if name in by_name else shipped(name, result.name) for name in result.metrics]

@@ -21,7 +21,7 @@ from typing import Any
 
 from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
 from tod_bias.audit.design import models_of
-from tod_bias.audit.ray_processes import check_address, own_signals, processes
+from tod_bias.audit.ray_processes import check_address, keeping_signals, processes
 from tod_bias.audit.running import Runner
 from tod_bias.audit.signatures import generators_of
 from tod_bias.cache import Cache
@@ -227,7 +227,7 @@ class _Pool:
         if self._is_own:
             given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
             try:
-                with own_signals():
+                with keeping_signals():
                     try:
                         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
                     except ValueError:  # a cluster is there already, and has its own number of processors

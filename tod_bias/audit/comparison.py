@@ -188,12 +188,12 @@ def quality_of(
         tables = pair.before[metric.name], pair.after[metric.name]
         for dialogue, *originals in zip(pair.dialogues, *(table.original for table in tables), strict=True):
             rows.setdefault(dialogue, (originals[0], originals[1]))
-        for name, own in tables[0].variants.clusters:
-            labels.setdefault(name, {}).update(zip(pair.dialogues, own, strict=True))
+        for name, by_dialogue in tables[0].variants.clusters:
+            labels.setdefault(name, {}).update(zip(pair.dialogues, by_dialogue, strict=True))
     if not rows:
         return None
     alone = Clusters(np.arange(len(rows)), tuple(map(str, range(len(rows)))))
-    kinds = [alone, *(Clusters.of([own[dialogue] for dialogue in rows]) for own in labels.values())]
+    kinds = [alone, *(Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values())]
     nothing = ((ScoreDifference(1.0, 0, 0),),)
     before, after = (
         Contrasts(np.array([pair[side] for pair in rows.values()])[:, None], nothing, metric.score, 1.0, is_ratio=False)

@@ -76,7 +76,7 @@ def interaction_of(first: str, second: str, stages: Sequence[str], at: int = 0) 
 
 def less(first: Contrast, second: Contrast) -> Contrast:
     """The difference of two contrasts."""
-    return (*first, *(ScoreDifference(-weight, one, two) for weight, one, two in second))
+    return (*first, *(ScoreDifference(-weight, minuend, subtrahend) for weight, minuend, subtrahend in second))
 
 
 def pairs_of(stages: Sequence[str]) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ class Contrasts:
         scores = self.score(sums)  # (…, cells)
         scale = self._scale(scores[..., 0])
         values = [
-            sum(weight * (scores[..., two] - scores[..., one]) for weight, one, two in contrast)
+            sum(weight * (scores[..., subtrahend] - scores[..., minuend]) for weight, minuend, subtrahend in contrast)
             for contrast in self.contrasts
         ]
         return self.sign * np.stack(values, axis=-1) / scale[..., None]
@@ -141,7 +141,9 @@ class Contrasts:
         table = self.cells if clusters is None else clusters.sums(self.cells)
         totals = self.cells.sum(axis=0)
         scale = float(self._scale(self.score(totals[:1]))[0])
-        needed = sorted({(one, two) for number in chosen for _, one, two in self.contrasts[number]})
+        needed = sorted(
+            {(minuend, subtrahend) for number in chosen for _, minuend, subtrahend in self.contrasts[number]}
+        )
         place = {pair: number for number, pair in enumerate(needed)}
         first, second = ([pair[side] for pair in needed] for side in (0, 1))
         middle = (totals[first] + totals[second]) / 2  # (pairs, statistics)
@@ -151,7 +153,8 @@ class Contrasts:
             half = (table[start : start + rows][:, second] - table[start : start + rows][:, first]) / 2
             parts[start : start + rows] = self.score(middle + half) - self.score(middle - half)
         chosen_parts = [
-            sum(weight * parts[:, place[one, two]] for weight, one, two in self.contrasts[number]) for number in chosen
+            sum(weight * parts[:, place[minuend, subtrahend]] for weight, minuend, subtrahend in self.contrasts[number])
+            for number in chosen
         ]
         result = self.sign * np.stack(chosen_parts, axis=1) / scale if chosen_parts else np.empty((len(table), 0))
         return np.nan_to_num(result)
@@ -219,10 +222,10 @@ class AuditContrasts:
         """One group, against the mean over all groups on the same dialogues."""
         return self._compared([(1.0, [number]), (-1.0, [])], self._variants.has_group[:, number])
 
-    def gap(self, one: int, other: int) -> Contrasts:
+    def gap(self, first: int, second: int) -> Contrasts:
         """One group, against another."""
-        members = self._variants.has_group[:, one] & self._variants.has_group[:, other]
-        return self._compared([(1.0, [one]), (-1.0, [other])], members)
+        members = self._variants.has_group[:, first] & self._variants.has_group[:, second]
+        return self._compared([(1.0, [first]), (-1.0, [second])], members)
 
     def level(self, numbers: Sequence[int], members: np.ndarray) -> Contrasts:
         """Some groups, on average, against the mean over all: a main effect."""

@@ -46,8 +46,8 @@ class Counterfactuals:
         if not self.has_placebo:
             return variants
         return [
-            self._with_placebo(self.axes[axis], selection, one)
-            for selection, one in zip(selections, variants, strict=True)
+            self._with_placebo(self.axes[axis], selection, dialogue_variants)
+            for selection, dialogue_variants in zip(selections, variants, strict=True)
         ]
 
     def _with_placebo(self, axis: Axis, selection: SelectedDialogue, variants: Variants) -> Variants:
@@ -56,7 +56,9 @@ class Counterfactuals:
             rewrite = axis.placebo(selection.dialogue, selection.candidates, self.seed)
         else:
             assert self.matched is not None
-            rewrites = [one.rewrite for one in variants.groups if one.rewrite is not None]
+            rewrites = [
+                counterfactual.rewrite for counterfactual in variants.groups if counterfactual.rewrite is not None
+            ]
             matched = self.matched.match(selection.dialogue, rewrites, self.seed)
             rewrite, edits = (None, None) if matched is None else matched
         if rewrite is None:
@@ -71,7 +73,9 @@ class Counterfactuals:
             clusters={"term": frozenset([rewrite.word])},
         )
         if axis.has_placebo:
-            edits = Edits(sum(one.edits for one in variants.groups) / len(variants.groups), placebo.edits)
+            edits = Edits(
+                sum(counterfactual.edits for counterfactual in variants.groups) / len(variants.groups), placebo.edits
+            )
         return replace(variants, placebo=placebo, edits=edits)
 
 

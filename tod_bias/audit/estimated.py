@@ -24,7 +24,7 @@ class ContrastEstimates:
 
     Args:
         block: contrasts; the first is the whole, the last the one with the placebo where there is one.
-        there: (dialogues,) bool, who takes part.
+        members: (dialogues,) bool, which take part.
         dimensions: words, and other kinds of clusters.
         tested: contrasts whose p-values will be asked for, with words as a sample.
         both: those for which they will be with words as they are too.
@@ -36,7 +36,7 @@ class ContrastEstimates:
     def __init__(
         self,
         block: Contrasts,
-        there: np.ndarray,
+        members: np.ndarray,
         dimensions: Sequence[Clusters],
         inference: Inference,
         *,
@@ -45,7 +45,7 @@ class ContrastEstimates:
         tested: Sequence[int],
         both: Sequence[int],
     ) -> None:
-        self.there = there
+        self.members = members
         self.above = len(block.contrasts) - 1
         """The contrast with the placebo, where there is one."""
         self._level = inference.level
@@ -55,17 +55,17 @@ class ContrastEstimates:
         """(cells,), on the metric's own scale."""
         count = inference.resamples
         self._samples = block.resamples(count, inference.seed) if count else None
-        self.score_bounds = [self._score_bounds(block.cells[there, cell], block, inference) for cell in (0, 1)]
+        self.score_bounds = [self._score_bounds(block.cells[members, cell], block, inference) for cell in (0, 1)]
         """Intervals of the scores of the originals and of the cell after them, over the dialogues that take part."""
-        self.spreads: list[Spread] = [block.spread(clusters.within(there)) for clusters in dimensions]
+        self.spreads: list[Spread] = [block.spread(clusters.within(members)) for clusters in dimensions]
         self.shared_p = np.empty(0)
         """(contrasts,), p-values of t tests that take dialogues which share any word as dependent; empty where each
         rests on one word."""
         if shared is not None:
-            error = shared.error(block.parts(None, range(len(block.contrasts))), there)
+            error = shared.error(block.parts(None, range(len(block.contrasts))), members)
             self.spreads[0] = at_least(self.spreads[0], error, effective - 1)
             self.shared_p = self.spreads[0].p_values(self.estimates)
-        self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
+        self._intervals = np.stack([spread.interval(self.estimates, self._level) for spread in self.spreads])
         kinds: list[Clusters | None] = [*dimensions, None]
         self._parts: list[dict[int, np.ndarray]] = []
         for clusters in kinds if inference.permutations else []:
@@ -107,7 +107,7 @@ class ContrastEstimates:
         return Estimate(value=self.scores[cell], ci=tuple(self.score_bounds[cell]))
 
     def _of_dialogues(self, number: int) -> np.ndarray:
-        dialogues = int(self.there.sum())
+        dialogues = int(self.members.sum())
         if self._samples is None or dialogues < FEWEST:
             return np.full(2, np.nan)
         return interval(self._samples[:, number], dialogues, self._level)
@@ -117,9 +117,9 @@ class ContrastEstimates:
 
         NaN where a kind has too few clusters.
         """
-        if any(one.clusters < FEWEST or one.freedom < 1 for one in self.spreads):
+        if any(spread.clusters < FEWEST or spread.freedom < 1 for spread in self.spreads):
             return math.nan, 0.0
-        return max((float(one.error[number]), one.freedom) for one in self.spreads)
+        return max((float(spread.error[number]), spread.freedom) for spread in self.spreads)
 
     def error_of_dialogues(self, number: int) -> float:
         """The standard error of a contrast with words as they are; NaN without two resamples."""

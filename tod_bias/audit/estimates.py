@@ -41,7 +41,7 @@ from tod_bias.systems.execution import all_arms, arm_key
 TERMS_SHOWN = 12
 """Terms in a result, those with the largest contributions."""
 LEAST_LEFT = 0.1
-"""What the originals must still score without a word, as a part of their whole score, for shares of it to be told."""
+"""What the originals must still score without a term, as a part of their whole score, for a share to be given."""
 
 
 class AxisEstimates:
@@ -114,13 +114,19 @@ class AxisEstimates:
             and (self._metric.scale == "difference" or self._blocks.is_ratio),  # of a score of 0 nothing is known
         )
 
-    def _estimated(self, block: Contrasts, there: np.ndarray, *, shares: bool = False) -> ContrastEstimates:
+    def _estimated(self, block: Contrasts, members: np.ndarray, *, shares: bool = False) -> ContrastEstimates:
         both = [0, *([len(block.contrasts) - 1] if self._blocks.has_placebo else [])]
         tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
         return ContrastEstimates(
-            block, there, self._dimensions, self._inference,
-            shared=self._shared, effective=self._effective, tested=tested, both=both,
-        )  # fmt: skip
+            block,
+            members,
+            self._dimensions,
+            self._inference,
+            shared=self._shared,
+            effective=self._effective,
+            tested=tested,
+            both=both,
+        )
 
     # tests ---------------------------------------------------------------------------------------------------------
 
@@ -241,7 +247,7 @@ class AxisEstimates:
 
     def _group(self, name: str, block: ContrastEstimates, claim: Claim) -> Group:
         return Group(
-            dialogues=int(block.there.sum()),
+            dialogues=int(block.members.sum()),
             terms=Terms(effective=round(claim.terms, 3)),
             score=block.score(1),
             gap=block.estimate(0),
@@ -253,7 +259,7 @@ class AxisEstimates:
         """How a reference variant is served, against the mean over all groups; it claims nothing."""
         block = self._estimated(*self._blocks.reference(name))
         return Group(
-            dialogues=int(block.there.sum()),
+            dialogues=int(block.members.sum()),
             score=block.score(1),
             gap=block.estimate(0),
             contributions=self._contributions(block),
@@ -262,7 +268,7 @@ class AxisEstimates:
     def _gap(self, block: ContrastEstimates, *, beyond_placebo: bool) -> Gap:
         return Gap(
             **dict(block.estimate(0)),
-            dialogues=int(block.there.sum()),
+            dialogues=int(block.members.sum()),
             contributions=self._contributions(block),
             beyond_placebo=block.estimate(block.above) if beyond_placebo and self._blocks.has_placebo else None,
         )
@@ -318,8 +324,8 @@ class AxisEstimates:
         claims: dict[Key, Claim] = {}
         for number, ((first, second), block) in enumerate(blocks.items()):
             terms = min(
-                effective_terms_of_group(table, first, block.there, second),
-                effective_terms_of_group(table, second, block.there, first),
+                effective_terms_of_group(table, first, block.members, second),
+                effective_terms_of_group(table, second, block.members, first),
             )
             source, target = table.groups[first], table.groups[second]
             gap = self._gap(block, beyond_placebo=True)
@@ -330,7 +336,7 @@ class AxisEstimates:
 
     def _spread_of(self, groups: Mapping[str, ContrastEstimates]) -> float:
         """Root mean square of the groups' gaps, less what noise adds to it; dialogues as weights."""
-        weights = np.array([block.there.sum() for block in groups.values()], dtype=float)
+        weights = np.array([block.members.sum() for block in groups.values()], dtype=float)
         gaps = np.array([block.estimates[0] for block in groups.values()])
         errors = np.array([block.error_and_freedom(0)[0] for block in groups.values()])
         if np.isnan(errors).any():
@@ -363,7 +369,7 @@ class AxisEstimates:
 
 
 def _bounds(block: ContrastEstimates) -> tuple[float, float, float, int]:
-    return (float(block.estimates[0]), *block.error_and_freedom(0), int(block.there.sum()))
+    return (float(block.estimates[0]), *block.error_and_freedom(0), int(block.members.sum()))
 
 
 def _joint(tests: Sequence[FlipTest], number: int) -> float:
@@ -372,8 +378,8 @@ def _joint(tests: Sequence[FlipTest], number: int) -> float:
 
 def _largest(values: Iterable[float]) -> float:
     """The largest; NaN where one of them is, or there is none."""
-    found = list(values)
-    return math.nan if not found or any(map(math.isnan, found)) else max(found)
+    numbers = list(values)
+    return math.nan if not numbers or any(map(math.isnan, numbers)) else max(numbers)
 
 
 def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:

@@ -44,9 +44,9 @@ def export_counterfactuals(
             left_out(str(failure))
     seen: set[tuple[str, str]] = set()
     for axis, selections in design.selected.items():
-        for one in design.counterfactuals.of(axis, selections):
-            placebo = () if one.placebo is None else (one.placebo,)
-            for counterfactual in (one.original, *one.references, *one.groups, *placebo):
+        for variants in design.counterfactuals.of(axis, selections):
+            placebo = () if variants.placebo is None else (variants.placebo,)
+            for counterfactual in (variants.original, *variants.references, *variants.groups, *placebo):
                 name = counterfactual.source_id, counterfactual.variant
                 if name not in seen:
                     seen.add(name)

@@ -87,10 +87,10 @@ class Matched(NamedTuple):
 
 def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
     """Raises MismatchError where two runs are not on the same dialogues, rewritten with the same seed."""
-    one, other = before.result, after.result
+    first, second = before.result, after.result
     for key in ("hash", "split"):
-        _same(f"corpus {key}", getattr(one.corpus, key), getattr(other.corpus, key), before, after)
-    mine, theirs = settings_of(one), settings_of(other)
+        _same(f"corpus {key}", getattr(first.corpus, key), getattr(second.corpus, key), before, after)
+    mine, theirs = settings_of(first), settings_of(second)
     for key, value in mine.items():
         _same(key, value, theirs[key], before, after)
 
@@ -107,14 +107,14 @@ def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str],
     Raises:
         MismatchError: they did not.
     """
-    one, other = before.result, after.result
+    first, second = before.result, after.result
     for key in ("max_per_axis", "variants"):
-        _same(key, getattr(one.config.design, key), getattr(other.config.design, key), before, after)
+        _same(key, getattr(first.config.design, key), getattr(second.config.design, key), before, after)
     for key in (*(f"axis {axis}" for axis in axes), "axis placebo"):
-        _same(key, one.signature.get(key), other.signature.get(key), before, after)
+        _same(key, first.signature.get(key), second.signature.get(key), before, after)
     for name in metrics:
         for key in ("signature", "better", "scale"):
-            mine, theirs = (getattr(result.metrics[name], key) for result in (one, other))
+            mine, theirs = (getattr(result.metrics[name], key) for result in (first, second))
             _same(f"{key} of metric {name}", mine, theirs, before, after)
 
 

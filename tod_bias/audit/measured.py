@@ -37,15 +37,15 @@ class Seen:
     @classmethod
     def of(cls, turns: Iterable[ScoredTurn]) -> Seen:
         """What is seen of turns, in all arms."""
-        found: tuple[set[str], set[str], set[str]] = (set(), set(), set())
+        texts: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         references = gold_calls = False
         for turn in turns:
-            for values, read in zip(found, (_user, _response, _calls), strict=True):
+            for values, read in zip(texts, (_user, _response, _calls), strict=True):
                 if len(values) < _ENOUGH:
                     values.add(read(turn))
             references = references or bool(turn.gold.response.strip())
             gold_calls = gold_calls or bool(turn.gold.calls)
-        users, responses, calls = map(frozenset, found)
+        users, responses, calls = map(frozenset, texts)
         return cls(users, responses, calls, references, gold_calls)
 
     def __or__(self, other: Seen) -> Seen:
@@ -122,12 +122,12 @@ def why_no_tool_ran(callers: Mapping[str, StageCaller], max_failures: float) -> 
         stage = innermost(caller.stage)
         counts = {what: caller.cost.outcomes[what] for what in stage.misfits if caller.cost.outcomes[what]}
         if sum(counts.values()) > max_failures * caller.cost.distinct:
-            found = ", ".join(f"{what}: {number}" for what, number in counts.items())
+            counted = ", ".join(f"{what}: {number}" for what, number in counts.items())
             example = stage.last_misfit[:200]
             return (
                 f"{name}: {sum(counts.values())} of {caller.cost.distinct} calls could not be carried out "
-                f"({found}), more than --max-failures {max_failures:g} ({example}): make the schemas that the model is "
-                "offered and the functions fit each other"
+                f"({counted}), more than --max-failures {max_failures:g} ({example}): make the schemas that the model "
+                "is offered and the functions fit each other"
             )
     return ""
 

@@ -14,7 +14,7 @@ import numpy as np
 from tod_bias.audit.results import Results
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import own_folder, replacing, write_text
+from tod_bias.files import replacing, subfolder, write_text
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import load_axis
@@ -67,7 +67,7 @@ class WordStatistics(Results):
         from tod_bias.report.words import word_shares
 
         folder = writable(folder)
-        pictures = own_folder(folder, "figures")
+        pictures = subfolder(folder, "figures")
         with replacing(folder / self.frame_name) as part:
             assert self.table is not None
             self.table.write(part)

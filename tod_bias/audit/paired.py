@@ -1,6 +1,6 @@
 """Two runs on the same dialogues, as one table: how much a contrast, or a score, changes from one to the other.
 
-A change is a difference of two estimates that rest on the same dialogues, tellings and words, so whatever these have in
+A change is a difference of two estimates that rest on the same counterfactuals and terms, so whatever these have in
 common falls out of it. Intervals leave out a word at a time in both runs together (and a cluster of any further kind;
 the widest is given), or resample the dialogues of both together; tests exchange the two runs in all dialogues of a
 cluster.
@@ -52,7 +52,7 @@ class PairedContrasts:
         """Of contrasts."""
         self.cells = np.concatenate([before.cells, after.cells], axis=1)
         """(dialogues, cells of both, statistics)."""
-        moved = tuple((ScoreDifference(1.0, one, self._split + other),) for one, other in cells)
+        moved = tuple((ScoreDifference(1.0, first, self._split + other),) for first, other in cells)
         self._scores = Contrasts(self.cells, moved, before.score, 1.0, is_ratio=False)
         self.before, self.after = (
             np.concatenate([block.estimates[numbers], block.scores()[[pair[side] for pair in cells]]])
@@ -62,25 +62,25 @@ class PairedContrasts:
 
     def values(self, sums: np.ndarray) -> np.ndarray:
         """Of (…, cells, statistics) sums, (…, values); NaN where a score is undefined."""
-        one, other = (
+        before, after = (
             block.values(part)[..., numbers]
             for block, part, numbers in zip(
                 self._runs, (sums[..., : self._split, :], sums[..., self._split :, :]), self._contrasts, strict=True
             )
         )
-        found = [other - one, (one + other) / 2]
+        values = [after - before, (before + after) / 2]
         if self._scores.contrasts:
-            found.append(self._scores.values(sums))
-        return np.concatenate(found, axis=-1)
+            values.append(self._scores.values(sums))
+        return np.concatenate(values, axis=-1)
 
     def parts(self, clusters: Clusters | None) -> np.ndarray:
         """What each cluster (None: each dialogue) adds to each value, (clusters, values); exchanging the runs in a
         cluster changes the sign of its part in a change."""
-        one, other = (
+        before, after = (
             block.parts(clusters, numbers) for block, numbers in zip(self._runs, self._contrasts, strict=True)
         )
         scores = self._scores.parts(clusters, range(len(self._scores.contrasts)))
-        return np.concatenate([other - one, (one + other) / 2, scores], axis=1)
+        return np.concatenate([after - before, (before + after) / 2, scores], axis=1)
 
 
 class Evidence(NamedTuple):
@@ -95,7 +95,7 @@ class ChangeEstimates:
 
     Args:
         block: of two runs.
-        there: (dialogues,) bool, who takes part.
+        members: (dialogues,) bool, which take part.
         dimensions: words, and other kinds of clusters; or dialogues in the place of words.
         inference: level, resamples, permutations, seed.
         tested: places of the values whose p-values will be asked for.
@@ -106,7 +106,7 @@ class ChangeEstimates:
     def __init__(
         self,
         block: PairedContrasts,
-        there: np.ndarray,
+        members: np.ndarray,
         dimensions: Sequence[Clusters],
         inference: Inference,
         *,
@@ -114,7 +114,7 @@ class ChangeEstimates:
         shared: Shared | None = None,
         effective: float = math.inf,
     ) -> None:
-        self.dialogues = int(there.sum())
+        self.dialogues = int(members.sum())
         """How many take part."""
         self.count = block.count
         """Of contrasts; their changes come first, then their means over both runs, then changes of scores."""
@@ -123,12 +123,12 @@ class ChangeEstimates:
         self.estimates = block.values(totals)
         self.spreads: list[Spread] = []
         for clusters in dimensions:
-            own = clusters.within(there)
-            self.spreads.append(spread(own.sums(block.cells), totals, block.values, own.effective))
+            clusters_here = clusters.within(members)
+            self.spreads.append(spread(clusters_here.sums(block.cells), totals, block.values, clusters_here.effective))
         self.shared_p: np.ndarray | None = None
         alone = block.parts(None)
         if shared is not None:
-            error = shared.error(alone, there)
+            error = shared.error(alone, members)
             self.spreads[0] = at_least(self.spreads[0], error, effective - 1)
             self.shared_p = self.spreads[0].p_values(self.estimates)
         self._samples: np.ndarray | None = None
@@ -139,7 +139,7 @@ class ChangeEstimates:
                 flat, lambda sums: block.values(sums.reshape(shape)), inference.resamples, inference.seed
             )
         self._level = inference.level
-        self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
+        self._intervals = np.stack([spread.interval(self.estimates, self._level) for spread in self.spreads])
         self.tested = list(tested)
         """Places of the values that are tested."""
         self.parts = [block.parts(clusters)[:, self.tested] for clusters in dimensions] + [alone[:, self.tested]]
@@ -165,9 +165,9 @@ class ChangeEstimates:
 
     def evidence(self, place: int) -> Evidence:
         """With words as a sample: the kind of clusters with the largest standard error; NaN where one has too few."""
-        if any(one.clusters < FEWEST or one.freedom < 1 for one in self.spreads):
+        if any(spread.clusters < FEWEST or spread.freedom < 1 for spread in self.spreads):
             return Evidence(math.nan, 0.0)
-        return Evidence(*max((float(one.error[place]), one.freedom) for one in self.spreads))
+        return Evidence(*max((float(spread.error[place]), spread.freedom) for spread in self.spreads))
 
     def evidence_these_words(self, place: int) -> Evidence:
         """With words as they are."""
@@ -194,27 +194,31 @@ def tests_of(family: Sequence[ChangeEstimates], inference: Inference) -> tuple[l
 
 
 def _flipped(family: Sequence[ChangeEstimates], kind: int, inference: Inference) -> FlipTest:
-    parts = np.concatenate([one.parts[kind] for one in family], axis=1)
+    parts = np.concatenate([estimates.parts[kind] for estimates in family], axis=1)
     test = flip_test(parts, inference.permutations, inference.seed)
     if kind == len(family[0].parts) - 1:
         return test
-    test = test.beyond(np.concatenate([one.spreads[kind].p_values(one.estimates)[one.tested] for one in family]))
-    shared = [one.shared_p[one.tested] for one in family if one.shared_p is not None]
+    test = test.beyond(
+        np.concatenate(
+            [estimates.spreads[kind].p_values(estimates.estimates)[estimates.tested] for estimates in family]
+        )
+    )
+    shared = [estimates.shared_p[estimates.tested] for estimates in family if estimates.shared_p is not None]
     return test.and_also(np.concatenate(shared).tolist()) if kind == 0 and len(shared) == len(family) else test
 
 
 def _largest(tests: Sequence[FlipTest], family: Sequence[ChangeEstimates]) -> list[Tested]:
     joint = np.max([test.joint for test in tests], axis=0)
     single = np.max([test.p_values for test in tests], axis=0)
-    found = []
+    tested = []
     at = 0
-    for one in family:
-        own = slice(at, at + len(one.tested))
-        found.append(
+    for estimates in family:
+        here = slice(at, at + len(estimates.tested))
+        tested.append(
             Tested(
-                dict(zip(one.tested, joint[own].tolist(), strict=True)),
-                dict(zip(one.tested, single[own].tolist(), strict=True)),
+                dict(zip(estimates.tested, joint[here].tolist(), strict=True)),
+                dict(zip(estimates.tested, single[here].tolist(), strict=True)),
             )
         )
-        at += len(one.tested)
-    return found
+        at += len(estimates.tested)
+    return tested

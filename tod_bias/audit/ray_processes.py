@@ -21,11 +21,11 @@ def check_address() -> None:
     address = os.environ.get("RAY_ADDRESS", "")
     if address in ("", "auto", "local"):
         return
-    found = re.fullmatch(r"([^/]+):(\d{1,5})", address)
-    if found is None:
+    match = re.fullmatch(r"([^/]+):(\d{1,5})", address)
+    if match is None:
         raise TodBiasError(f"RAY_ADDRESS={address}: expected HOST:PORT of a cluster, auto or local")
     try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), _PATIENCE).close()
+        socket.create_connection((match[1].strip("[]"), int(match[2])), _PATIENCE).close()
     except (OSError, OverflowError, UnicodeError) as error:
         raise TodBiasError(
             f"RAY_ADDRESS={address}: no cluster answers there ({error}); start it, or take RAY_ADDRESS away"
@@ -33,7 +33,7 @@ def check_address() -> None:
 
 
 @contextmanager
-def own_signals() -> Iterator[None]:
+def keeping_signals() -> Iterator[None]:
     """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stopped = False
@@ -54,10 +54,10 @@ def processes() -> list[Any]:
     """Ray's processes that descend from this one; some outlive the one that started them for a minute."""
     import psutil  # type: ignore[import-untyped]
 
-    found = []
+    running = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             command = process.cmdline()[:4]
             if command and (command[0].startswith("ray::") or any("/ray/" in part for part in command)):
-                found.append(process)
-    return found
+                running.append(process)
+    return running

@@ -1,8 +1,8 @@
-"""What mere sampling does to a result, where components draw their answers.
+"""What mere sampling does to a result, where stages draw their outputs.
 
 Two baselines stand beside the placebo. The A/A run runs the originals twice, so that only the draws differ: its
 difference is what a system that treats everybody alike would show by luck. And of the variance behind an interval, a
-share is the sampling's: answers are repeated measurements within a dialogue, and more of them make it smaller, while
+share is the sampling's: outputs are repeated measurements within a dialogue, and more of them make it smaller, while
 the rest needs more dialogues.
 """
 
@@ -52,10 +52,10 @@ def sampling_of(table: ArmSums, metric: Metric, is_ratio: bool, inference: Infer
     if samples > 1:
         variance = _within(table, score) / scale**2
     elif not getattr(metric, "counterfactual", False):
-        # The originals' draws differ as two tellings' do; all tellings of a dialogue share one of the two.
+        # The originals' draws differ as two variants' do; all counterfactuals of a dialogue share one of the two.
         pair = block.parts(None, [0])[:, 0]
-        tellings = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
-        variance = float((pair**2 * (1 + 1 / tellings) / 2).sum())
+        counterfactuals = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
+        variance = float((pair**2 * (1 + 1 / counterfactuals) / 2).sum())
     share = variance / error**2 if error**2 > _NOTHING else math.nan
     return Sampling(
         samples=samples,
@@ -73,7 +73,7 @@ def _within(table: ArmSums, score: Score) -> float:
     drawn, variants = table.repeated, table.variants
     assert drawn is not None
     by_sample = np.stack(
-        [table.mean_of(one, variants.of) for one in drawn.by_sample]
+        [table.mean_of(sample, variants.of) for sample in drawn.by_sample]
     )  # (samples, dialogues, 2, statistics)
     total = by_sample.mean(axis=0).sum(axis=0)  # (2, statistics)
     middle, half = total.mean(axis=0), (by_sample[:, :, 1] - by_sample[:, :, 0]) / 2

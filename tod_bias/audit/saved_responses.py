@@ -59,52 +59,52 @@ class SavedExecution:
             trace = self._trace(run)
             if trace is None:
                 self.lost[number] = self._missing
-                if self._found(run, run.variant) is None:
+                if self._saved(run, run.variant) is None:
                     self.lost_unswapped.add(number)
             traces.append(trace)
         return traces
 
     def _trace(self, run: Run) -> Trace | None:
-        own, blind = self._found(run, run.variant), None
+        saved, blind = self._saved(run, run.variant), None
         if run.rewrite is not None:
-            blind = self._found(run, run.base)
+            blind = self._saved(run, run.base)
             if blind is not None:
                 blind = [run.rewrite(steps) for steps in blind]
-        if own is None or (blind is None and run.rewrite is not None):
+        if saved is None or (blind is None and run.rewrite is not None):
             return None
         if blind is None:
-            return [(TurnTrace((0,), steps),) for steps in own]
-        return [(TurnTrace((0,), one), TurnTrace((1,), other)) for one, other in zip(own, blind, strict=True)]
+            return [(TurnTrace((0,), steps),) for steps in saved]
+        return [(TurnTrace((0,), calls), TurnTrace((1,), of_twin)) for calls, of_twin in zip(saved, blind, strict=True)]
 
-    def _found(self, run: Run, variant: str) -> list[tuple[StageCall, ...]] | None:
+    def _saved(self, run: Run, variant: str) -> list[tuple[StageCall, ...]] | None:
         """The steps of every turn; None where a turn is missing."""
-        found = []
-        told = run.rewritten if variant != run.base else run.dialogue
-        for turn, said in enumerate(told.turns):
-            key = run.dialogue.id, variant, turn
+        calls = []
+        dialogue = run.rewritten if variant != run.base else run.dialogue
+        for number, turn in enumerate(dialogue.turns):
+            key = run.dialogue.id, variant, number
             saved = self._responses.responses.get(key)
             self._wanted.add(key)
             if saved is None:
                 self._lacking.add(key)
-                self._missing = self._missing or f"dialogue {key[0]!r}, turn {turn}, variant {variant!r}"
+                self._missing = self._missing or f"dialogue {key[0]!r}, turn {number}, variant {variant!r}"
                 continue
-            if saved.user is not None and saved.user != said.user:
+            if saved.user is not None and saved.user != turn.user:
                 raise StageError(
-                    f"{self._responses.path}: turn {turn} of {key[0]!r} as {variant!r} is a response to "
-                    f"{saved.user[:60]!r}, but here it is {str(said.user)[:60]!r}; "
+                    f"{self._responses.path}: turn {number} of {key[0]!r} as {variant!r} is a response to "
+                    f"{saved.user[:60]!r}, but here it is {str(turn.user)[:60]!r}; "
                     "use the same --corpus, --axes, --design, --seed and lexicons"
                 )
-            found.append(_steps_of(saved))
+            calls.append(_steps_of(saved))
         cost = self.callers[SYSTEM].cost
         cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
-        return found if len(found) == len(told.turns) else None
+        return calls if len(calls) == len(dialogue.turns) else None
 
     def used(self) -> Responses:
         """How many responses there are, and how many belong to nothing in this run, the misspelt among them: by the
         reason, with the first of each."""
         known = {(name, variant) for name, variant, _ in self._wanted}
         names, variants = {name for name, _ in known}, {variant for _, variant in known}
-        found: dict[str, Any] = {}
+        unused: dict[str, Any] = {}
         for name, variant, turn in self._responses.responses:
             if (name, variant, turn) in self._wanted:
                 continue
@@ -115,8 +115,8 @@ class SavedExecution:
                 reason, first = "variant", repr(variant)
             elif (name, variant) not in known:
                 reason, first = "pair", f"{name!r} as {variant!r}"
-            found.setdefault(reason, {"number": 0, "first": first})["number"] += 1
-        return Responses(number=len(self._responses.responses), unused=found)
+            unused.setdefault(reason, {"number": 0, "first": first})["number"] += 1
+        return Responses(number=len(self._responses.responses), unused=unused)
 
     def check(self) -> None:
         """See to it that not too many turns are without a response.
@@ -146,7 +146,7 @@ class SavedExecution:
         first = next(iter(unused.values()), None)
         if first is None:
             return ""
-        number = sum(int(one["number"]) for one in unused.values())
+        number = sum(int(reason["number"]) for reason in unused.values())
         counted = ", and turns count from 0" if min(turn for *_, turn in self._responses.responses) > 0 else ""
         return f"; {number} of its responses belong to nothing here (the first: {first['first']}){counted}"
 

@@ -34,8 +34,8 @@ def generator_of(stage: Stage) -> Generator | None:
 
 def generators_of(pipeline: Pipeline) -> list[Generator]:
     """The distinct generators behind a pipeline's stages."""
-    found = [generator for stage in pipeline.stages.values() if (generator := generator_of(stage))]
-    return list({id(generator): generator for generator in found}.values())
+    generators = [generator for stage in pipeline.stages.values() if (generator := generator_of(stage))]
+    return list({id(generator): generator for generator in generators}.values())
 
 
 def total_cost(generators: Iterable[Generator]) -> GenerationCost:
@@ -55,13 +55,13 @@ def agreements_of(pipeline: Pipeline) -> list[Precision]:
     records = []
     for generator in generators_of(pipeline):
         try:
-            found = generator.agreement()
+            agreement = generator.agreement()
         except (ModelError, RuntimeError, MemoryError) as error:
             log.warning("what %s changes was not measured: %s", generator.settings.dtype, described(error))
             continue
-        if found is not None:
+        if agreement is not None:
             names = [name for name, stage in pipeline.stages.items() if generator_of(stage) is generator]
-            records.append(Precision(stages=names, **asdict(found)))
+            records.append(Precision(stages=names, **asdict(agreement)))
     return records
 
 

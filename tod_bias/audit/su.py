@@ -67,7 +67,7 @@ def su_of(table: ArmSums, score: Score, order: Sequence[str], inference: Inferen
         samples = resample(flat, signed, inference.resamples, inference.seed)
     value = np.abs(estimate).mean(axis=0)  # (arms,)
     # A resample that crosses 0 must count as less, not as more, so resamples keep the sign that the estimate has.
-    kept = (np.where(estimate < 0, -1.0, 1.0) * samples).mean(axis=1)  # (resamples, arms)
+    signs = (np.where(estimate < 0, -1.0, 1.0) * samples).mean(axis=1)  # (resamples, arms)
     place = {arm: number for number, arm in enumerate(arms)}
 
     def absolute(arm: int) -> Estimate:
@@ -75,7 +75,7 @@ def su_of(table: ArmSums, score: Score, order: Sequence[str], inference: Inferen
         return Estimate(value=value[arm], ci=tuple(bounds))
 
     shares = contributions({arm: value[number] for arm, number in place.items()}, [order])
-    resampled = contributions({arm: kept[:, number] for arm, number in place.items()}, [order])
+    resampled = contributions({arm: signs[:, number] for arm, number in place.items()}, [order])
     parts = {
         name: Estimate(value=shares[name], ci=tuple(interval(resampled[name], len(cells), inference.level)))
         for name in order

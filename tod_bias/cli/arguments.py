@@ -36,7 +36,7 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     base = None
     if file is not None:
         base = AuditConfig.read(file)
-        if base.mark and not base.is_own:
+        if base.mark and not base.is_written_here:
             raise TodBiasError(
                 f"{file}: another user's run wrote it, or it was changed; remove its mark to take it as your own"
             )
@@ -62,14 +62,14 @@ def config_of(run: Path, given: Options) -> AuditConfig:
     path = run / CONFIG
     if not path.is_file():
         return AuditConfig.with_settings(None, options)
-    kept = AuditConfig.read(path)
-    if not kept.is_own:
-        safe = {"run": {"max_failures": kept.run.max_failures}}
-        kept = AuditConfig.of({"design": kept.design, "seed": kept.seed, **safe})
-    kept = kept.located()
+    config = AuditConfig.read(path)
+    if not config.is_written_here:
+        safe = {"run": {"max_failures": config.run.max_failures}}
+        config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
+    config = config.located()
     if {"pipeline", "model", "api_call_model", "response_model"} & options.keys():  # in the place of the run's system
-        kept = AuditConfig.of({**{name: getattr(kept, name) for name in kept.model_fields_set}, "system": {}})
-    return AuditConfig.with_settings(kept, options)
+        config = AuditConfig.of({**{name: getattr(config, name) for name in config.model_fields_set}, "system": {}})
+    return AuditConfig.with_settings(config, options)
 
 
 def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
@@ -81,22 +81,22 @@ def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
     """
     from tod_bias.metrics.choice import check_alone, metric
 
-    found = [metric(name) for name in names if not is_import(name)]
+    shipped = [metric(name) for name in names if not is_import(name)]
     if alone:
-        check_alone(found)
+        check_alone(shipped)
 
 
-def own_metrics(config: AuditConfig) -> list[str]:
+def user_metrics(config: AuditConfig) -> list[str]:
     """The metrics of the user's own that a configuration names."""
     return [name for name in config.analysis.metrics if is_import(name)]
 
 
-def own_metric(config: AuditConfig) -> str | None:
+def chosen_metric(config: AuditConfig) -> str | None:
     """The one metric that is asked for, or the first of one's own; None for a run's first."""
     metrics = config.analysis.metrics
-    if not config.analysis.has_own("metrics"):
+    if not config.analysis.given_of("metrics"):
         return None
-    return metrics[0] if len(metrics) == 1 else next(iter(own_metrics(config)), None)
+    return metrics[0] if len(metrics) == 1 else next(iter(user_metrics(config)), None)
 
 
 def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
         AxisError: the run names one that is not shipped, and none are asked for.
     """
     from tod_bias.perturb.axis import PLACEBO
-    from tod_bias.perturb.loading import check_shipped, is_own
+    from tod_bias.perturb.loading import check_shipped, is_user_defined
 
     if "axes" in given.given():
         return config.axes.axes
-    if any(map(is_own, config.axes.axes)):  # those of a run of this user's
-        return tuple(name for name in config.axes.axes if is_own(name) or name in {*result.axes} - {PLACEBO})
+    if any(map(is_user_defined, config.axes.axes)):  # those of a run of this user's
+        return tuple(name for name in config.axes.axes if is_user_defined(name) or name in {*result.axes} - {PLACEBO})
     names = tuple(axis for axis in result.axes if axis != PLACEBO)
     for name in names:
         for part in name.split(","):
@@ -214,7 +214,7 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
 
 def check_datapath(options: CorpusSource) -> None:
     """See to it that a folder of corpora is not passed over, as nobody said which of them."""
-    if options.datapath is not None and not options.has_own("corpus"):
+    if options.datapath is not None and not options.given_of("corpus"):
         raise TodBiasError("--datapath: holds corpora by their names; say which with --corpus, e.g. google_sgd")
 
 

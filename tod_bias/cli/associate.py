@@ -10,7 +10,7 @@ from tod_bias.cli.options import command
 from tod_bias.config import Options, OutputOptions
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
-from tod_bias.folder import check_own, claimed
+from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.recommenders.embeddings.request import AssociationRequest
 from tod_bias.recommenders.embeddings.settings import AssociationStatistics, AuditSettings
 from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
@@ -57,7 +57,7 @@ def associate(
     check_files(study.scope, *named, *request.compare)
     for path in request.embeddings:
         check_file(path)
-    check_own(output.out, "associations.json")
+    check_no_other_run(output.out, "associations.json")
     claimed(output.out)
 
     from tod_bias.recommenders.embeddings.scope import demo_scope, read_request, read_scope_file, run_scope

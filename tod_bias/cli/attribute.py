@@ -17,14 +17,14 @@ from tod_bias.cli.arguments import (
     load_axes,
     load_dialogues,
     load_system,
-    own_metrics,
     refuse,
+    user_metrics,
 )
 from tod_bias.cli.options import command
 from tod_bias.cli.plan import PlanOptions, show_plan
 from tod_bias.config import GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.folder import check_own, shown
+from tod_bias.folder import check_no_other_run, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
 
@@ -51,7 +51,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     if responses is not None:
         _check_recorded(config, how)
     check_metrics(config.analysis.metrics)
-    from tod_bias.audit.batches import check_asks_server
+    from tod_bias.audit.batches import check_calls_server
     from tod_bias.audit.choices import checked_order, clusters_of
     from tod_bias.audit.cluster import check_executor
     from tod_bias.audit.saved_responses import SYSTEM
@@ -61,14 +61,14 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     corpus = config.corpus.corpus
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(out, corpus)
-    check_own(out, "results.json", "turns.parquet", FILE)
+    check_no_other_run(out, "results.json", "turns.parquet", FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes, device=config.system.device)
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
     batches = (config.run.batch_out, config.run.batch_in)
     if any(batches):
-        check_asks_server(system)
+        check_calls_server(system)
     if not how.dry_run and not any(batches):
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)
@@ -113,7 +113,7 @@ def _run(
 
     replaced = _replaced(folder, result)
     result.save(folder)
-    page = write_report([folder], metrics=[metric(name) for name in own_metrics(config)])
+    page = write_report([folder], metrics=[metric(name) for name in user_metrics(config)])
     if not quiet:
         Console().print(table(result))
         print(f"Results: {shown(folder / 'results.json')}   Report: {page}")
@@ -152,7 +152,7 @@ _BATCHES = "batches.json"
 def _batches(folder: Path, out: Path | None, given: tuple[Path, ...]) -> Path | None:
     """Where what must still be called is written: where it was before, if only outputs are given."""
     from tod_bias.documents import check_plain, read_json
-    from tod_bias.files import own_folder, write_json
+    from tod_bias.files import subfolder, write_json
 
     place = folder / _BATCHES
     if out is not None:
@@ -161,13 +161,13 @@ def _batches(folder: Path, out: Path | None, given: tuple[Path, ...]) -> Path | 
     if not given:
         return None
     if not place.exists():
-        return own_folder(folder, "asked")  # who has outputs from elsewhere does not want them called here
+        return subfolder(folder, "asked")  # who has outputs from elsewhere does not want them called here
     try:
         check_plain(place)
-        found = Path(str(read_json(place)["batch_out"]))
-        if not any(found.glob("wave*.jsonl")):  # a folder received names any place
-            raise TodBiasError(f"{place}: names {found}, where no batch files of this run lie; give --batch-out")
-        return found
+        problem = Path(str(read_json(place)["batch_out"]))
+        if not any(problem.glob("wave*.jsonl")):  # a folder received names any place
+            raise TodBiasError(f"{place}: names {problem}, where no batch files of this run lie; give --batch-out")
+        return problem
     except TodBiasError:
         raise
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -182,9 +182,9 @@ def _replaced(folder: Path, result: Any) -> str:
         old = AuditResult.load(folder)
     except RunError:
         return ""
-    is_same = all(
-        getattr(old, name) == getattr(result, name) for name in ("corpus", "stages", "metrics", "signature")
-    ) and (old.config.design, old.config.seed, set(old.axes)) == (
-        result.config.design, result.config.seed, set(result.axes)
-    )  # fmt: skip
-    return "" if is_same else ", ".join(old.axes)
+    names = ("corpus", "stages", "metrics", "signature")
+    before, after = (
+        [*(getattr(run, name) for name in names), run.config.design, run.config.seed, set(run.axes)]
+        for run in (old, result)
+    )
+    return "" if before == after else ", ".join(old.axes)

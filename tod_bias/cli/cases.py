@@ -8,11 +8,11 @@ from typing import Any
 
 from tod_bias.cli.arguments import (
     axes_of,
+    chosen_metric,
     config_of,
     lexicons,
     load_axes,
     load_system,
-    own_metric,
     refuse,
 )
 from tod_bias.cli.options import command
@@ -67,14 +67,14 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
 
     check_replaced(output.out)
     about = result.corpus
-    name = config.corpus.corpus if config.corpus.has_own("corpus") else about.name
-    if not config.corpus.has_own("corpus"):
+    name = config.corpus.corpus if config.corpus.given_of("corpus") else about.name
+    if not config.corpus.given_of("corpus"):
         check_shipped(name, str(run))
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
     names = axes_of(run, result, overrides, config)
     axes = load_axes(config.axes, names, config.system.device)
-    metric = which.metric or own_metric(config)
-    found = worst_cases(
+    metric = which.metric or chosen_metric(config)
+    worst = worst_cases(
         run,
         sample(whole, about.dialogues, result.config.seed),
         most=which.worst,
@@ -83,7 +83,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         stage=which.stage,
         options=_options(config, names, axes),
     )
-    chosen: Sequence[Any] = found.cases
+    chosen: Sequence[Any] = worst.cases
     strange: Sequence[Any] = []
     is_run = bool(chosen) and config.system.is_named
     if is_run:
@@ -94,7 +94,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         return
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
-    for text in _notes(found, is_run, strange):
+    for text in _notes(worst, is_run, strange):
         echo(text)
     print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {output.out}")
 
@@ -135,12 +135,12 @@ def _minimised(
     return minimised(cases, runner, axes_of_cases(cases, {axis.name: axis for axis in axes}))
 
 
-def _notes(found: Any, is_run: bool, strange: Sequence[Any]) -> list[str]:
+def _notes(worst: Any, is_run: bool, strange: Sequence[Any]) -> list[str]:
     notes = [
         f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten"
-        for axis, number in found.left_out.items()
+        for axis, number in worst.left_out.items()
     ]
-    if found.cases and not is_run:
+    if worst.cases and not is_run:
         notes.append("not minimised: give the run's --pipeline (or --model) to cut earlier turns that are not needed")
     if strange:
         notes.append(

@@ -117,22 +117,26 @@ def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunO
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
     corpus, split = cases[0].corpus
     has_models = any(config.system.models)
-    if config.corpus.has_own("corpus"):
+    if config.corpus.given_of("corpus"):
         corpus = config.corpus.corpus
     elif has_models:
         check_shipped(corpus, str(path))
-    axes, metrics = _own(cases, config, is_given=run is None)
+    axes, metrics = _user_objects(cases, config, is_given=run is None)
     whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
     system = load_system("", config.system, whole)
-    found = check_cases(cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet)
-    _write(found.record, pages, output)
+    checked = check_cases(
+        cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet
+    )
+    _write(checked.record, pages, output)
     if not output.quiet:
-        Console().print(pages.table(found.record))
-        echo(pages.headline(found.record))
-    return found.code
+        Console().print(pages.table(checked.record))
+        echo(pages.headline(checked.record))
+    return checked.code
 
 
-def _own(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _user_objects(
+    cases: Sequence[Any], config: AuditConfig, *, is_given: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The axes and metrics of the user's own.
 
     Args:
@@ -144,18 +148,18 @@ def _own(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> tuple[
         TodBiasError: one cannot be loaded, or no case names it.
     """
     from tod_bias.imports import is_import
-    from tod_bias.perturb.loading import is_own
-    from tod_bias.testing.case_check import own_of
+    from tod_bias.perturb.loading import is_user_defined
+    from tod_bias.testing.case_check import user_objects
 
-    names = config.axes.axes if config.axes.has_own("axes") else ()
-    scores = config.analysis.metrics if config.analysis.has_own("metrics") else ()
+    names = config.axes.axes if config.axes.given_of("axes") else ()
+    scores = config.analysis.metrics if config.analysis.given_of("metrics") else ()
     if not is_given:
-        names = tuple(name for name in names if is_own(name))
+        names = tuple(name for name in names if is_user_defined(name))
         scores = tuple(name for name in scores if is_import(name))
-    axes, metrics = own_of(names, scores)
+    axes, metrics = user_objects(names, scores)
     if is_given:
         known = {case.axis for case in cases}
-        for axis in (*axes, *(name for name in names if not is_own(name))):
+        for axis in (*axes, *(name for name in names if not is_user_defined(name))):
             if axis not in known:
                 raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
         known = {case.metric for case in cases}

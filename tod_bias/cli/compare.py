@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tod_bias.cli.arguments import check_folder, check_metrics, config_of, folder_of, own_metrics
+from tod_bias.cli.arguments import check_folder, check_metrics, config_of, folder_of, user_metrics
 from tod_bias.cli.options import command
 from tod_bias.config import InferenceOptions, MarginOptions, OutputOptions, RunNames, Seeded
-from tod_bias.folder import check_own
+from tod_bias.folder import check_no_other_run
 from tod_bias.report.console import Console
 
 
@@ -42,12 +42,12 @@ def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOp
     """
     from tod_bias.results import AuditResult
 
-    metrics = list(names.analysis.metrics) if names.analysis.has_own("metrics") else None
+    metrics = list(names.analysis.metrics) if names.analysis.given_of("metrics") else None
     check_metrics(metrics or ())
     records = AuditResult.load(before), AuditResult.load(after)
-    if metrics is None and all(own_metrics(config_of(run, names)) for run in (before, after)):
+    if metrics is None and all(user_metrics(config_of(run, names)) for run in (before, after)):
         metrics = list(config_of(before, names).analysis.metrics)
-    check_own(check_folder(output.out, "compare"), "compare.json")
+    check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
     from tod_bias.audit import comparison
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once
@@ -56,7 +56,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOp
     result = comparison.compare(
         before,
         after,
-        axes=names.axes.axes if names.axes.has_own("axes") else None,
+        axes=names.axes.axes if names.axes.given_of("axes") else None,
         metrics=metrics,
         margin=options.margin,
         quality_margin=options.quality_margin,

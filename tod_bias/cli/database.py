@@ -114,13 +114,13 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.mitigation.missing_rows import OWN_ARMS, calls_made, check_database
+    from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, calls_made, check_database
     from tod_bias.report.record import read_turns
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
-    seed = how.seed if how.has_own("seed") else config.seed
+    seed = how.seed if how.given_of("seed") else config.seed
     _check_names(run, config, how)
-    turns = None if run is None else read_turns(run, OWN_ARMS)
+    turns = None if run is None else read_turns(run, UNSWAPPED_ARMS)
     if run is not None and turns is None:
         raise TodBiasError(f"{run}: holds no turns.parquet; repeat the run's command to write it again")
     whole, dialogues = load_dialogues(config.corpus, seed)
@@ -128,14 +128,17 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     lookup = _database(config, how, whole)
     folder = folder_of(output.out, config.corpus.corpus)
     made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, how.call).items()}
-    found = check_database(
+    checked = check_database(
         lookup, dialogues, axes, name=how.stage, call=how.call, seed=seed, variants=how.variants, made=made
     )
-    write_json(folder / "database.json", found.record)
-    write_lines(folder / "missing.jsonl", (json_line(one.record) for one in found.missing if one.is_too_few))
+    write_json(folder / "database.json", checked.record)
+    write_lines(
+        folder / "missing.jsonl",
+        (json_line(lack.record) for lack in checked.missing if lack.is_too_few),
+    )
     if not output.quiet:
-        Console().print(found.table())
-        missing = sum(one.is_too_few for one in found.missing)
+        Console().print(checked.table())
+        missing = sum(lack.is_too_few for lack in checked.missing)
         print(f"{missing:,} calls with missing rows: {folder / 'missing.jsonl'}")
 
 

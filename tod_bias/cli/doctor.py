@@ -32,19 +32,19 @@ def doctor(*, json: bool = False, output: DoctorOutput) -> None:
 
     from tod_bias.environment import examined
 
-    found = examined()
+    environment = examined()
     if output.out is not None:
         from tod_bias.files import write_json
         from tod_bias.folder import claimed
 
-        write_json(claimed(output.out) / "doctor.json", found.to_json())
+        write_json(claimed(output.out) / "doctor.json", environment.to_json())
     if output.quiet:
         return
     if json:
-        print(dumps(found.to_json(), indent=1, ensure_ascii=False))
+        print(dumps(environment.to_json(), indent=1, ensure_ascii=False))
         return
     area = ""
-    for check in found.checks:
+    for check in environment.checks:
         if check.area != area:
             area = check.area
             print(area)
@@ -53,6 +53,6 @@ def doctor(*, json: bool = False, output: DoctorOutput) -> None:
             print(f"     {'':<12} → {check.command}")
     print(
         "\nAudits run here: try `tod-bias attribute`, which audits the bundled demo."
-        if found.ready
+        if environment.ready
         else "\nAudits do not run here yet: run the commands above that belong to lines marked --."
     )

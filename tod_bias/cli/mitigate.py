@@ -17,7 +17,7 @@ from tod_bias.cli.arguments import (
     config_of,
     load_axes,
     load_system,
-    own_metrics,
+    user_metrics,
 )
 from tod_bias.cli.options import command
 from tod_bias.config import (
@@ -90,17 +90,17 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     if how.metric is not None and how.metric not in result.metrics:
         raise TodBiasError(f"--metric {how.metric}: {run} has not measured it; it has {', '.join(result.metrics)}")
     check_claims(result, list(names), how.metric or next(iter(result.metrics)))
-    found = _found(result, config, names, how)
+    mitigation = _searched(result, config, names, how)
 
-    from tod_bias.files import own_folder  # heavy imports come after what may go wrong at once
+    from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once
     from tod_bias.folder import claimed
 
-    folder = claimed(own_folder(run, "mitigation") if output.out is None else output.out)
-    return _write(folder, found, result, config.system, quiet=output.quiet)
+    folder = claimed(subfolder(run, "mitigation") if output.out is None else output.out)
+    return _write(folder, mitigation, result, config.system, quiet=output.quiet)
 
 
-def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
-    """What the search for fixes found."""
+def _searched(result: AuditResult, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
+    """The result of the search for fixes."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
@@ -118,14 +118,14 @@ def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: 
         axes,
         goal=Goal(how.metric, how.margin, how.quality_margin, how.terms_only),
         cache=None if result.folder is None else result.folder / FILE,
-        metrics=own_metrics(config),
+        metrics=user_metrics(config),
         cluster=config.analysis.cluster,
         max_failures=config.run.max_failures,
     )
     return search.search(list(how.guards), how.budget)
 
 
-def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions, *, quiet: bool) -> int:
+def _write(folder: Path, mitigation: Any, result: AuditResult, system: SystemOptions, *, quiet: bool) -> int:
     """Write what was found, and show it; returns the exit code."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
@@ -133,7 +133,7 @@ def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions,
     from tod_bias.report import mitigation as pages
     from tod_bias.report.page import draw
 
-    record = found.record
+    record = mitigation.record
     write_json(folder / "mitigation.json", record)
     label = result.metrics[record["metric"]].label
     draw(pages.picture(record, label), folder / "mitigation.svg", f"{label} against disparity, with and without fixes")
@@ -141,15 +141,15 @@ def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions,
         Console().print(pages.table(record))
     for note in pages.notes(record):
         echo(note, err=True)
-    if found.chosen is None or found.pipeline is None:
+    if mitigation.chosen is None or mitigation.pipeline is None:
         echo("No fix that was tried is sufficient for all axes; mitigation.json says why.", err=True)
         return 1
-    if found.missing_rows:
-        write_lines(folder / "missing.jsonl", (json_line(missing.record) for missing in found.missing_rows))
+    if mitigation.missing_rows:
+        write_lines(folder / "missing.jsonl", (json_line(missing.record) for missing in mitigation.missing_rows))
     spec = system.pipeline or (None if any(system.models) else DEMO)
-    file, modules = write_pipeline(folder, found.pipeline, found.chosen.fixes, spec, _standard(system))
+    file, modules = write_pipeline(folder, mitigation.pipeline, mitigation.chosen.fixes, spec, _standard(system))
     if not quiet:
-        print(f"Mitigated by: {found.chosen.name}\nPipeline: {file}")
+        print(f"Mitigated by: {mitigation.chosen.name}\nPipeline: {file}")
         if modules:
             print(f"(it needs {', '.join(modules)} beside it)")
     return 0
@@ -159,9 +159,9 @@ def _standard(system: SystemOptions) -> dict[str, Any]:
     """The standard pipeline of trained models, as a pipeline's file has it, without the database."""
     both, call, response = system.models
     options = {name: value for name, value in system.generation.items() if value is not None}
-    found = {}
-    for name, kind, own in (("api_call", "ApiCall", call or both), ("response", "Response", response or both)):
-        if own is not None:
-            place = str(Path(own).resolve()) if Path(own).exists() else own
-            found[name] = {"stage": f"tod_bias.stages:{kind}", "model": place, **options}
-    return found
+    entries = {}
+    for name, kind, model in (("api_call", "ApiCall", call or both), ("response", "Response", response or both)):
+        if model is not None:
+            place = str(Path(model).resolve()) if Path(model).exists() else model
+            entries[name] = {"stage": f"tod_bias.stages:{kind}", "model": place, **options}
+    return entries

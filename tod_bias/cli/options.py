@@ -61,7 +61,7 @@ def _with_options(function: Function) -> Function:
 
     @wraps(function)
     def called(*positional: Any, **given: Any) -> int | None:
-        built = {name: _assembled(kind, given) for name, kind in groups.items()}
+        built = {name: _fields(kind, given) for name, kind in groups.items()}
         return function(*positional, **given, **built)
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -105,22 +105,22 @@ def _plain(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
-def _assembled(kind: type[Options], given: dict[str, Any]) -> Options:
+def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
     """A group of those options that were given, which are taken out.
 
     Raises:
         TodBiasError: one cannot be; names it as it stands on the command line.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
-            part = _assembled(field.annotation, given)
+            part = _fields(field.annotation, given)
             if part.model_fields_set:
-                found[name] = part
+                fields[name] = part
         elif name not in kind.not_options and name in given:
-            found[name] = given.pop(name)
+            fields[name] = given.pop(name)
     try:
-        return kind.model_validate(found)
+        return kind.model_validate(fields)
     except ValidationError as error:
         line = line_of(error)
         option, space, rest = line.partition(" ")

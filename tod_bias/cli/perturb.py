@@ -53,11 +53,11 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
     if options.perturber is None:
         refuse(options, ("device",), "where the model of --perturber runs; give that, or leave it out")
         by_terms = load_axis(axis, **terms)
-        by_terms.rewrite_texts([], source, target)  # what is wrong is told before the text is read
+        by_terms.rewrite_texts([], source, target)  # mistakes are named before the text is read
         _write((by_terms.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
         return
     by_model = load_axis(axis, model=options.perturber, device=options.device, **terms)
-    by_model.rewrite_texts([], source, target)  # what is wrong is told before the text is read
+    by_model.rewrite_texts([], source, target)  # mistakes are named before the text is read
     _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), output.out)
     if not output.quiet:
         counts = by_model.model_counts or {}

@@ -70,11 +70,11 @@ def _stream(given: Any, mode: str) -> Any:
     return given
 
 
-def _warning(*found: Any) -> str:
+def _warning(*text: Any) -> str:
     """A warning's lines, in which texts of files and servers may stand."""
     from tod_bias.report.console import shown
 
-    return shown(_PLAIN_WARNING(*found))
+    return shown(_PLAIN_WARNING(*text))
 
 
 _PLAIN_WARNING = warnings.formatwarning
@@ -90,13 +90,13 @@ def _say(line: str) -> None:
 
 def _unforeseen(error: BaseException) -> int:
     """Say what no message of this program says, and return the exit code."""
-    from tod_bias.errors import described, own_place, shortened
+    from tod_bias.errors import described, shortened, user_place
     from tod_bias.report.console import shown
 
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     if signals.received():
-        return signals.code(0)
+        return 0  # which is no code of a signal, so that the line about it follows
     if os.environ.get(signals.TRACEBACK):
         sys.stderr.write(shown("".join(traceback.format_exception(error))))
     if isinstance(error, OSError) and error.strerror:
@@ -106,7 +106,7 @@ def _unforeseen(error: BaseException) -> int:
         text = "the memory does not suffice for this; take less at once, e.g. --max-dialogues"
     elif isinstance(error, ModuleNotFoundError):
         text = described(error)
-    elif own_place(error):
+    elif user_place(error):
         text = f"{described(error)}; what was finished before is kept"
     else:
         text = (

@@ -22,7 +22,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError, repeated
-from tod_bias.folder import check_own, claimed
+from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
 from tod_bias.report.sheets import print_sheets
@@ -120,7 +120,7 @@ def audit(
     check_files(*(path for _, path in saved))
     check_models(*models.model)
     check_files(data.templates, otherwise="no such folder")
-    check_own(output.out, "audit.json")
+    check_no_other_run(output.out, "audit.json")
     claimed(output.out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.templates import load_templates

@@ -25,7 +25,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.config import DeviceOptions, OutputOptions, Positive, ResumeOptions
 from tod_bias.errors import RecommenderError
-from tod_bias.files import own_folder, write_table, write_text
+from tod_bias.files import subfolder, write_table, write_text
 from tod_bias.folder import claimed
 from tod_bias.recommenders.lmrec.settings import SCRATCH, RecommenderTrainConfig, read_grid
 from tod_bias.report.sheets import print_sheets
@@ -73,7 +73,7 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
     from tod_bias.recommenders.lmrec.training import train as train_model
 
     for part in every:
-        folder = own_folder(output.out, part.city) if len(every) > 1 else output.out
+        folder = subfolder(output.out, part.city) if len(every) > 1 else output.out
         if combinations:
             record = search(part, folder, config, combinations, **options)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tod_bias.cli.arguments import config_of, own_metrics
+from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
 from tod_bias.config import MetricOptions, Options, OutputOptions
 
@@ -47,7 +47,7 @@ def report(*folders: Path, names: ReportNames, output: ReportOutput) -> None:
 
         page, is_new = report_again(folders[0], output.out), True
     else:
-        own = dict.fromkeys(name for folder in folders for name in own_metrics(config_of(folder, names)))
-        page, is_new = report_on(list(folders), output.out, [metric(name) for name in own])
+        named = dict.fromkeys(name for folder in folders for name in user_metrics(config_of(folder, names)))
+        page, is_new = report_on(list(folders), output.out, [metric(name) for name in named])
     if not output.quiet:
         print(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))

@@ -60,16 +60,16 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
         max_dialogues=source.max_dialogues,
         seed=config.seed,
     )
-    kept, validation = hold_out(dialogues, source.held_out, config.seed)
+    training, validation = hold_out(dialogues, source.held_out, config.seed)
 
     from tod_bias.models.training import train as train_model  # heavy imports come after what may go wrong at once
 
     if how is not None:
-        originals = len(kept)
-        kept = augmented(kept, how, config.seed)
+        originals = len(training)
+        training = augmented(training, how, config.seed)
         if not output.quiet:
-            print(f"{len(kept) - originals:,} counterfactuals of {originals:,} training dialogues.")
-    record = train_model(kept, validation, output.out, config, resume=output.resume, show_progress=not output.quiet)
+            print(f"{len(training) - originals:,} counterfactuals of {originals:,} training dialogues.")
+    record = train_model(training, validation, output.out, config, resume=output.resume, show_progress=not output.quiet)
     if not output.quiet:
         _print(record, output.out)
 
@@ -84,12 +84,12 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
         f"at step {record['best_step']}. Model: {out}"
     )
     # What targets cost with another dialogue's prompt, of models where it is measured (not of causal ones).
-    best: Mapping[str, float] = next((one for one in record["losses"] if one["step"] == record["best_step"]), {})
+    best: Mapping[str, float] = next((row for row in record["losses"] if row["step"] == record["best_step"]), {})
     if "exchanged" not in best:
         return
-    own, other = best["validation"], best["exchanged"]
-    print(f"With the prompts of other dialogues the same targets have {other:.4f} nats per token.")
-    if other - own < _READS * own:
+    loss, exchanged = best["validation"], best["exchanged"]
+    print(f"With the prompts of other dialogues the same targets have {exchanged:.4f} nats per token.")
+    if exchanged - loss < _READS * loss:
         print(
             f"That is less than {_READS:.0%} more: it hardly reads what it is given, and where nothing is read an "
             "audit finds no difference."
@@ -118,11 +118,11 @@ def _check_arch(init: str, arch: str | None) -> None:
         return
     try:
         content = read_json(file)
-        found = None if "auto_map" in content else content.get("model_type")
+        known = None if "auto_map" in content else content.get("model_type")
     except (OSError, ValueError, TypeError, AttributeError):
         return  # said by what loads it
-    if found is not None:
-        check_arch(init, found, arch)
+    if known is not None:
+        check_arch(init, known, arch)
 
 
 def _text_of(system: str) -> str:

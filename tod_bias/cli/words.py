@@ -69,7 +69,7 @@ def _coverage(dialogues: Sequence[Any], axes: Sequence[Any], folder: Path, seed:
     from tod_bias.files import write_json
     from tod_bias.perturb.guards.coverage import coverage, lines
 
-    found = [coverage(dialogues, axis, seed=seed) for axis in axes]
-    write_json(folder / "coverage.json", {one.axis: one.to_json() for one in found})
+    recognised = [coverage(dialogues, axis, seed=seed) for axis in axes]
+    write_json(folder / "coverage.json", {row.axis: row.to_json() for row in recognised})
     if not quiet:
-        print("\n".join([*lines(found), f"Results: {folder / 'coverage.json'}"]))
+        print("\n".join([*lines(recognised), f"Results: {folder / 'coverage.json'}"]))

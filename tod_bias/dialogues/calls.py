@@ -28,13 +28,13 @@ def calls_of(output: Any) -> list[Mapping[str, Any]] | None:
     if isinstance(output, Mapping):
         return _of_mapping(output)
     if isinstance(output, (list, tuple)):
-        found: list[Mapping[str, Any]] = []
+        parsed: list[Mapping[str, Any]] = []
         for item in output:
             calls = calls_of(item)
             if calls is None:
                 return None
-            found += calls
-        return found
+            parsed += calls
+        return parsed
     several = getattr(output, "calls", _MISSING)
     return None if several is _MISSING or callable(several) else calls_of(several)
 

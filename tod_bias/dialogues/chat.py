@@ -56,8 +56,8 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
     messages = record[forms[0]] if forms else None
     if messages is None:
         names = sorted(map(str, islice(record, _SHOWN)))
-        there = ", ".join([*names, "…"] if len(record) > _SHOWN else names) or "none"
-        raise ValueError(f"expected a dialogue with a list of 'messages' (or 'traj', or 'turns'), got fields: {there}")
+        fields = ", ".join([*names, "…"] if len(record) > _SHOWN else names) or "none"
+        raise ValueError(f"expected a dialogue with a list of 'messages' (or 'traj', or 'turns'), got fields: {fields}")
     identity, domain = _id(record, name), record.get("domain") or ""
     if not isinstance(domain, str):
         raise ValueError(f"id {identity!r}: dialogue field 'domain' must be a str, got {domain!r}")
@@ -86,7 +86,7 @@ def _check_names(names: tuple[str, ...]) -> None:
     for same in (("domain",), _FORMS, (*_IDS, "task_id")):
         wanted = () if set(same) & set(names) else same
         for name in names:
-            if near := get_close_matches(name, [one for one in wanted if len(one) == len(name)], 1, cutoff=_NEAR):
+            if near := get_close_matches(name, [known for known in wanted if len(known) == len(name)], 1, cutoff=_NEAR):
                 raise ValueError(f"unknown dialogue field {name!r}; did you mean {near[0]!r}?")
 
 
@@ -100,17 +100,17 @@ def passed_over(record: Any) -> list[str]:
     Args:
         record: what :func:`dialogue_of` has read.
     """
-    found = []
+    notes = []
     if isinstance(record, Mapping):
         if record.get("choices"):  # a server's reply, kept beside what it was asked
-            found.append("an answer stands under 'choices', which is not read; put it after the other messages")
+            notes.append("an answer stands under 'choices', which is not read; put it after the other messages")
         record = record[_forms(record)[0]]
-    messages = [one for one in record if "role" in one]  # turns have none
-    if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):
-        found.append("a system message comes after others; it is read as if it stood at the beginning")
+    messages = [entry for entry in record if "role" in entry]  # turns have none
+    if any(message["role"] in _SYSTEM for message in dropwhile(lambda entry: entry["role"] in _SYSTEM, messages)):
+        notes.append("a system message comes after others; it is read as if it stood at the beginning")
     if any(message.get("name") and message["role"] in ("user", "assistant") for message in messages):
-        found.append("a message has a speaker's 'name', which is not read; say it in the text")
-    return found
+        notes.append("a message has a speaker's 'name', which is not read; say it in the text")
+    return notes
 
 
 _SYSTEM = ("system", "developer")

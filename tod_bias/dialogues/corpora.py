@@ -79,11 +79,11 @@ def load_corpus(
             f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl or .json file or of a "
             "folder of them, hf:DATASET, or module:function"
         )
-    found = list(_bounded(dialogues, text))
-    if not found:
+    loaded = list(_bounded(dialogues, text))
+    if not loaded:
         where = f" in its split {split!r}" if text in CORPORA else ""
         raise CorpusError(f"{text}: holds no dialogue{where}")
-    return sample(found, max_dialogues, seed)
+    return sample(loaded, max_dialogues, seed)
 
 
 def check_shipped(name: str, where: str) -> None:
@@ -123,10 +123,10 @@ def _imported(name: str, datapath: str | Path | None, split: str, folder: str | 
     if not callable(reader):
         raise CorpusError(f"{where}: expected a function of a datapath and a split, got {type(reader).__name__}")
     with guarded(f"{where}: cannot be read", CorpusError):
-        found = iter(reader(Path(datapath) if datapath is not None else None, split))
+        records = iter(reader(Path(datapath) if datapath is not None else None, split))
     for number in count(1):
         with guarded(f"{where}, dialogue {number}: cannot be read", CorpusError):
-            dialogue = next(found, _END)
+            dialogue = next(records, _END)
         if dialogue is _END:
             return
         if not isinstance(dialogue, Dialogue):
@@ -137,17 +137,21 @@ def _imported(name: str, datapath: str | Path | None, split: str, folder: str | 
 def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
     import datasets
 
-    own = {"train": "train", "valid": "validation", "test": "test"}[split]
+    split_name = {"train": "train", "valid": "validation", "test": "test"}[split]
     cached = Path(datasets.config.HF_DATASETS_CACHE) / name.replace("/", "___")  # as that library lays it out
     if not Path(name).is_dir() and not cached.is_dir() and (reason := absence(name, "dataset")):
         raise CorpusError(f"hf:{name}: {reason}; expected the name or folder of a dataset")
     try:
-        found = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name, split=own)
-        if isinstance(found, datasets.DatasetDict):
-            found = found[own]
+        dataset = (
+            datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name, split=split_name)
+        )
+        if isinstance(dataset, datasets.DatasetDict):
+            dataset = dataset[split_name]
     except (OSError, ValueError, KeyError) as error:
-        raise CorpusError(f"hf:{name}: its split {own!r} cannot be loaded: {' '.join(str(error).split())}") from error
-    for number, record in enumerate(found, start=1):
+        raise CorpusError(
+            f"hf:{name}: its split {split_name!r} cannot be loaded: {' '.join(str(error).split())}"
+        ) from error
+    for number, record in enumerate(dataset, start=1):
         try:
             yield dialogue_of(_without_none(record), f"{Path(name).name}_{number}")
         except ValueError as error:

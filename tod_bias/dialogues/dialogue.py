@@ -25,9 +25,24 @@ from tod_bias.dialogues.text import (
 from tod_bias.dialogues.values import API_NAME, checked, plain, strings
 
 __all__ = [
-    "API_CALL", "API_NAME", "API_RESULT", "SYSTEM", "USER", "Dialogue", "Step", "Turn", "context_text", "escape",
-    "json_line", "slots_from_text", "slots_to_text", "turns_from_text", "turns_to_text", "unescape", "well_formed",
-]  # fmt: skip
+    "API_CALL",
+    "API_NAME",
+    "API_RESULT",
+    "SYSTEM",
+    "USER",
+    "Dialogue",
+    "Step",
+    "Turn",
+    "context_text",
+    "escape",
+    "json_line",
+    "slots_from_text",
+    "slots_to_text",
+    "turns_from_text",
+    "turns_to_text",
+    "unescape",
+    "well_formed",
+]
 
 Slots = Mapping[str, Any]
 """A call or a result: names to JSON values."""
@@ -164,11 +179,11 @@ class Turn:
     """The system's utterance."""
 
     def __init__(self, user: str, *, steps: Iterable[Step] = (), response: str = "") -> None:
-        kept = tuple(steps)
-        for number, step in enumerate(kept):
+        given_steps = tuple(steps)
+        for number, step in enumerate(given_steps):
             if not isinstance(step, Step):
                 raise ValueError(f"steps [{number}]: expected a Step, got {type(step).__name__}")
-        given = (("user", user), ("steps", tuple(filter(None, kept))), ("response", response), ("_digest", None))
+        given = (("user", user), ("steps", tuple(filter(None, given_steps))), ("response", response), ("_digest", None))
         for name, value in given:
             object.__setattr__(self, name, value)
 
@@ -248,16 +263,16 @@ class Turn:
     @property
     def digest(self) -> bytes:
         """A hash of everything in the turn, so that long histories are compared quickly; the same in every process."""
-        found: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
-        if found is None:
+        digest: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
+        if digest is None:
             text = self.to_text()
             if contents := [
                 [number, step.content] for number, step in enumerate(self.steps) if step.content is not None
             ]:
                 text = f"{text}\n{json.dumps(contents, default=dict)}"
-            found = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            object.__setattr__(self, "_digest", found)
-        return found
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            object.__setattr__(self, "_digest", digest)
+        return digest
 
     def to_text(self) -> str:
         """The turn with all results, joined by ``|``; :func:`turns_from_text` reads it back."""
@@ -320,7 +335,7 @@ class Dialogue:
     turns: tuple[Turn, ...]
     """In order of time."""
     system: str = field(default="", metadata={"rewrite": False})
-    """What the system was told beforehand (a chat's system message)."""
+    """The instructions that the system had (a chat's system message)."""
 
     def __post_init__(self) -> None:
         for name in ("id", "domain"):  # they name rows of files

@@ -44,14 +44,14 @@ def with_strings_changed(text: str, change: Callable[[str], str]) -> str | None:
     strings = _strings(content)
     parts: list[str] = []
     end = 0
-    for found in STRING.finditer(text):
-        if _COLON.match(text, found.end()):
+    for match in STRING.finditer(text):
+        if _COLON.match(text, match.end()):
             continue
         string, is_fixed = next(strings)
         changed = string if is_fixed else change(string)
         if changed != string:
-            parts += [text[end : found.start()], _literal(found[0], string, str(changed), text)]
-            end = found.end()
+            parts += [text[end : match.start()], _literal(match[0], string, str(changed), text)]
+            end = match.end()
     return "".join([*parts, text[end:]])
 
 

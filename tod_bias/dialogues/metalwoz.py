@@ -72,7 +72,7 @@ def _dialogues(path: Path, tasks: Mapping[str, list[str]]) -> Iterator[Dialogue]
     seen: dict[str, int] = {}
     for number, record in METALWOZ.lines(path):
         try:
-            name, domain, task = (field(record, one, str) for one in ("id", "domain", "task_id"))
+            name, domain, task = (field(record, key, str) for key in ("id", "domain", "task_id"))
             turns = [checked_as(text, str, f"turn {place}") for place, text in _numbered(record)]
         except ValueError as error:
             raise METALWOZ.damaged(path, f"line {number}", error) from error

@@ -68,11 +68,11 @@ def _dialogues(path: Path, domain: str) -> Iterator[Dialogue]:
     seen: dict[str, int] = {}
     name: str | None = None
     spoken: list[_Utterance] = []
-    for found, utterance in _utterances(path):
-        if found != name:
+    for session, utterance in _utterances(path):
+        if session != name:
             if name is not None:
                 yield _dialogue(name, domain, spoken, seen)
-            name, spoken = found, []
+            name, spoken = session, []
         spoken.append(utterance)
     if name is None:
         raise CorpusError(f"{path}: holds no utterance; {MSR_E2E.advice}")

@@ -105,13 +105,13 @@ def _of_domain(folder: Path, domain: str, split: str) -> Iterator[tuple[Path, st
 
 def _in_order(conversation: Conversation) -> list[tuple[str, str, dict[str, str]]]:
     """Who says what with which slots."""
-    found = []
+    utterances = []
     for number in range(len(conversation)):
         spoken, where = field(conversation, str(number), dict), f"utterance {number}"
         slots = field_or(spoken, "slots", {}, where).items()
         values = {slot: parlai_value(value, f"{where}, slot {slot!r}") for slot, value in slots}
-        found.append((field(spoken, "role", str, where), field(spoken, "text", str, where), values))
-    return found
+        utterances.append((field(spoken, "role", str, where), field(spoken, "text", str, where), values))
+    return utterances
 
 
 def _turns(spoken: Sequence[tuple[str, str, dict[str, str]]], domain: str) -> Iterator[Turn]:
@@ -142,34 +142,34 @@ def _turns(spoken: Sequence[tuple[str, str, dict[str, str]]], domain: str) -> It
 def _joined(labelled: Path, spoken: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """The conversations of both files, as ParlAI's builder writes them."""
     texts = _spoken(spoken)
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    joined: dict[str, dict[str, dict[str, Any]]] = {}
     for line, row in _rows(labelled, "\t", 6):
         name = row[0]
-        if name not in found and name in texts:
-            found[name] = dict(texts[name])
-        if name not in found:
+        if name not in joined and name in texts:
+            joined[name] = dict(texts[name])
+        if name not in joined:
             continue
         try:
             number = str(int(float(row[1])))
-            found[name][number] = {**found[name].get(number, {}), "slots": _slots(row[3], row[4])}
+            joined[name][number] = {**joined[name].get(number, {}), "slots": _slots(row[3], row[4])}
         except (ValueError, OverflowError) as error:
             raise MULTIDOGO.damaged(labelled, f"line {line}", error) from error
-    return found
+    return joined
 
 
 def _spoken(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Conversation to its utterances; where one is at several places of the file, those of the last."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_dialogue: dict[str, dict[str, dict[str, Any]]] = {}
     last = None
     for line, row in _rows(path, ",", 5):
         name = row[0][4:-2]  # acs-…-1
         if name != last:
-            found[name], last = {}, name
+            by_dialogue[name], last = {}, name
         try:
-            found[name][str(int(row[1]))] = {"text": row[3], "role": row[4]}
+            by_dialogue[name][str(int(row[1]))] = {"text": row[3], "role": row[4]}
         except ValueError as error:
             raise MULTIDOGO.damaged(path, f"line {line}", error) from error
-    return found
+    return by_dialogue
 
 
 def _rows(path: Path, delimiter: str, columns: int) -> Iterator[tuple[int, list[str]]]:

@@ -43,9 +43,9 @@ def read_multiwoz_v22(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     folder = corpus_folder(datapath, "multiwoz_v22", FOLDER)
     files = sorted((folder / _FILES[split]).glob("dialogues_*.json"))
     if not files:
-        there = [ours for ours, theirs in _FILES.items() if any((folder / theirs).glob("dialogues_*.json"))]
-        found = f"splits found: {', '.join(there)}" if there else "no split found, is this MultiWOZ 2.2?"
-        raise MissingSplitError(f"{folder / _FILES[split]}: no dialogues_*.json there; {found}")
+        present = [ours for ours, theirs in _FILES.items() if any((folder / theirs).glob("dialogues_*.json"))]
+        hint = f"splits found: {', '.join(present)}" if present else "no split found, is this MultiWOZ 2.2?"
+        raise MissingSplitError(f"{folder / _FILES[split]}: no dialogues_*.json there; {hint}")
     ontology = Ontology(folder)
     acts = read_json(folder / "dialog_acts.json", dict)
     for file in files:
@@ -77,6 +77,13 @@ def _turns(spoken: Sequence[Mapping[str, Any]], acts: Mapping[str, Any], ontolog
         yield Turn.with_call(user["utterance"], call, result, system["utterance"])
 
 
+def _answers_search(act: str, pairs: Sequence[Sequence[str]], intent: str, ontology: Ontology) -> bool:
+    """Whether an act says what a search gave: nothing, or slots of what it is for."""
+    if "NoOffer" in act:
+        return True
+    return "Inform" in act and all(pair[0] == "choice" or ontology.has(intent, pair[0]) for pair in pairs)
+
+
 def _exchange(
     frames: Sequence[Mapping[str, Any]], acts: Acts, ontology: Ontology
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -90,14 +97,12 @@ def _exchange(
             continue
         start = len(frame["service"]) + 1
         constraints = {slot[start:]: values for slot, values in state["slot_values"].items()}
-        asked = {**{slot: values[0] for slot, values in constraints.items()}, API_NAME: intent}
+        constrained = {**{slot: values[0] for slot, values in constraints.items()}, API_NAME: intent}
         for act, pairs in acts.items():
-            if "find" in intent and ("NoOffer" in act or "Inform" in act):
-                informs = all(pair[0] == "choice" or ontology.has(intent, pair[0]) for pair in pairs)
-                if "NoOffer" in act or informs:
-                    call, result = asked, ontology.find(intent, constraints, acts)
+            if "find" in intent and _answers_search(act, pairs, intent, ontology):
+                call, result = constrained, ontology.find(intent, constraints, acts)
             elif "book" in intent and "Book" in act:
-                call, result = asked, {pair[0]: pair[1] for pair in pairs}
+                call, result = constrained, {pair[0]: pair[1] for pair in pairs}
     return call, result
 
 
@@ -157,9 +162,9 @@ class Ontology:
         except (OSError, ValueError) as error:
             raise CorpusError(f"{path}: cannot be read as JSON after its comments: {error}") from error
         parts = [line.strip("# ").lower().partition(":") for line in lines[1:] if line.startswith("# ")]
-        asked = constraints.get("department", ())
-        found = {row["department"]: str(row) for row in departments if row["department"] in asked}
-        return {name: value for name, _, value in parts} | found
+        wanted = constraints.get("department", ())
+        phones = {row["department"]: str(row) for row in departments if row["department"] in wanted}
+        return {name: value for name, _, value in parts} | phones
 
     def _rows(self, domain: str) -> list[dict[str, Any]]:
         if domain not in self._tables:

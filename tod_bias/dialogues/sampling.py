@@ -26,10 +26,10 @@ def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> l
     places: dict[str, list[int]] = {}
     for place, dialogue in enumerate(dialogues):
         places.setdefault(dialogue.domain, []).append(place)
-    shares = allocate({domain: len(found) for domain, found in places.items()}, count)
+    shares = allocate({domain: len(numbers) for domain, numbers in places.items()}, count)
     chosen: list[int] = []
-    for domain, found in places.items():
-        shuffled = random.Random(f"{seed}/{domain}").sample(found, len(found))
+    for domain, numbers in places.items():
+        shuffled = random.Random(f"{seed}/{domain}").sample(numbers, len(numbers))
         chosen += shuffled[: shares[domain]]
     return [dialogues[place] for place in sorted(chosen)]
 
@@ -64,5 +64,5 @@ def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[
     import numpy as np
 
     chosen = set(np.random.default_rng(seed).permutation(len(dialogues))[:count].tolist())
-    kept = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
-    return kept, [dialogue for number, dialogue in enumerate(dialogues) if number in chosen]
+    training = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
+    return training, [dialogue for number, dialogue in enumerate(dialogues) if number in chosen]

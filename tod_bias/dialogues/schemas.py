@@ -1,4 +1,4 @@
-"""What a system can do, told in its system message: a line for each API and one for each slot that a call can have.
+"""What a system can do, in its system message: a line for each API and one for each slot that a call can have.
 
 So a service that a model was not trained on can be read, not only recalled (Rastogi et al. 2020, section 4)::
 
@@ -23,12 +23,11 @@ from tod_bias.dialogues.values import API_NAME
 _API = re.compile(r"(\w+)(!?) \((.*?)\): (.*)")
 _SLOT = re.compile(r"(\w+): (.*)")
 _WORD = re.compile("[A-Za-z]+")
-_LITTLE = {
-    "a", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "do", "e", "for", "from", "g",
-    "given", "has", "have", "i", "if", "in", "indicating", "is", "it", "its", "of", "on", "or", "s", "such",
-    "that", "the", "their", "there", "they", "this", "to", "under", "user", "users", "was", "where", "whether",
-    "which", "who", "whom", "will", "with", "boolean", "flag",
-}  # fmt: skip
+_FUNCTION_WORDS = """
+    a an and any are as at be been boolean by can do e flag for from g given has have i if in indicating is it its
+    of on or s such that the their there they this to under user users was where whether which who whom will with
+"""
+_LITTLE = set(_FUNCTION_WORDS.split())
 _ANY = "dontcare"
 _VALUES = 60
 """Characters of a slot's possible values at the most."""
@@ -62,7 +61,7 @@ def _shortened(values: Sequence[str]) -> str:
     return f" [{text}]" if len(text) <= _VALUES else f" [{text[:_VALUES].rpartition(' |')[0]} | …]"
 
 
-def told_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialogue:
+def described_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialogue:
     """The dialogue with its services, their APIs and slots in another order, and some under other names.
 
     Names are made of the words of their descriptions; calls and results have them too.
@@ -75,30 +74,41 @@ def told_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialo
     blocks = [block.split("\n") for block in dialogue.system.split("\n\n")]
     random.shuffle(blocks)
     names: dict[str, dict[str, str]] = {}  # API to what it, and each of its slots, is called
-    told = [_block(block, names, random, random.random() < renamed) for block in blocks]
+    described = [_block(block, names, random, random.random() < renamed) for block in blocks]
     turns = tuple(_renamed(turn, names) for turn in dialogue.turns) if names else dialogue.turns
-    return dataclasses.replace(dialogue, system="\n\n".join(told), turns=turns)
+    return dataclasses.replace(dialogue, system="\n\n".join(described), turns=turns)
+
+
+def _new_names(
+    apis: Sequence[re.Match[str]], slots: Sequence[re.Match[str]], names: dict[str, dict[str, str]], random: Random
+) -> dict[str, str]:
+    """Slot to its new name; ``names`` gets those of the APIs too."""
+    new: dict[str, str] = {}
+    for slot in slots:
+        new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
+    for api in apis:
+        taken = [of_api[API_NAME] for of_api in names.values()]
+        names[api[1]] = {**new, API_NAME: _other_name(api[1], api[4], taken, random, camel=True)}
+    return new
 
 
 def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Random, rename: bool) -> str:
     """A service anew; ``names`` gets its new names."""
-    apis = [found for line in lines if (found := _API.fullmatch(line))]
-    slots = [found for line in lines if not _API.fullmatch(line) and (found := _SLOT.fullmatch(line))]
+    apis = [match for line in lines if (match := _API.fullmatch(line))]
+    slots = [match for line in lines if not _API.fullmatch(line) and (match := _SLOT.fullmatch(line))]
     rest = [line for line in lines if not _API.fullmatch(line) and not _SLOT.fullmatch(line)]
-    new: dict[str, str] = {}
-    if rename and not any(api[1] in names for api in apis):
-        for slot in slots:
-            new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
-        for api in apis:
-            name = _other_name(api[1], api[4], [own[API_NAME] for own in names.values()], random, camel=True)
-            names[api[1]] = {**new, API_NAME: name}
-    told = []
+    new = _new_names(apis, slots, names, random) if rename and not any(api[1] in names for api in apis) else {}
+    lines_anew = []
     for api in random.sample(apis, len(apis)):
-        inside = [re.sub(r"^\w+", lambda name: new.get(name[0], name[0]), one) for one in api[3].split(", ") if one]
+        inside = [
+            re.sub(r"^\w+", lambda name: new.get(name[0], name[0]), argument)
+            for argument in api[3].split(", ")
+            if argument
+        ]
         name = names[api[1]][API_NAME] if new else api[1]
-        told.append(f"{name}{api[2]} ({', '.join(random.sample(inside, len(inside)))}): {api[4]}")
-    told += [f"{new.get(slot[1], slot[1])}: {slot[2]}" for slot in random.sample(slots, len(slots))]
-    return "\n".join(told + random.sample(rest, len(rest)))
+        lines_anew.append(f"{name}{api[2]} ({', '.join(random.sample(inside, len(inside)))}): {api[4]}")
+    lines_anew += [f"{new.get(slot[1], slot[1])}: {slot[2]}" for slot in random.sample(slots, len(slots))]
+    return "\n".join(lines_anew + random.sample(rest, len(rest)))
 
 
 def _other_name(name: str, description: str, taken: Collection[str], random: Random, *, camel: bool = False) -> str:
@@ -110,11 +120,11 @@ def _other_name(name: str, description: str, taken: Collection[str], random: Ran
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(description)))
     words = [word for word in words if word not in _LITTLE]
     for _ in range(8):
-        kept = words[:1] if camel else []
-        others = words[len(kept) :]
-        chosen = set(random.sample(others, min(len(others), random.randint(1, 3 - len(kept)))))
-        found = [*kept, *(word for word in others if word in chosen)]
-        made = "".join(map(str.capitalize, found)) if camel else "_".join(found)
+        first = words[:1] if camel else []
+        others = words[len(first) :]
+        chosen = set(random.sample(others, min(len(others), random.randint(1, 3 - len(first)))))
+        parts = [*first, *(word for word in others if word in chosen)]
+        made = "".join(map(str.capitalize, parts)) if camel else "_".join(parts)
         if made and made != API_NAME and made not in taken:
             return made
     return name
@@ -130,9 +140,9 @@ def _renamed(turn: Turn, names: Mapping[str, Mapping[str, str]]) -> Turn:
 
 def _renamed_step(step: Step, names: Mapping[str, str]) -> Step:
     def anew(slots: Slots) -> Slots:
-        found = {names.get(name, name): value for name, value in slots.items() if name != API_NAME}
+        slots_anew = {names.get(name, name): value for name, value in slots.items() if name != API_NAME}
         if API_NAME in slots:
-            found[API_NAME] = names.get(API_NAME, slots[API_NAME])
-        return found if len(found) == len(slots) else slots
+            slots_anew[API_NAME] = names.get(API_NAME, slots[API_NAME])
+        return slots_anew if len(slots_anew) == len(slots) else slots
 
     return dataclasses.replace(step, call=anew(step.call), results=tuple(map(anew, step.results)))

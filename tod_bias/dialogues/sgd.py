@@ -45,10 +45,10 @@ def _files(datapath: Path | None, split: str) -> list[Path]:
     names = {"train": "train", "valid": "dev", "test": "test"}
     files = sorted((folder / names[split]).glob("dialogues_*.json"))
     if not files:
-        there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
+        present = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
         raise MissingSplitError(
             f"{folder / names[split]}: no dialogues_*.json there; "
-            + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
+            + (f"say --split {' or '.join(present)}" if present else "no split found, is this Google SGD?")
         )
     return files
 

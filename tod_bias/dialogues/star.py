@@ -59,8 +59,8 @@ def read_star(datapath: Path | None, split: str) -> Iterator[Dialogue]:
 
 def split_of(tasks: Sequence[str]) -> str:
     """The split that all of the tasks are in; ``""`` where they are in several."""
-    found = {next((split for split, held in HELD_OUT.items() if task in held), "train") for task in tasks}
-    return found.pop() if len(found) == 1 else ""
+    splits = {next((split for split, held in HELD_OUT.items() if task in held), "train") for task in tasks}
+    return splits.pop() if len(splits) == 1 else ""
 
 
 def read_star_folder(folder: Path) -> Iterator[Dialogue]:
@@ -83,6 +83,13 @@ def read_star_folder(folder: Path) -> Iterator[Dialogue]:
             raise CorpusError(f"{file}: not in STAR's format: {_said(error)}") from error
 
 
+def _add_result(steps: list[Step], event: Mapping[str, Any]) -> None:
+    item = {slot: value for slot, value in (event.get("Item") or {}).items() if slot != "APIName"}
+    if not steps or steps[-1].results:
+        raise ValueError("a result without its query")
+    steps[-1] = Step(steps[-1].call, (item,))
+
+
 def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
     user: list[str] = []
     steps: list[Step] = []
@@ -99,10 +106,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
             elif what == ("Wizard", "query"):
                 steps.append(Step(call_of(event["APIName"], event["Constraints"])))
             elif what == ("KnowledgeBase", "return_item"):
-                item = {slot: value for slot, value in (event.get("Item") or {}).items() if slot != "APIName"}
-                if not steps or steps[-1].results:
-                    raise ValueError("a result without its query")
-                steps[-1] = Step(steps[-1].call, (item,))
+                _add_result(steps, event)
             elif what[0] == "Wizard" and what[1] in _SPOKEN:
                 response.append(event["Text"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -222,9 +226,9 @@ def _property(slot: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": ["string", "integer"], **named}  # account numbers and codes are recorded as either
     if kind == "RequestType":
         return {"type": "string", "enum": categories, **named}
-    one = {"type": "string", "enum": categories}
-    compared = {"type": "object", "properties": {"contains": one, "not": one, "not_contains": one}}
+    value = {"type": "string", "enum": categories}
+    compared = {"type": "object", "properties": {"contains": value, "not": value, "not_contains": value}}
     return {
-        "anyOf": [one, {"type": "array", "items": one}, {**compared, "additionalProperties": False}],
+        "anyOf": [value, {"type": "array", "items": value}, {**compared, "additionalProperties": False}],
         **named,
     }

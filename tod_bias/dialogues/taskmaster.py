@@ -89,15 +89,13 @@ def _read(
 ) -> Iterator[Dialogue]:
     folder = corpus.lies_in(datapath)
     files = [folder / f"{name}.json" for name in names]
-    found = [
-        (file, number, record)
-        for file in files
-        for number, record in enumerate(corpus.records(file, list), start=1)
-    ]  # fmt: skip
-    if not found:
+    records = [
+        (file, number, record) for file in files for number, record in enumerate(corpus.records(file, list), start=1)
+    ]
+    if not records:
         raise CorpusError(f"{folder}: {', '.join(file.name for file in files)} hold no dialogue; {corpus.advice}")
-    for place in tenths(len(found), split):
-        file, number, record = found[place]
+    for place in tenths(len(records), split):
+        file, number, record = records[place]
         try:
             name = field(record, "conversation_id", str)
             turns = tuple(turns_of(field(record, "utterances", list)))

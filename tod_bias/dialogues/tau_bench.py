@@ -129,5 +129,5 @@ def tau_bench_functions(datapath: str | Path, domain: str) -> list[dict[str, Any
     if domain not in DOMAINS:
         raise CorpusError(f"τ-bench has no domain {domain!r}; it has {', '.join(DOMAINS)}")
     folder = corpus_folder(Path(datapath), "tau_bench", FOLDER)
-    found: list[dict[str, Any]] = read_json(folder / domain / "tools.json", list)
-    return found
+    schemas: list[dict[str, Any]] = read_json(folder / domain / "tools.json", list)
+    return schemas

@@ -11,9 +11,18 @@ from tod_bias.dialogues.calls import calls_of
 from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 CALL_COLUMNS = (
-    "turns", "correct", "correct_parlai", "call_turns", "call_correct", "call_correct_parlai",
-    "slots_predicted", "slots_predicted_right", "slots_gold", "slots_gold_right", "malformed",
-)  # fmt: skip
+    "turns",
+    "correct",
+    "correct_parlai",
+    "call_turns",
+    "call_correct",
+    "call_correct_parlai",
+    "slots_predicted",
+    "slots_predicted_right",
+    "slots_gold",
+    "slots_gold_right",
+    "malformed",
+)
 """Names of the statistics of :func:`call_statistics`."""
 
 
@@ -36,15 +45,24 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
     rows = np.zeros((len(gold), len(CALL_COLUMNS)))
     for number, (output, truth) in enumerate(zip(predicted, gold, strict=True)):
         expected = [dict(call) for call in ([truth] if isinstance(truth, Mapping) else truth) if call]
-        found = calls_of(output)
-        right, slots, hits, slots_gold = _compared(found, expected)
-        read = (_parlai_slots(call) for call in ([output] if found is None else found))
+        calls = calls_of(output)
+        right, slots, hits, slots_gold = _compared(calls, expected)
+        read = (_parlai_slots(call) for call in ([output] if calls is None else calls))
         parlai = [slots for slots in read if slots] == expected
         called = bool(expected)
         rows[number] = (
-            1, right, parlai, called, called and right, called and parlai,
-            slots, hits, slots_gold, hits, found is None,
-        )  # fmt: skip
+            1,
+            right,
+            parlai,
+            called,
+            called and right,
+            called and parlai,
+            slots,
+            hits,
+            slots_gold,
+            hits,
+            calls is None,
+        )
     return rows
 
 
@@ -104,8 +122,8 @@ class JointGoalAccuracy:
         rows = np.zeros((len(turns), 2))
         for number, turn in enumerate(turns):
             if turn.has_calls:
-                found, gold = turn.calls, turn.gold.calls
-                rows[number] = found is not None and len(found) == len(gold) and _compared(found, gold)[0], 1
+                calls, gold = turn.calls, turn.gold.calls
+                rows[number] = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0], 1
         return rows
 
     def score(self, sums: np.ndarray) -> np.ndarray:

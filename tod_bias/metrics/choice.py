@@ -21,10 +21,19 @@ from tod_bias.metrics.success import Success
 METRICS: dict[str, Callable[[], Metric]] = {
     kind.name: kind
     for kind in (
-        CorpusBleu, SentenceBleu, ChrF, JointGoalAccuracy, SlotF1, Success, Refusal, Length, Sentiment, Disagreement,
+        CorpusBleu,
+        SentenceBleu,
+        ChrF,
+        JointGoalAccuracy,
+        SlotF1,
+        Success,
+        Refusal,
+        Length,
+        Sentiment,
+        Disagreement,
         CallDisagreement,
     )
-}  # fmt: skip
+}
 """The shipped metrics by their names."""
 
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
@@ -38,7 +47,7 @@ def metric(name: str) -> Metric:
             missing.
     """
     if is_import(name):
-        return OwnMetric(name)
+        return UserMetric(name)
     if name not in METRICS:
         raise TodBiasError(
             f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class{meant(name, METRICS)}"
@@ -66,12 +75,14 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
 
 
 def check_alone(metrics: Sequence[Metric]) -> None:
-    """Raises TodBiasError for a metric that compares tellings, where there is one of each dialogue."""
-    if compares := [one.name for one in metrics if getattr(one, "counterfactual", False)]:
-        raise TodBiasError(f"metric {compares[0]!r} compares tellings, and evaluate has one; use attribute")
+    """Raises TodBiasError for a metric that compares counterfactuals with originals, where only originals are run."""
+    if compares := [metric.name for metric in metrics if getattr(metric, "counterfactual", False)]:
+        raise TodBiasError(
+            f"metric {compares[0]!r} compares counterfactuals with originals, and evaluate runs none; use attribute"
+        )
 
 
-class OwnMetric:
+class UserMetric:
     """A metric by the name ``module:Class``, whose mistakes are said in one line.
 
     Raises:
@@ -81,17 +92,17 @@ class OwnMetric:
 
     def __init__(self, name: str) -> None:
         self._where = f"metric {name!r}"
-        found = made(name, self._where)
+        loaded = made(name, self._where)
         with guarded(self._where):
-            own = checked(found, self._where)
-            self.name, self.label, self.better, self.scale = own.name, own.label, own.better, own.scale
-            self.columns, self.signature = tuple(own.columns), own.signature
-            self.counterfactual = bool(getattr(own, "counterfactual", False))
-            self.reads, self.needs = getattr(own, "reads", ""), getattr(own, "needs", "")
+            scorer = checked(loaded, self._where)
+            self.name, self.label, self.better, self.scale = scorer.name, scorer.label, scorer.better, scorer.scale
+            self.columns, self.signature = tuple(scorer.columns), scorer.signature
+            self.counterfactual = bool(getattr(scorer, "counterfactual", False))
+            self.reads, self.needs = getattr(scorer, "reads", ""), getattr(scorer, "needs", "")
         for attribute in ("name", "label", "signature"):
             if not isinstance(getattr(self, attribute), str):
                 raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")
-        self._metric = own
+        self._metric = scorer
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns)."""
@@ -103,29 +114,29 @@ class OwnMetric:
 
     def _numbers(self, method: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
         with guarded(f"{self._where}: {method}"):
-            found = np.asarray(getattr(self._metric, method)(given), dtype=float)
-        if found.shape != shape:
-            raise TodBiasError(f"{self._where}: {method}: expected numbers of shape {shape}, got {found.shape}")
-        return found
+            numbers = np.asarray(getattr(self._metric, method)(given), dtype=float)
+        if numbers.shape != shape:
+            raise TodBiasError(f"{self._where}: {method}: expected numbers of shape {shape}, got {numbers.shape}")
+        return numbers
 
 
-def checked(found: Any, where: str = "metric") -> Metric:
+def checked(given: Any, where: str = "metric") -> Metric:
     """A metric that has all that it needs.
 
     Raises:
         TodBiasError: it lacks something, or says ``better`` or ``scale`` in words that there are not.
     """
-    if isclass(found):
-        raise TodBiasError(f"{where}: a metric is an object, got the class {found.__name__}; write {found.__name__}()")
-    kind = type(found).__name__
-    missing = [needed for needed in _NEEDED if not hasattr(found, needed)]
+    if isclass(given):
+        raise TodBiasError(f"{where}: a metric is an object, got the class {given.__name__}; write {given.__name__}()")
+    kind = type(given).__name__
+    missing = [needed for needed in _NEEDED if not hasattr(given, needed)]
     if missing:
         raise TodBiasError(f"{where}: {kind} lacks {', '.join(missing)}; a metric has {', '.join(_NEEDED)}")
     for attribute, words in (("better", get_args(Better)), ("scale", get_args(Scale))):
-        if getattr(found, attribute) not in words:
-            got = getattr(found, attribute)
+        if getattr(given, attribute) not in words:
+            got = getattr(given, attribute)
             raise TodBiasError(f"{where}: {attribute} of {kind}: expected one of {', '.join(words)}, got {got!r}")
-    if isinstance(found.columns, str) or not all(isinstance(column, str) for column in found.columns):
-        raise TodBiasError(f"{where}: columns of {kind}: expected several names, got {found.columns!r}")
-    chosen: Metric = found
+    if isinstance(given.columns, str) or not all(isinstance(column, str) for column in given.columns):
+        raise TodBiasError(f"{where}: columns of {kind}: expected several names, got {given.columns!r}")
+    chosen: Metric = given
     return chosen

@@ -1,4 +1,4 @@
-"""What a metric is, and what it reads: one turn as a system told it.
+"""What a metric is, and what it reads: one turn of a system.
 
 A metric is a table of per-turn *statistics* that add up, and a function from summed statistics to a score. So all that
 comes after, groups, bootstrap and permutation included, is arithmetic on sums, and no turn is scored twice.
@@ -23,7 +23,7 @@ metric's own units."""
 
 @dataclass(frozen=True, slots=True)
 class ScoredTurn:
-    """One turn as a system told it."""
+    """One turn as a system answered it, with the gold turn."""
 
     user: str
     """What the user said, rewritten where the dialogue is."""

@@ -1,8 +1,17 @@
 """The names of the shipped metrics, for those who need no more than these."""
 
 METRIC_NAMES = (
-    "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
-    "disagreement", "call_disagreement",
-)  # fmt: skip
+    "corpus_bleu",
+    "sentence_bleu",
+    "chrf",
+    "jga",
+    "slot_f1",
+    "success",
+    "refusal",
+    "length",
+    "sentiment",
+    "disagreement",
+    "call_disagreement",
+)
 COUNTERFACTUAL = ("disagreement", "call_disagreement")
-"""Those among them that compare a telling with another one."""
+"""Those among them that compare counterfactuals with originals."""

@@ -70,14 +70,14 @@ def offered(gold: Turn) -> tuple[str, ...]:
     if not results:
         return ()
     response = _padded(gold.response)
-    found: dict[str, None] = {}
+    offers: dict[str, None] = {}
     for result in results:
         values = [(slot, words) for slot, value in strings(result) if (words := _value(value))]
         names = [words for slot, words in values if _names(slot)]
         for words in names or [words for _, words in values]:
             if words in response:
-                found[words] = None
-    return tuple(found)
+                offers[words] = None
+    return tuple(offers)
 
 
 @lru_cache(maxsize=65536)

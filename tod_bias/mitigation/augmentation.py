@@ -1,6 +1,6 @@
-"""Counterfactual data augmentation: the dialogues of a training corpus, and each told as others too.
+"""Counterfactual data augmentation: the dialogues of a training corpus, and their counterfactuals.
 
-A model that has seen every dialogue told as every attribute cannot learn from the words which of them is served how
+A model that has seen every dialogue of every group cannot learn from the words which of them is served how
 (Lu et al. 2020, *Gender Bias in Neural NLP*; of whole dialogues Su, Algorithm 1, over Qian 2022).
 """
 
@@ -32,7 +32,7 @@ class Augmentation:
     axes: tuple[str | Axis, ...]
     """Names or perturbers."""
     kind: Kind = "crossed"
-    """``crossed``: every dialogue told as each other attribute, so that all are equally frequent in what it says;
+    """``crossed``: every dialogue rewritten for each other group, so that all are equally frequent in what it says;
     ``draws``: one of Algorithm 1's rewrites; ``personas``: with an introduction, as two people of different attributes
     that take turns."""
 
@@ -62,32 +62,32 @@ class Augmentation:
         if kind == "personas":
             axes = [name if name.startswith(_PERSONA) else f"{_PERSONA}{name}" for name in axes]
             if unknown := [name for name in axes if name not in shipped_axes()]:
-                there = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
-                raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {there}")
-        found = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
+                known = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
+                raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {known}")
+        augmentation = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
         for name in axes:
             if not is_import(name):
-                load_axis(name)  # an unknown one is told before a corpus is read
-        return found
+                load_axis(name)  # an unknown one is named before a corpus is read
+        return augmentation
 
     def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
-        """Every dialogue that can be told otherwise, with each telling that is added, axis by axis.
+        """Every dialogue that can be rewritten, with each counterfactual that is added, axis by axis.
 
         Args:
             dialogues: of the training split; validation dialogues are no part of them.
             seed: of what is drawn and dealt.
 
         Raises:
-            NothingToPerturbError: an axis on which no dialogue can be told otherwise.
+            NothingToPerturbError: an axis along which no dialogue can be rewritten.
             AxisError: an unknown axis, or one given twice.
         """
         by_id = {dialogue.id: dialogue for dialogue in dialogues}
         for entry in self.axes:  # by itself: each has its own dialogues and seeds
-            retelling = design_counterfactuals(dialogues, [entry], self._how, seed=seed)
-            for axis, drawn in retelling.selected.items():
-                for retold in _runs(retelling, axis, drawn):
-                    told = [retold.original] if self.kind == "personas" else []
-                    for run in (*told, *retold.groups):
+            design = design_counterfactuals(dialogues, [entry], self._how, seed=seed)
+            for axis, drawn in design.selected.items():
+                for variants in _runs(design, axis, drawn):
+                    originals = [variants.original] if self.kind == "personas" else []
+                    for run in (*originals, *variants.groups):
                         yield by_id[run.dialogue.id], run
 
     @property
@@ -96,20 +96,20 @@ class Augmentation:
         return DesignOptions(design=design, draws=1, variants=1 if self.kind == "personas" else None)
 
 
-def _runs(retelling: CounterfactualDesign, axis: str, drawn: Sequence[SelectedDialogue]) -> Iterator[Variants]:
+def _runs(design: CounterfactualDesign, axis: str, drawn: Sequence[SelectedDialogue]) -> Iterator[Variants]:
     """One dialogue after the other: rewrites remember what they made."""
     for entry in drawn:
-        yield from retelling.counterfactuals.of(axis, [entry])
+        yield from design.counterfactuals.of(axis, [entry])
 
 
 def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> list[Dialogue]:
-    """A corpus and what is added to it; copies have the telling in their ids, ``12/gender:woman``.
+    """A corpus and what is added to it; copies have the variant in their ids, ``12/gender:woman``.
 
     Raises:
         NothingToPerturbError, AxisError: as for :meth:`Augmentation.copies`.
     """
-    found = list(dialogues)
+    augmented = list(dialogues)
     for dialogue, run in how.copies(dialogues, seed):
-        told = run.rewritten
-        found.append(Dialogue(f"{dialogue.id}/{run.variant}", told.domain, told.turns, told.system))
-    return found
+        rewritten = run.rewritten
+        augmented.append(Dialogue(f"{dialogue.id}/{run.variant}", rewritten.domain, rewritten.turns, rewritten.system))
+    return augmented

@@ -194,6 +194,6 @@ def merged(fixes: Sequence[Fix]) -> tuple[Fix, ...]:
     guards: dict[str, str] = {}
     for fix in fixes:
         kind = fix.kind if fix.kind == ROWS else guards.setdefault(fix.stage, fix.kind)
-        own = axes.setdefault((fix.stage, kind), [])
-        own += [axis for axis in fix.axes if axis not in own]
-    return tuple(Fix(stage, kind, tuple(own)) for (stage, kind), own in axes.items())
+        together = axes.setdefault((fix.stage, kind), [])
+        together += [axis for axis in fix.axes if axis not in together]
+    return tuple(Fix(stage, kind, tuple(together)) for (stage, kind), together in axes.items())

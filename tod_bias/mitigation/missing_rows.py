@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KINDS = ("none", "fewer", "poorer", "other")
 """Less is found than in another variant: no row; fewer rows; as many with fewer fields; or other ones."""
-OWN_ARMS = (ORIGINAL, "")
+UNSWAPPED_ARMS = (ORIGINAL, "")
 """Of a finished run: the system as it is, on the original dialogues and on their counterfactuals."""
 Row = Mapping[str, Any]
 CallsMade = Mapping[tuple[str, str], Sequence[Any]]
@@ -85,8 +85,8 @@ class DatabaseCheck:
 
     def counts(self, axis: str, group: str) -> dict[str, int]:
         """How many distinct calls of a group lack something, by kind."""
-        found = [missing.kind for missing in self.missing if (missing.axis, missing.group) == (axis, group)]
-        return {kind: found.count(kind) for kind in KINDS}
+        kinds = [missing.kind for missing in self.missing if (missing.axis, missing.group) == (axis, group)]
+        return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
     def record(self) -> dict[str, Any]:
@@ -154,13 +154,15 @@ def check_database(
     rows = _looked_up(database, by_axis, name, call)
     lookups = {axis: _lookups(calls, rows) for axis, calls in by_axis.items()}
     missing = [
-        MissingRows(axis, group, kind, one.call, one.expected, len(one.rows), tuple(one.dialogues))
+        MissingRows(axis, group, kind, lookup.call, lookup.expected, len(lookup.rows), tuple(lookup.dialogues))
         for axis, groups in lookups.items()
-        for group, found in groups.items()
-        for _, one in sorted(found.items())
-        if (kind := _kind(one.rows, one.expected))
+        for group, by_call in groups.items()
+        for _, lookup in sorted(by_call.items())
+        if (kind := _kind(lookup.rows, lookup.expected))
     ]
-    counts = {axis: {group: len(found) for group, found in sorted(groups.items())} for axis, groups in lookups.items()}
+    counts = {
+        axis: {group: len(by_call) for group, by_call in sorted(groups.items())} for axis, groups in lookups.items()
+    }
     return DatabaseCheck(counts, tuple(sorted(missing)))
 
 
@@ -207,7 +209,7 @@ def _looked_up(
     database: Stage, by_axis: Mapping[str, Sequence[Sequence[_VariantCall]]], name: str, call: str
 ) -> dict[str, tuple[Row, ...]]:
     """The rows of every distinct call."""
-    distinct = {one.key: one.call for calls in by_axis.values() for same in calls for one in same}
+    distinct = {made.key: made.call for calls in by_axis.values() for same in calls for made in same}
     inputs = [
         StageInput((), "", {call: made}, (StageCall(call, None, made),), argument=made) for made in distinct.values()
     ]
@@ -219,17 +221,17 @@ def _lookups(
     calls: Sequence[Sequence[_VariantCall]], rows: Mapping[str, tuple[Row, ...]]
 ) -> dict[str, dict[str, _Lookup]]:
     """By group and call, what is found and what should be."""
-    found: dict[str, dict[str, _Lookup]] = {}
+    by_group: dict[str, dict[str, _Lookup]] = {}
     for same in calls:
-        best = max(same, key=lambda one: len(rows[one.key]))  # the original, where all find as many
+        best = max(same, key=lambda made: len(rows[made.key]))  # the original, where all find as many
         original = best.to_original(rows[best.key])
-        for one in same:
-            expected = tuple(one.rewritten(row) for row in original)
-            lookup = found.setdefault(one.group, {}).setdefault(one.key, _Lookup(one.call, rows[one.key]))
-            lookup.dialogues[one.dialogue] = None
+        for made in same:
+            expected = tuple(made.rewritten(row) for row in original)
+            lookup = by_group.setdefault(made.group, {}).setdefault(made.key, _Lookup(made.call, rows[made.key]))
+            lookup.dialogues[made.dialogue] = None
             if len(expected) > len(lookup.expected) or not lookup.expected:
                 lookup.expected = expected
-    return found
+    return by_group
 
 
 def _gold_calls(variants: Variants) -> Iterator[list[_VariantCall]]:
@@ -240,7 +242,7 @@ def _gold_calls(variants: Variants) -> Iterator[list[_VariantCall]]:
         for run in variants.groups:
             if run.rewrite is not None:
                 calls.append(_VariantCall(dialogue.id, run.rewrite.target, run.rewrite(step.call), run.rewrite))
-        if len({one.key for one in calls}) > 1:
+        if len({call.key for call in calls}) > 1:
             yield calls
 
 
@@ -252,13 +254,13 @@ def _calls_of_system(variants: Variants, made: CallsMade) -> Iterator[list[_Vari
             continue
         calls = [_VariantCall(dialogue, _source(variants), call, None)]
         for rewrite in (run.rewrite for run in variants.groups if run.rewrite is not None):
-            own = made.get((dialogue, rewrite.target), ())
-            other = own[turn] if turn < len(own) else None
+            of_variant = made.get((dialogue, rewrite.target), ())
+            other = of_variant[turn] if turn < len(of_variant) else None
             if isinstance(other, Mapping):
                 back = rewrite.inverse(plain(other))
                 if to_json(back).casefold() == to_json(call).casefold():
                     calls.append(_VariantCall(dialogue, rewrite.target, other, rewrite))
-        if len({one.key for one in calls}) > 1:
+        if len({call.key for call in calls}) > 1:
             yield calls
 
 
@@ -271,17 +273,17 @@ def calls_made(turns: pd.DataFrame | None, axis: str, call: str = "api_call") ->
     """The calls that a system made in a finished run, for ``made`` of :func:`check_database`.
 
     Args:
-        turns: rows of its ``turns.parquet``, of :data:`OWN_ARMS` at least; None where it kept none.
+        turns: rows of its ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None where it kept none.
         axis: along which the dialogues are rewritten.
         call: name of the stage that makes the calls.
     """
     if turns is None or call not in turns:
         return {}
-    own = turns[(turns["axis"] == axis) & turns["arm"].isin(OWN_ARMS) & (turns["sample"] == 0)]
-    found: dict[tuple[str, str], list[Any]] = {}
-    for arm, dialogue, group, text in zip(own["arm"], own["dialogue"], own["group"], own[call], strict=True):
-        found.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(parse_call(text or ""))
-    return found
+    rows = turns[(turns["axis"] == axis) & turns["arm"].isin(UNSWAPPED_ARMS) & (turns["sample"] == 0)]
+    by_variant: dict[tuple[str, str], list[Any]] = {}
+    for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows[call], strict=True):
+        by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(parse_call(text or ""))
+    return by_variant
 
 
 def _kind(rows: Sequence[Row], expected: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ import yaml
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
-from tod_bias.files import check_own_file, write_text
+from tod_bias.files import check_plain_file, write_text
 from tod_bias.mitigation.fixes import ROWS, Fix
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.inputs import guarded_axis
@@ -72,7 +72,7 @@ def _saved_tables(folder: Path, system: Pipeline, names: Collection[str]) -> dic
         table = _table(stage)
         if name in names and table is not None:
             files[name] = TABLE.format(unique(slug(name), taken))
-            check_own_file(folder / files[name])
+            check_plain_file(folder / files[name])
             table.save(folder / files[name])
     return files
 
@@ -90,10 +90,10 @@ def _table(stage: Any) -> LookupDb | None:
 
 
 def _add_guard(entry: dict[str, Any], fix: Fix) -> None:
-    there = entry.get("guard")
-    if there is not None and there != fix.kind:
+    present = entry.get("guard")
+    if present is not None and present != fix.kind:
         raise StageError(
-            f"{fix.stage} has a guard {there!r} already, and the fix is {fix.kind!r}; write the file by hand"
+            f"{fix.stage} has a guard {present!r} already, and the fix is {fix.kind!r}; write the file by hand"
         )
     old = entry.get("axes", [])
     known = [axis.strip() for axis in old.split(",")] if isinstance(old, str) else list(old)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.attribute import attribute
-from tod_bias.audit.choices import with_own
+from tod_bias.audit.choices import all_metrics
 from tod_bias.audit.comparison import compare
 from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
@@ -26,7 +26,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.fixes import ROWS, Attempt, Fix, Goal, Mitigation, merged
-from tod_bias.mitigation.missing_rows import OWN_ARMS, MissingRows, calls_made, check_database
+from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
 from tod_bias.mitigation.sufficiency import quality_metrics, why_insufficient
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
@@ -78,7 +78,7 @@ class MitigationSearch:
         self._axes = {axis.name: axis for axis in axes if axis.name != PLACEBO}
         self._goal = goal or Goal()
         self.metric = self._goal.metric_of(before)
-        self._cache, self._metrics, self._options = cache, with_own(before, metrics), options
+        self._cache, self._metrics, self._options = cache, all_metrics(before, metrics), options
         self._missing: dict[str, list[MissingRows]] = {}
         self.refused: dict[tuple[Fix, ...], str] = {}
         """Fixes under which the metric has no value, and why."""
@@ -86,8 +86,8 @@ class MitigationSearch:
         _check_system(before, pipeline)
         _check_axes(before, self._axes)
         if self.metric not in before.metrics:
-            there = ", ".join(before.metrics)
-            raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {there}")
+            known = ", ".join(before.metrics)
+            raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {known}")
 
     @property
     def claimed(self) -> list[str]:
@@ -97,8 +97,8 @@ class MitigationSearch:
     @property
     def claimed_by_others(self) -> dict[str, list[str]]:
         """Axes on which only other metrics claim something, and these."""
-        found = {axis: self._before.claimed_metrics(axis) for axis in self._axes if axis not in self.claimed}
-        return {axis: metrics for axis, metrics in found.items() if metrics}
+        claims = {axis: self._before.claimed_metrics(axis) for axis in self._axes if axis not in self.claimed}
+        return {axis: metrics for axis, metrics in claims.items() if metrics}
 
     def stages(self, axis: str) -> dict[str, float]:
         """The stages in which the axis' disparity, or the gap of a group, enters: the one with the largest
@@ -130,8 +130,8 @@ class MitigationSearch:
 
     def _fitting(self, stage: str, guards: Sequence[str]) -> list[str]:
         """Guards that a stage may get: where it has one already, only that kind, as a pipeline's file has one."""
-        there = untwinned(self._pipeline.stages[stage])
-        return [kind for kind in guards if not isinstance(there, Guard) or there.kind == kind]
+        present = untwinned(self._pipeline.stages[stage])
+        return [kind for kind in guards if not isinstance(present, Guard) or present.kind == kind]
 
     def _missing_of(self, axis: str, stage: str) -> list[MissingRows]:
         """The rows that a lookup table lacks for groups of an axis."""
@@ -154,7 +154,7 @@ class MitigationSearch:
     @cached_property
     def _turns(self) -> pd.DataFrame | None:
         folder = self._before.folder
-        return self._before.turns if folder is None else read_turns(folder, OWN_ARMS)
+        return self._before.turns if folder is None else read_turns(folder, UNSWAPPED_ARMS)
 
     def missing_rows(self, fixes: Sequence[Fix]) -> tuple[MissingRows, ...]:
         """The rows that fixes bring."""
@@ -237,7 +237,7 @@ class MitigationSearch:
         _check_choices(guards, budget)
         check_claims(self._before, list(self._axes), self.metric)
         by_axis = {axis: self._attempts(axis, guards, budget) for axis in self.claimed}
-        attempts = [attempt for own in by_axis.values() for attempt in own]
+        attempts = [attempt for attempts_here in by_axis.values() for attempt in attempts_here]
         chosen = self._together(by_axis)
         if chosen is not None and chosen not in attempts:
             attempts.append(chosen)
@@ -278,16 +278,16 @@ class MitigationSearch:
 
     def _attempts(self, axis: str, guards: Sequence[str], budget: int) -> list[Attempt]:
         """Attempts on an axis: all of the smallest size, larger ones while none is sufficient."""
-        found: list[Attempt] = []
+        attempts: list[Attempt] = []
         for fixes in self.fixes(axis, guards):
-            is_enough = any(attempt.is_sufficient and len(attempt.fixes) < len(fixes) for attempt in found)
-            if is_enough or len(found) + len(self.refused) >= budget:
+            is_enough = any(attempt.is_sufficient and len(attempt.fixes) < len(fixes) for attempt in attempts)
+            if is_enough or len(attempts) + len(self.refused) >= budget:
                 break
             try:
-                found.append(self.attempt(fixes, [axis]))
+                attempts.append(self.attempt(fixes, [axis]))
             except MetricError as error:  # nothing is right any more, so nothing can be compared
                 self.refused[fixes] = str(error)
-        return found
+        return attempts
 
 
 def _check_choices(guards: Sequence[str], budget: int) -> None:
@@ -300,23 +300,23 @@ def _check_choices(guards: Sequence[str], budget: int) -> None:
 
 def _check_dialogues(before: AuditResult, dialogues: Sequence[Dialogue]) -> None:
     corpus = before.corpus
-    here, there = corpus_hash(dialogues), corpus.hash
-    if here != there:
+    given, wanted = corpus_hash(dialogues), corpus.hash
+    if given != wanted:
         raise MismatchError(
             f"the run was on {corpus.dialogues} other dialogues, of {corpus.name or 'another corpus'} "
-            f"(hash {there}, here {here}); give --corpus and the other options that it was made with"
+            f"(hash {wanted}, here {given}); give --corpus and the other options that it was made with"
         )
 
 
 def _check_system(before: AuditResult, pipeline: Pipeline) -> None:
     """See to it that the system is the run's, so that what changes is due to the fixes."""
-    here, there = list(pipeline.names), before.stages
-    if here != there:
+    given, wanted = list(pipeline.names), before.stages
+    if given != wanted:
         raise MismatchError(
-            f"the run was of other stages ({', '.join(there)}; here {', '.join(here)}); give its pipeline"
+            f"the run was of other stages ({', '.join(wanted)}; here {', '.join(given)}); give its pipeline"
         )
     signatures = signature_of(pipeline)
-    for name in here:
+    for name in given:
         old, new = before.signature.get(f"stage {name}"), signatures.get(f"stage {name}")
         if old is not None and old != new:
             raise MismatchError(
@@ -330,9 +330,9 @@ def _check_axes(before: AuditResult, axes: dict[str, Axis]) -> None:
     for name, axis in axes.items():
         if name not in before.axes:
             raise TodBiasError(f"axis {name}: the run has none of this name; it has {', '.join(before.axes)}")
-        there, here = before.signature.get(f"axis {name}"), perturber_signature(axis)
-        if there is not None and there != here:
+        wanted, given = before.signature.get(f"axis {name}"), perturber_signature(axis)
+        if wanted is not None and wanted != given:
             raise MismatchError(
-                f"axis {name} was rewritten by {there:.160}, here by {here:.160}; give the options that the run was "
+                f"axis {name} was rewritten by {wanted:.160}, here by {given:.160}; give the options that the run was "
                 "made with (--introductions, --lexicon, --protect, --name-slots, --perturber), or --axes without it"
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.schemas import told_anew
+from tod_bias.dialogues.schemas import described_anew
 from tod_bias.errors import ModelError
 from tod_bias.models import adapters
 from tod_bias.models.chat_template import (
@@ -152,7 +152,7 @@ def _described(dialogues: Sequence[Dialogue], settings: TrainConfig) -> list[Dia
             "as google_sgd_described"
         )
     return [
-        told_anew(dialogue, Random(f"{settings.seed}|{number}|{dialogue.id}"), settings.renamed)
+        described_anew(dialogue, Random(f"{settings.seed}|{number}|{dialogue.id}"), settings.renamed)
         for number in range(settings.copies)
         for dialogue in dialogues
     ]

@@ -24,7 +24,7 @@ from transformers import get_cosine_schedule_with_warmup
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import hold_out  # noqa: F401  # imported from here too
 from tod_bias.errors import ModelError
-from tod_bias.files import check_own_file, write_json
+from tod_bias.files import check_plain_file, write_json
 from tod_bias.folder import held
 from tod_bias.models import adapters
 from tod_bias.models.adapters import ADAPTER, AdapterWeights
@@ -115,7 +115,7 @@ def _train(
     state = Progress()
     training = Training(accelerator, model, optimizer, schedule, state, adapter)
     checkpoint = out / "checkpoint"
-    check_own_file(checkpoint)
+    check_plain_file(checkpoint)
     record = {"settings": settings.model_dump(), "dialogues": len(dialogues), "processes": processes}
     record |= made.record
     if resume and load_checkpoint(training, checkpoint, record):

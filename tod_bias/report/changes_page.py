@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.files import check_own_file, own_folder
+from tod_bias.files import check_plain_file, subfolder
 from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed
@@ -37,8 +37,8 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
         runs: ``results.json`` of both, for the intervals of each by itself; None where there is none.
     """
     place = Path(folder)
-    check_own_file(place / REPORT)
-    pictures = own_folder(place, FIGURES)
+    check_plain_file(place / REPORT)
+    pictures = subfolder(place, FIGURES)
     names = _names(result.before, result.after)
     taken: set[str] = set()
     figures = []

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import check_own_file, own_folder, write_text
+from tod_bias.files import check_plain_file, subfolder, write_text
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
@@ -51,11 +51,11 @@ def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequ
     taken: set[str] = set()
     try:
         if not is_named:
-            check_own_file(path)
-        pictures = own_folder(path.parent, FIGURES)
+            check_plain_file(path)
+        pictures = subfolder(path.parent, FIGURES)
         names = [unique(slug(run.name), taken) for run in runs]
         sections = [
-            section_of(run, name, pictures if len(runs) == 1 else own_folder(pictures, name), metrics)
+            section_of(run, name, pictures if len(runs) == 1 else subfolder(pictures, name), metrics)
             for run, name in zip(runs, names, strict=True)
         ]
         compared = compare(sections, pictures) if len(sections) > 1 else None

@@ -35,10 +35,10 @@ def over_families(smallest: Sequence[float]) -> list[tuple[float, float]]:
     Returns:
         Of each family the adjusted p-value, and the factor.
     """
-    found = holm({str(number): p for number, p in enumerate(smallest)})
+    by_family = holm({str(number): p for number, p in enumerate(smallest)})
     ranked = sorted(range(len(smallest)), key=lambda number: smallest[number])
     factor = {number: float(len(ranked) - rank) for rank, number in enumerate(ranked)}
-    return [(found[str(number)], factor[number]) for number in range(len(smallest))]
+    return [(by_family[str(number)], factor[number]) for number in range(len(smallest))]
 
 
 def adjusted(p_values: np.ndarray, correction: str) -> np.ndarray:
@@ -54,13 +54,13 @@ def adjusted(p_values: np.ndarray, correction: str) -> np.ndarray:
     if correction not in get_args(Correction):
         raise StatisticsError(f"unknown correction {correction!r}; expected {' or '.join(get_args(Correction))}")
     result = np.full(len(p_values), np.nan)
-    there = ~np.isnan(p_values)
-    if there.any():
+    is_known = ~np.isnan(p_values)
+    if is_known.any():
         if correction == "bh":
             from scipy import stats
 
-            result[there] = stats.false_discovery_control(p_values[there])
+            result[is_known] = stats.false_discovery_control(p_values[is_known])
         else:
-            named = {str(number): float(p) for number, p in enumerate(p_values[there])}
-            result[there] = list(holm(named).values())
+            named = {str(number): float(p) for number, p in enumerate(p_values[is_known])}
+            result[is_known] = list(holm(named).values())
     return result

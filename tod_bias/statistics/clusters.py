@@ -49,15 +49,15 @@ class Clusters:
     def within(self, chosen: np.ndarray) -> Clusters:
         """The clusters of some of the units only, (units,) bool; the others belong to none, empty clusters go."""
         codes = np.where(chosen, self.codes, -1)
-        there = np.unique(codes[codes >= 0])
+        present = np.unique(codes[codes >= 0])
         renumbered = np.full(len(self.names) + 1, -1)
-        renumbered[there] = np.arange(len(there))
-        return Clusters(renumbered[codes], tuple(self.names[place] for place in there))
+        renumbered[present] = np.arange(len(present))
+        return Clusters(renumbered[codes], tuple(self.names[place] for place in present))
 
     def sums(self, table: np.ndarray) -> np.ndarray:
         """Sums of (units, …) over the units of each cluster, (clusters, …)."""
-        there = self.codes >= 0
-        return sums_by(self.codes[there], table[there], len(self.names))
+        is_member = self.codes >= 0
+        return sums_by(self.codes[is_member], table[is_member], len(self.names))
 
 
 _MOST_SETS = 4000
@@ -85,7 +85,7 @@ class Shared:
             members[place, [words[name] for name in names]] = True
         return cls(np.array([distinct[names] for names in sets], dtype=int), members)
 
-    def error(self, parts: np.ndarray, there: np.ndarray) -> np.ndarray:
+    def error(self, parts: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Standard errors of sums over units, (statistics,), as for dyads (Aronow, Samii and Assenova 2015).
 
         The variance is the sum of e_i · e_j over all pairs of units that share a word, e the parts less their mean; it
@@ -97,13 +97,13 @@ class Shared:
 
         Args:
             parts: (units, statistics), what each unit adds.
-            there: (units,) bool, which units take part.
+            members: (units,) bool, which units take part.
         """
-        centred = np.where(there[:, None], parts - parts[there].mean(axis=0), 0.0)
+        centred = np.where(members[:, None], parts - parts[members].mean(axis=0), 0.0)
         alone = (centred**2).sum(axis=0)
         sums = sums_by(self.codes, centred, len(self.members))
         words = self.members.astype(np.float32)
-        units = np.bincount(self.codes[there], minlength=len(self.members)) / max(1, int(there.sum()))
+        units = np.bincount(self.codes[members], minlength=len(self.members)) / max(1, int(members.sum()))
         if len(self.members) <= _MOST_SETS:
             share = ((words @ words.T) > 0).astype(float)
             sums /= 1 - np.minimum(share @ units, _MOST_SHARED)[:, None]
@@ -111,7 +111,7 @@ class Shared:
         else:
             of_words = words.T.astype(float) @ sums
             together = ((of_words / (1 - np.minimum(words.T @ units, _MOST_SHARED)[:, None])) ** 2).sum(axis=0)
-        count = max(2, int(there.sum()))
+        count = max(2, int(members.sum()))
         return np.asarray(np.sqrt(np.maximum(together, alone) * count / (count - 1)))
 
 
@@ -144,9 +144,9 @@ class Spread:
         return np.stack([values - half, values + half])
 
 
-def at_least(found: Spread, error: np.ndarray, freedom: float) -> Spread:
+def at_least(spread: Spread, error: np.ndarray, freedom: float) -> Spread:
     """The spread with the larger of its own standard errors and others."""
-    return replace(found, error=np.fmax(found.error, error), freedom=min(found.freedom, freedom))
+    return replace(spread, error=np.fmax(spread.error, error), freedom=min(spread.freedom, freedom))
 
 
 def spread(sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float) -> Spread:

@@ -38,15 +38,15 @@ class Crossing:
 
         A fact that would leave a cluster alone in its stratum is passed over.
         """
-        found = np.zeros(way.max(initial=-1) + 1, dtype=int)
+        strata_codes = np.zeros(way.max(initial=-1) + 1, dtype=int)
         for place, fact in enumerate((self.groups, *self.facts)):
             if _within(way, fact):
-                own = np.zeros(len(found), dtype=int)
-                own[way] = fact
-                finer = cells([found, own])
+                fact_codes = np.zeros(len(strata_codes), dtype=int)
+                fact_codes[way] = fact
+                finer = cells([strata_codes, fact_codes])
                 if place == 0 or np.bincount(finer).min(initial=2) > 1:
-                    found = finer
-        return found
+                    strata_codes = finer
+        return strata_codes
 
 
 def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.ndarray] = ()) -> Crossing:
@@ -60,15 +60,15 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.
         ways: each (units,) integers.
         facts: each (units,) integers, what else was balanced by design: the race of names whose gender is looked at.
     """
-    numbers, *others = (np.unique(own, return_inverse=True)[1] for own in (groups, *facts))
+    numbers, *others = (np.unique(codes, return_inverse=True)[1] for codes in (groups, *facts))
     coded = [np.unique(way, return_inverse=True)[1] for way in ways]
     coded = [way for way in coded if way.max(initial=0) > 0] or coded[:1]
-    kept: list[np.ndarray] = []
+    needed: list[np.ndarray] = []
     for place, way in enumerate(coded):
-        rest = [*kept, *coded[place + 1 :]]
+        rest = [*needed, *coded[place + 1 :]]
         if not any(_within(way, other) for other in rest):
-            kept.append(way)
-    return Crossing(numbers, tuple(others), tuple(kept))
+            needed.append(way)
+    return Crossing(numbers, tuple(others), tuple(needed))
 
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
@@ -78,10 +78,10 @@ def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
 
 def cells(ways: Sequence[np.ndarray]) -> np.ndarray:
     """Numbers of the clusters that some ways make together, (units,)."""
-    found = ways[0]
+    codes = ways[0]
     for way in ways[1:]:
-        found = np.unique(found * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
-    return found
+        codes = np.unique(codes * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
+    return codes
 
 
 def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, resamples: int) -> np.ndarray:
@@ -104,10 +104,12 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
             strata = how.strata(way)
             counts = np.zeros((rows, len(strata)), dtype=np.float32)
             for stratum in np.unique(strata):
-                own = np.flatnonzero(strata == stratum)
-                counts[:, own] = resample_counts(rng, rows, len(own))
+                members_here = np.flatnonzero(strata == stratum)
+                counts[:, members_here] = resample_counts(rng, rows, len(members_here))
             weights *= counts[:, way]
-        parts.append(np.stack([weights[:, own] @ table[own] for own in members], axis=1).astype(float))
+        parts.append(
+            np.stack([weights[:, members_here] @ table[members_here] for members_here in members], axis=1).astype(float)
+        )
     return np.concatenate(parts)
 
 
@@ -151,10 +153,10 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> CrossedSpread:
         for chosen in combinations(range(len(how.ways)), size):
             way = cells([how.ways[place] for place in chosen])
             parts, freedoms = _variances(influences, way, how.strata(way))  # (strata, scores), (strata,)
-            own = parts.sum(axis=0)
-            total += own if size % 2 else -own
+            variance_of_cells = parts.sum(axis=0)
+            total += variance_of_cells if size % 2 else -variance_of_cells
             if size == 1:
-                largest = np.maximum(largest, own)
+                largest = np.maximum(largest, variance_of_cells)
                 doubt += (parts**2 / freedoms[:, None]).sum(axis=0)
     variance = np.maximum(total, largest)
     freedom = np.divide(largest**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
@@ -169,10 +171,10 @@ def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> t
     sums = member @ influences  # (clusters, scores)
     parts, freedoms = [], []
     for stratum in np.unique(strata):
-        own = sums[strata == stratum]
-        count = len(own)
+        of_stratum = sums[strata == stratum]
+        count = len(of_stratum)
         freedoms.append(max(count - 1, 1))
-        squares = ((own - own.mean(axis=0)) ** 2).sum(axis=0)
+        squares = ((of_stratum - of_stratum.mean(axis=0)) ** 2).sum(axis=0)
         parts.append(count / (count - 1) * squares if count > 1 else np.full(sums.shape[1], np.nan))
     return np.array(parts), np.array(freedoms, dtype=float)
 

@@ -39,9 +39,9 @@ class FlipTest:
         Args:
             p_values: (statistics,) of the t test; NaN where there is none.
         """
-        there = (self.p_values <= self.floor) & ~np.isnan(p_values)
-        single = np.where(there, np.fmin(self.p_values, p_values), self.p_values)
-        joint = np.where(there, np.fmin(self.joint, p_values * len(p_values)), self.joint)
+        is_smallest = (self.p_values <= self.floor) & ~np.isnan(p_values)
+        single = np.where(is_smallest, np.fmin(self.p_values, p_values), self.p_values)
+        joint = np.where(is_smallest, np.fmin(self.joint, p_values * len(p_values)), self.joint)
         return replace(self, p_values=single, joint=joint)
 
     def and_also(self, p_values: Sequence[float]) -> FlipTest:
@@ -70,8 +70,8 @@ def flip_test(parts: np.ndarray, permutations: int, seed: int, alpha: float = 0.
         p-values, (b + 1) / (m + 1), or b / m where all signs were enumerated; 1 where all parts are 0.
     """
     length = np.sqrt((parts**2).sum(axis=0))
-    there = length > TOLERANCE
-    scaled = np.where(there, parts / np.where(there, length, 1.0), 0.0)
+    has_spread = length > TOLERANCE
+    scaled = np.where(has_spread, parts / np.where(has_spread, length, 1.0), 0.0)
     observed = np.abs(scaled.sum(axis=0))
     exact, drawn = signs(len(parts), permutations, np.random.default_rng(seed))
     single, joint, count = np.zeros(len(observed)), np.zeros(len(observed)), 0
@@ -88,4 +88,4 @@ def flip_test(parts: np.ndarray, permutations: int, seed: int, alpha: float = 0.
     critical = float(np.quantile(np.concatenate(largest), 1 - alpha)) if count * alpha > 2 else float("nan")
     # A set of flips and its mirror image are as far out, and flips of rows without a part change nothing.
     floor = np.where(exact, 2.0 ** (1 - (np.abs(scaled) > TOLERANCE).sum(axis=0)), 0.0) + TOLERANCE
-    return FlipTest(np.where(there, p_values, 1.0), np.where(there, of_family, 1.0), critical, floor)
+    return FlipTest(np.where(has_spread, p_values, 1.0), np.where(has_spread, of_family, 1.0), critical, floor)

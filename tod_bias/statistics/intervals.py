@@ -65,8 +65,8 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     if ((low > 0) | (high < 0)).all():
         # No value is near 0, so each keeps its sign and the mean of absolute values is a plain mean.
         signed = np.where(low > 0, samples, -samples)
-        there = (~np.isnan(signed)).sum(axis=-1)
-        means = np.where(there > 0, np.nansum(signed, axis=-1) / np.maximum(there, 1), np.nan)
+        numbers = (~np.isnan(signed)).sum(axis=-1)
+        means = np.where(numbers > 0, np.nansum(signed, axis=-1) / np.maximum(numbers, 1), np.nan)
         return interval(means, clusters, level)
     lower = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     return np.array([lower.mean(), np.maximum(np.abs(low), np.abs(high)).mean()])
@@ -75,9 +75,9 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks from 1 on of (n,) values, equal ones at the mean of theirs; NaN has none."""
     ranks = np.full(len(values), np.nan)
-    there = ~np.isnan(values)
-    _, of, counts = np.unique(values[there], return_inverse=True, return_counts=True)
-    ranks[there] = (np.cumsum(counts) - (counts - 1) / 2)[of]
+    is_known = ~np.isnan(values)
+    _, of, counts = np.unique(values[is_known], return_inverse=True, return_counts=True)
+    ranks[is_known] = (np.cumsum(counts) - (counts - 1) / 2)[of]
     return ranks
 
 

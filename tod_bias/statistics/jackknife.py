@@ -32,7 +32,7 @@ def jackknife(
     score: Callable[[np.ndarray], np.ndarray],
     level: float,
     *,
-    there: np.ndarray | None = None,
+    is_scored: np.ndarray | None = None,
     lowest: np.ndarray | float = -np.inf,
     highest: np.ndarray | float = np.inf,
 ) -> Jackknife:
@@ -42,7 +42,7 @@ def jackknife(
         sums: (clusters, …), what is added up over the clusters before ``score`` is taken.
         score: from (…) sums to (scores,) values.
         level: of the intervals.
-        there: (clusters, scores), which clusters say something of which score; all of every score if left out.
+        is_scored: (clusters, scores), which clusters say something of which score; all of every score if left out.
         lowest: the interval is cut off at it.
         highest: the same above.
 
@@ -51,12 +51,12 @@ def jackknife(
     """
     total = sums.sum(axis=0)
     value = np.asarray(score(total), dtype=float)
-    there = np.ones((len(sums), *value.shape), dtype=bool) if there is None else there
-    clusters = there.sum(axis=0)
+    is_scored = np.ones((len(sums), *value.shape), dtype=bool) if is_scored is None else is_scored
+    clusters = is_scored.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        left_out = np.stack([np.asarray(score(total - own), dtype=float) for own in sums])
-        mean = np.where(there, left_out, 0.0).sum(axis=0) / clusters
-        squares = np.where(there, (left_out - mean) ** 2, 0.0).sum(axis=0)
+        left_out = np.stack([np.asarray(score(total - cluster_sums), dtype=float) for cluster_sums in sums])
+        mean = np.where(is_scored, left_out, 0.0).sum(axis=0) / clusters
+        squares = np.where(is_scored, (left_out - mean) ** 2, 0.0).sum(axis=0)
         error = np.where(clusters > 1, np.sqrt((clusters - 1) / clusters * squares), np.nan)
         freedom = np.maximum(clusters - 1, 1)
         half = t_quantile((1 + level) / 2, freedom) * error

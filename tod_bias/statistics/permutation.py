@@ -140,7 +140,7 @@ def group_test(
     exact = math.comb(count, first) <= permutations
     rng = np.random.default_rng(seed)
     labels = _all_groups(count, first) if exact else _random_groups(rng, permutations, count, first)
-    return _tested(labels, table, factor, observed, alternative, exact)
+    return _exceedances(labels, table, factor, observed, alternative, exact)
 
 
 def sign_test(
@@ -161,7 +161,7 @@ def sign_test(
     table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
     count = len(table)
     exact, drawn = signs(count, permutations, np.random.default_rng(seed))
-    return _tested(drawn, table, 1 / count, table.mean(axis=0), alternative, exact)
+    return _exceedances(drawn, table, 1 / count, table.mean(axis=0), alternative, exact)
 
 
 def signs(count: int, permutations: int, rng: np.random.Generator) -> tuple[bool, Iterator[np.ndarray]]:
@@ -198,7 +198,7 @@ def relabelled(
         yield drawn
 
 
-def _tested(
+def _exceedances(
     labellings: Iterable[np.ndarray],
     table: np.ndarray,
     factor: float,
@@ -207,10 +207,10 @@ def _tested(
     exact: bool,
 ) -> TestResult:
     slack = 1e-11 * np.abs(table).max(axis=0)  # the same labelling summed in another order is still as far
-    found = Exceedances(observed, alternative, slack)
+    exceedances = Exceedances(observed, alternative, slack)
     for labels in labellings:
-        found.add((labels.astype(np.float64) @ table) * factor)  # (rows, statistics)
-    return TestResult(found.p_values(exact=exact), alternative, found.permutations, exact)
+        exceedances.add((labels.astype(np.float64) @ table) * factor)  # (rows, statistics)
+    return TestResult(exceedances.p_values(exact=exact), alternative, exceedances.permutations, exact)
 
 
 def _can_enumerate(count: int, permutations: int) -> bool:
@@ -265,8 +265,8 @@ def random_groups(rng: np.random.Generator, rows: int, count: int, size: int) ->
     while len(open_rows):
         places = rng.integers(0, count, size=len(open_rows))
         wrong = labels[open_rows, places] == (surplus[open_rows] > 0)  # a 1 where there are too many, 0 where too few
-        at, there = open_rows[wrong], places[wrong]
-        labels[at, there] ^= 1
+        at, columns = open_rows[wrong], places[wrong]
+        labels[at, columns] ^= 1
         surplus[at] -= np.sign(surplus[at])
         open_rows = open_rows[surplus[open_rows] != 0]
     return labels

@@ -40,10 +40,10 @@ def subsample_rank_sum(
         shuffled = rng.permutation(np.asarray(scores, dtype=np.float64))
         groups = len(shuffled) // length
         means.append(shuffled[: groups * length].reshape(groups, length).mean(axis=1))
-    found: dict[str, Any] = {"p_value": None, "size": length, "subsamples": [len(part) for part in means]}
+    result: dict[str, Any] = {"p_value": None, "size": length, "subsamples": [len(part) for part in means]}
     if min(map(len, means)) >= 2:
         from scipy import stats
 
         outcome = stats.mannwhitneyu(*means, alternative=alternative)
-        found |= {"p_value": float(outcome.pvalue), "statistic": float(outcome.statistic)}
-    return found
+        result |= {"p_value": float(outcome.pvalue), "statistic": float(outcome.statistic)}
+    return result

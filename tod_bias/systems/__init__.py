@@ -1,1 +1,1 @@
-"""Stages, flows, pipelines, twins, and running them on all tellings."""
+"""Stages, flows, pipelines, twins, and running them on all variants of dialogues."""

@@ -25,6 +25,20 @@ class NotUnderstoodError(ValueError):
     """A slot's value that asks nothing that a column can answer; its argument says why."""
 
 
+def _operators(value: Mapping[str, Any], match: str) -> dict[str, Any]:
+    """The operators of a mapping that have a bound.
+
+    Raises:
+        NotUnderstoodError: one is unknown, there is none, or a value is expected.
+    """
+    if match != "exact":
+        raise NotUnderstoodError(f"expected a value for {match}, got a mapping")
+    unknown = [name for name in value if name not in OPERATORS]
+    if unknown or not value:
+        raise NotUnderstoodError(f"expected one of {', '.join(OPERATORS)}, got {', '.join(unknown) or 'nothing'}")
+    return {name: bound for name, bound in value.items() if bound is not None}
+
+
 def condition(column: Any, value: Any, match: str = "exact") -> Any:
     """The condition that a column meets a value.
 
@@ -44,14 +58,8 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
     import sqlalchemy as sa
 
     if isinstance(value, Mapping):
-        if match != "exact":
-            raise NotUnderstoodError(f"expected a value for {match}, got a mapping")
-        unknown = [name for name in value if name not in OPERATORS]
-        if unknown or not value:
-            raise NotUnderstoodError(f"expected one of {', '.join(OPERATORS)}, got {', '.join(unknown) or 'nothing'}")
-        return sa.and_(
-            sa.true(), *(condition(column, bound, name) for name, bound in value.items() if bound is not None)
-        )
+        bounds = _operators(value, match)
+        return sa.and_(sa.true(), *(condition(column, bound, name) for name, bound in bounds.items()))
     if match in ("not", "not_contains"):
         opposite = condition(column, value, "exact" if match == "not" else "contains")
         return sa.or_(column.is_(None), sa.not_(opposite))
@@ -114,10 +122,10 @@ def _is_item(column: Any, value: Any) -> Any:
 
     column = sa.cast(column, sa.String)
     written = json.dumps(_text(value) if isinstance(value, str) else value)
-    found = [sa.func.lower(column) == written.lower()]
+    conditions = [sa.func.lower(column) == written.lower()]
     for before, after in (("[", "]"), ("[", ","), (", ", "]"), (", ", ",")):
-        found.append(column.icontains(f"{before}{written}{after}", autoescape=True))
-    return sa.or_(*found)
+        conditions.append(column.icontains(f"{before}{written}{after}", autoescape=True))
+    return sa.or_(*conditions)
 
 
 def _contains(column: Any, value: Any) -> Any:

@@ -68,9 +68,11 @@ class Database:
     def _check_plain(self) -> None:
         """See to it that an SQLite file holds tables alone: what computes when it is read may never end."""
         with self.spoken(), self.engine.connect() as connection:
-            found = foreign(connection.connection.driver_connection)
-        if found:
-            raise StageError(f"{self}: holds a {found}, and files are read as tables alone; drop it, or store its rows")
+            feature = foreign(connection.connection.driver_connection)
+        if feature:
+            raise StageError(
+                f"{self}: holds a {feature}, and files are read as tables alone; drop it, or store its rows"
+            )
 
     def _engine(self, url: Any) -> Any:
         import sqlalchemy as sa

@@ -326,8 +326,8 @@ class Execution:
             for trace in traces:
                 self.pipeline.start(job.flow_turn).check(trace.calls)
 
-    def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
-        """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
+    def _calls_of(self, live: Sequence[_Node]) -> dict[str, list[tuple[int, bool]]]:
+        """Stage to the nodes that call it, each with whether it calls the twin."""
         calls: dict[str, list[tuple[int, bool]]] = {name: [] for name in self.pipeline.names}
         for number, node in enumerate(live):
             name = _request(node)[0]
@@ -336,17 +336,19 @@ class Execution:
             elif name in self._always:
                 calls[name].append((number, True))
             else:
-                with_it = self._with[name]
-                if not with_it.issuperset(node.arms):
+                with_twin = self._with[name]
+                if not with_twin.issuperset(node.arms):
                     calls[name].append((number, False))
-                if not with_it.isdisjoint(node.arms):
+                if not with_twin.isdisjoint(node.arms):
                     calls[name].append((number, True))
+        return {name: entries for name, entries in calls.items() if entries}
+
+    def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
+        """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
         plain: dict[int, Any] = {}
         twin: dict[int, Any] = {}
         broken: set[int] = set()
-        for name, entries in calls.items():
-            if not entries:
-                continue
+        for name, entries in self._calls_of(live).items():
             caller = self.callers[name]
             caller.cost.calls += sum(len(live[number].arms) for number in {number for number, _ in entries})
             outputs = caller.call([_input(live[number], is_twin) for number, is_twin in entries])

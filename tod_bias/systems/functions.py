@@ -36,21 +36,21 @@ def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict
         StageError: there is no such module or function, or what is named cannot be called with names.
     """
     if isinstance(functions, Mapping):
-        found = {str(name): _function(name, value) for name, value in functions.items()}
+        by_name = {str(name): _function(name, value) for name, value in functions.items()}
     else:
         module = module_of(functions)
         names = getattr(module, "__all__", None)
-        found = {
+        by_name = {
             name: value
             for name, value in vars(module).items()
             if (name in names if names is not None else _is_public(name, value, module)) and name not in _HOOKS
         }
-        found = {name: value for name, value in found.items() if callable(value)}
-    if not found:
+        by_name = {name: value for name, value in by_name.items() if callable(value)}
+    if not by_name:
         raise StageError("functions: there are none; name a module with public functions, or a mapping of names")
-    for name, function in found.items():
+    for name, function in by_name.items():
         _check(name, function)
-    return found
+    return by_name
 
 
 def module_of(module: str | Path | ModuleType) -> ModuleType:
@@ -116,16 +116,22 @@ def check_fit(name: str, function: Callable[..., Any], parameters: Mapping[str, 
     if not isinstance(properties, Mapping) or not properties.keys():
         return
     taken = list(_parameters(name, function).values())[takes_state(name, function) :]
-    named = [one for one in taken if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    is_open = any(one.kind is one.VAR_KEYWORD for one in taken)
-    names = [one.name for one in named]
+    named = [
+        parameter for parameter in taken if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
+    names = [parameter.name for parameter in named]
     if not is_open and (unknown := [argument for argument in properties if argument not in names]):
         raise StageError(
             f"schemas: {name!r} offers the argument {unknown[0]!r}, which the function does not take; it takes "
             f"{', '.join(names) or 'none'}; make the schema and the function fit each other"
         )
     is_closed = not any(key in parameters for key in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties"))
-    required = [one.name for one in named if one.default is one.empty and one.name not in properties]
+    required = [
+        parameter.name
+        for parameter in named
+        if parameter.default is parameter.empty and parameter.name not in properties
+    ]
     if is_closed and required:
         raise StageError(
             f"schemas: {name!r} does not offer {required[0]!r}, which the function requires; it offers "
@@ -257,7 +263,7 @@ class Arguments:
 
 @lru_cache(maxsize=1000)
 def _validator(schema: str) -> Any:
-    """Of a schema as JSON: tools are made anew for every telling of a world, and to check a schema takes long."""
+    """Of a schema as JSON: tools are made anew for every variant of a world, and to check a schema takes long."""
     import jsonschema
     import referencing
     from jsonschema.validators import validator_for

@@ -50,6 +50,13 @@ class Pipeline:
     concurrency: Mapping[str, int] = field(default_factory=dict)
     """How many calls of a stage are made at once, one per thread, by name; 1 (batches) where it is not named."""
 
+    def _check_concurrency(self) -> None:
+        for name, threads in self.concurrency.items():
+            if name not in self.stages:
+                raise StageError(f"concurrency of {name!r}: no such stage; there are {', '.join(self.stages)}")
+            if type(threads) is not int or threads < 1:
+                raise StageError(f"concurrency of {name!r}: expected a whole number above 0, got {threads!r}")
+
     def __post_init__(self) -> None:
         if not isinstance(self.stages, Mapping) or not self.stages:
             raise StageError("a pipeline needs at least one stage: Pipeline({'response': stage})")
@@ -60,11 +67,7 @@ class Pipeline:
                 raise StageError(f"stage name {name!r}: is taken by a column of the results; choose another name")
         if self.flow is not None and not callable(self.flow):
             raise StageError(f"flow: expected a generator function of the turn, got {type(self.flow).__name__}")
-        for name, threads in self.concurrency.items():
-            if name not in self.stages:
-                raise StageError(f"concurrency of {name!r}: no such stage; there are {', '.join(self.stages)}")
-            if type(threads) is not int or threads < 1:
-                raise StageError(f"concurrency of {name!r}: expected a whole number above 0, got {threads!r}")
+        self._check_concurrency()
         object.__setattr__(self, "stages", {name: _stage(name, stage) for name, stage in self.stages.items()})
         object.__setattr__(self, "concurrency", dict(self.concurrency))
 

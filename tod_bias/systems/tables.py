@@ -34,6 +34,16 @@ class Service:
     """API and the row's text to the row: each is here once."""
 
 
+def _common_domains(dialogues: Sequence[Dialogue]) -> dict[str, set[str]]:
+    """API to the domains that all dialogues with a call of it have."""
+    domains: dict[str, set[str]] = {}
+    for dialogue in dialogues:
+        named = {domain for part in dialogue.domain.split(",") if (domain := part.strip())}
+        for step in (step for turn in dialogue.turns for step in turn.steps if step.name):
+            domains[step.name] = domains[step.name] & named if step.name in domains else set(named)
+    return domains
+
+
 def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
     """All results of all calls, by service; rows that are equal and of one API once.
 
@@ -42,13 +52,7 @@ def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
     the API is a service of its own.
     """
     dialogues = list(dialogues)
-    domains: dict[str, set[str]] = {}
-    for dialogue in dialogues:
-        named = {domain for part in dialogue.domain.split(",") if (domain := part.strip())}
-        for turn in dialogue.turns:
-            for step in turn.steps:
-                if step.name:
-                    domains[step.name] = domains[step.name] & named if step.name in domains else set(named)
+    domains = _common_domains(dialogues)
     services: dict[str, Service] = {}
     for dialogue in dialogues:
         for step in (step for turn in dialogue.turns for step in turn.steps if step.name):
@@ -131,7 +135,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
 
 def _distinct(names: Sequence[str], taken: set[str]) -> dict[str, str]:
     """Names that SQL tells apart."""
-    found: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     seen = {name.lower() for name in taken}
     for name in names:
         base = well_formed(name).replace("\0", "") or "unnamed"
@@ -140,8 +144,8 @@ def _distinct(names: Sequence[str], taken: set[str]) -> dict[str, str]:
             number += 1
             given = f"{base.removeprefix('sqlite_')}_{number}"
         seen.add(given.lower())
-        found[name] = given
-    return found
+        distinct[name] = given
+    return distinct
 
 
 def _kind(values: Iterable[Any]) -> Any:

@@ -12,7 +12,7 @@ from tod_bias.files import finite
 from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis
-from tod_bias.perturb.loading import is_own, load_axis
+from tod_bias.perturb.loading import is_user_defined, load_axis
 from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.testing.case_runs import CaseRunner, MeasuredCase
@@ -74,7 +74,7 @@ class CaseCheck:
     @property
     def state(self) -> str:
         """One that remains decides, then one that is levelled down, then one that has no answer."""
-        states = {one.state for one in self.checked}
+        states = {checked.state for checked in self.checked}
         return next(state for state in CODES if state in states or state == FIXED)
 
     @property
@@ -93,7 +93,7 @@ class CaseCheck:
         }
 
 
-def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
+def user_objects(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
     """What :func:`check_cases` takes of one's own, from names that the user gives: cases do not import what they name.
 
     Args:
@@ -106,7 +106,7 @@ def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis]
     Raises:
         TodBiasError: one cannot be loaded.
     """
-    own_axes = [load_axis(axis) for axis in axes if is_own(axis)]
+    own_axes = [load_axis(axis) for axis in axes if is_user_defined(axis)]
     by_spec = {name: metric(name) for name in metrics}
     return {axis.name: axis for axis in own_axes}, {scored.name: scored for scored in by_spec.values()} | by_spec
 
@@ -145,16 +145,16 @@ def check_cases(
         raise TodBiasError(f"tolerance must be at least 0, got {tolerance!r}")
     loaded = axes_of_cases(cases, axes)
     outputs = None if cache is None else Cache(cache)
-    found: dict[str, CheckedCase] = {}
+    checked: dict[str, CheckedCase] = {}
     for name, history in dict.fromkeys((case.metric, case.history) for case in cases):
-        own = [case for case in cases if (case.metric, case.history) == (name, history)]
+        of_metric = [case for case in cases if (case.metric, case.history) == (name, history)]
         given = metrics.get(name) if metrics else None
-        scored = given or shipped(name, f"case {own[0].id}", "--metrics")
+        scored = given or shipped(name, f"case {of_metric[0].id}", "--metrics")
         run = CaseRunner(pipeline, scored, _history(history), outputs, show_progress=show_progress)
-        pairs = [(case.counterfactual, rewrite_of(case, loaded[case.axis])) for case in own]
-        for case, measured in zip(own, run(pairs), strict=True):
-            found[case.id] = _judged(case, measured, tolerance)
-    return CaseCheck(tuple(found[case.id] for case in cases), tolerance)
+        pairs = [(case.counterfactual, rewrite_of(case, loaded[case.axis])) for case in of_metric]
+        for case, measured in zip(of_metric, run(pairs), strict=True):
+            checked[case.id] = _judged(case, measured, tolerance)
+    return CaseCheck(tuple(checked[case.id] for case in cases), tolerance)
 
 
 def _history(history: str) -> HistoryMode:

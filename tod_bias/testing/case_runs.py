@@ -139,11 +139,11 @@ class CaseRunner:
             if trace is None or failures.keys() & {number - number % 2, number - number % 2 + 1}:
                 continue
             gold, last = run.rewritten.turns[-1], trace[-1]
-            turns = [scored_turn(gold, one.calls, as_text(one.response), self.stages) for one in last]
+            turns = [scored_turn(gold, way.calls, as_text(way.response), self.stages) for way in last]
             is_original = run.rewrite is None
             blind = turns[0] if is_original else turns[max(range(len(last)), key=lambda place: last[place].arms[-1])]
-            for one, turn in zip(last, turns, strict=True):
-                yield number // 2, is_original, one, turn if turn is blind else replace(turn, twin=blind)
+            for way, turn in zip(last, turns, strict=True):
+                yield number // 2, is_original, way, turn if turn is blind else replace(turn, twin=blind)
 
 
 class _CaseTable:

@@ -36,7 +36,7 @@ class _Reduction:
     def of(cls, case: Case, measured: MeasuredCase) -> _Reduction:
         """Nothing is left out yet."""
         turns = list(range(len(case.rewritten)))
-        tries = [turns[:-1], *([one] for one in turns[:-1] if len(turns) > 2)] if len(turns) > 1 else []
+        tries = [turns[:-1], *([number] for number in turns[:-1] if len(turns) > 2)] if len(turns) > 1 else []
         return cls(case, measured, measured, turns, tries)
 
     @property

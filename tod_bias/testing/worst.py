@@ -83,11 +83,11 @@ def worst_cases(
     stages = tuple(result.stages)
     if stage is not None and stage not in stages:
         raise RunError(f"{run}: has no stage {stage}; it has {', '.join(stages)}")
-    own = corpus_hash(dialogues)
-    if own != result.corpus.hash:
+    here = corpus_hash(dialogues)
+    if here != result.corpus.hash:
         raise MismatchError(
             f"{run}: audited other dialogues ({result.corpus.dialogues}, hash "
-            f"{result.corpus.hash}; here {len(dialogues)}, hash {own}); give --corpus, --split and "
+            f"{result.corpus.hash}; here {len(dialogues)}, hash {here}); give --corpus, --split and "
             "--datapath as the run had them"
         )
     scored, spec = _metric(result, metric)
@@ -108,9 +108,9 @@ def worst_cases(
 def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:
     """The metric and what it is called in a case."""
     if given is not None:
-        (found,) = scored_by(result, [given])
-        sign_of(found)
-        return found, given if isinstance(given, str) else found.name
+        (scored,) = scored_by(result, [given])
+        sign_of(scored)
+        return scored, given if isinstance(given, str) else scored.name
     sided = [name for name, about in result.metrics.items() if about.better != "neither"]
     if not sided:
         raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")
@@ -131,10 +131,10 @@ def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, A
         if axis.name not in known:
             raise RunError(f"{run}: has no axis {axis.name}; it has {', '.join(known) or 'none but the placebo'}")
         name = f"axis {axis.name}"
-        there, here = result.signature.get(name), perturber_signature(axis)
-        if there != here:
+        wanted, here = result.signature.get(name), perturber_signature(axis)
+        if wanted != here:
             raise MismatchError(
-                f"{run}: {name} was rewritten by {there}, here it is {here}; give --lexicon, --protect, "
+                f"{run}: {name} was rewritten by {wanted}, here it is {here}; give --lexicon, --protect, "
                 "--name-slots and --introductions as the run had them"
             )
         loaded[axis.name] = axis

@@ -358,8 +358,9 @@ def problem_of(reply: Any) -> str:
         return "its content holds what is no part"
     if not isinstance(calls, (list, type(None))):
         return f"its tool_calls are {type(calls).__name__}"
-    for call in calls or ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            return "a tool call names no function"
-    return ""
+    return "" if all(map(_names_function, calls or ())) else "a tool call names no function"
+
+
+def _names_function(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    return isinstance(function, Mapping) and isinstance(function.get("name"), str)

@@ -47,7 +47,9 @@ class ChatStage(RemoteStage):
         self.tools = read_schemas(tools) if tools is not None else []
         """OpenAI's function schemas of the tools that the model is offered."""
         functions = [entry["function"] for entry in self.tools]
-        self._arguments = {one["name"]: Arguments(one["name"], one.get("parameters", {})) for one in functions}
+        self._arguments = {
+            function["name"]: Arguments(function["name"], function.get("parameters", {})) for function in functions
+        }
         self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
         self.is_random = self.settings.is_random

@@ -59,7 +59,7 @@ def bounded(reply: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _length(message: Mapping[str, Any]) -> int:
     functions = [call["function"] for call in message.get("tool_calls") or ()]
-    called = sum(len(one["name"]) + _written(one.get("arguments")) + _A_CALL for one in functions)
+    called = sum(len(function["name"]) + _written(function.get("arguments")) + _A_CALL for function in functions)
     return _written(message.get("content")) + _written(message.get("refusal")) + called
 
 

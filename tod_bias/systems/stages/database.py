@@ -76,8 +76,8 @@ class LookupDb(Stage):
 
     def _output(self, item: StageInput) -> Any:
         if self._call not in item.outputs:
-            there = ", ".join(item.outputs) or "none"
-            raise StageError(f"LookupDb: needs the output of a stage {self._call!r} before it; there is {there}")
+            known = ", ".join(item.outputs) or "none"
+            raise StageError(f"LookupDb: needs the output of a stage {self._call!r} before it; there is {known}")
         return item.outputs[self._call]
 
     def look_up(self, call: Mapping[str, str] | str) -> Lookup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -96,12 +96,7 @@ class SqlDb(Stage):
         metadata = sa.MetaData()
         with self._database.spoken():
             metadata.reflect(self._engine, views=self._database.file is None)
-            with self._engine.connect() as connection:
-                known = metadata.tables.get(APIS)
-                if known is not None and not {"api_name", "table_name"} <= set(known.c.keys()):
-                    raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
-                query = None if known is None else sa.select(known.c.api_name, known.c.table_name)
-                rows = [] if query is None else connection.execute(query).all()
+            rows = self._listed_apis(metadata.tables.get(APIS))
         self._tables = {name: table for name, table in metadata.tables.items() if name != APIS}
         self._filled = {name: self._filled_columns(table) for name, table in self._tables.items() if API in table.c}
         if not self._tables:
@@ -127,12 +122,12 @@ class SqlDb(Stage):
             }
 
     def _table(self, name: str, where: str) -> Any:
-        found = _by_name(self._tables, name)
-        if found is None:
+        table = _by_name(self._tables, name)
+        if table is None:
             raise StageError(
                 f"{where}: {self._database} has no table {name!r}; it has {', '.join(sorted(self._tables))}"
             )
-        return found
+        return table
 
     def _source(self, api: str, entry: Any) -> _Source:
         where = f"tables: {api!r}"
@@ -182,9 +177,9 @@ class SqlDb(Stage):
         if item.argument is not None:
             return item.argument
         if self._call not in item.outputs:
-            there = ", ".join(item.outputs) or "none"
+            known = ", ".join(item.outputs) or "none"
             raise StageError(
-                f"SqlDb: needs a call as argument, or the output of a stage {self._call!r} before it; there is {there}"
+                f"SqlDb: needs a call as argument, or the output of a stage {self._call!r} before it; there is {known}"
             )
         return item.outputs[self._call]
 
@@ -197,9 +192,43 @@ class SqlDb(Stage):
         calls = calls_of(call)
         if calls is None:
             return Lookup(Outcome.MALFORMED)
-        found = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
-        rows = tuple(row for lookup in found for row in lookup.rows)
-        return Lookup(Outcome.FOUND, rows) if rows else found[-1]
+        lookups = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
+        rows = tuple(row for lookup in lookups for row in lookup.rows)
+        return Lookup(Outcome.FOUND, rows) if rows else lookups[-1]
+
+    def _listed_apis(self, table: Any) -> Sequence[Any]:
+        """Pairs of an API and its table that the database lists."""
+        import sqlalchemy as sa
+
+        if table is None:
+            return []
+        if not {"api_name", "table_name"} <= set(table.c.keys()):
+            raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(table.c.api_name, table.c.table_name)).all()
+
+    def _columns(self, source: _Source, api: str) -> Any:
+        """The columns by name that rows of an API may fill."""
+        columns = source.table.c
+        filled = self._filled[source.table.name] if API in columns else {}
+        return {name: columns[name] for name in filled[api]} if api in filled else columns
+
+    def _conditions(self, call: Mapping[str, Any], api: str, source: _Source, columns: Any) -> Iterator[Any]:
+        """What each slot asks of its column.
+
+        Raises:
+            NotUnderstoodError: a slot has no column and unknown ones are malformed, or a value cannot be compared.
+        """
+        for slot, value in call.items():
+            if slot == API_NAME or slot in source.ignored or value is None:
+                continue
+            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
+            if column is not None and column.name not in (ROW, API):
+                yield condition(column, value, match)
+            elif self._unknown == "malformed":
+                raise NotUnderstoodError(f"unknown slot {slot!r}")
+            else:
+                self._say_ignored(api, slot, source.table.name)
 
     def _look_up(self, call: Mapping[str, Any]) -> Lookup:
         import sqlalchemy as sa
@@ -213,33 +242,17 @@ class SqlDb(Stage):
             if table is None:
                 return Lookup(Outcome.NO_ROW)
             source = _Source(table)
-        columns = source.table.c
-        conditions = []
-        if API in columns:
-            conditions.append(columns[API] == api)
-            columns = (
-                columns
-                if api not in (filled := self._filled[source.table.name])
-                else {name: columns[name] for name in filled[api]}
-            )
-        for slot, value in call.items():
-            if slot == API_NAME or slot in source.ignored or value is None:
-                continue
-            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
-            if column is None or column.name in (ROW, API):
-                if self._unknown == "malformed":
-                    return Lookup(Outcome.MALFORMED)
-                self._say_ignored(api, slot, source.table.name)
-                continue
-            try:
-                conditions.append(condition(column, value, match))
-            except NotUnderstoodError:
-                return Lookup(Outcome.MALFORMED)
+        columns = self._columns(source, api)
+        conditions = [source.table.c[API] == api] if API in source.table.c else []
+        try:
+            conditions += self._conditions(call, api, source, columns)
+        except NotUnderstoodError:
+            return Lookup(Outcome.MALFORMED)
         order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in columns]
         query = sa.select(source.table).where(*conditions).order_by(*order).limit(self._limit)
         with self._database.spoken(), self._engine.connect() as connection:
-            found = [_row(row) for row in connection.execute(query).mappings()]
-        rows = tuple(row for row in found if row)
+            matches = [_row(row) for row in connection.execute(query).mappings()]
+        rows = tuple(row for row in matches if row)
         return Lookup(Outcome.FOUND, rows) if rows else Lookup(Outcome.EMPTY)
 
     def _say_ignored(self, api: str, slot: str, table: str) -> None:
@@ -252,8 +265,8 @@ def _by_name(named: Mapping[str, Any], name: str) -> Any:
     """What has this name; else, what has it without regard to case, if only one has."""
     if name in named:
         return named[name]
-    found = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
-    return named[found[0]] if len(found) == 1 else None
+    keys = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
+    return named[keys[0]] if len(keys) == 1 else None
 
 
 def _is_too_much(call: Mapping[str, Any]) -> bool:

@@ -84,7 +84,7 @@ class Tools(Stage):
         state: str | Callable[..., Any] | None = None,
         data: Any = None,
     ) -> None:
-        found = tools.functions_of(functions)
+        by_name = tools.functions_of(functions)
         module = None if isinstance(functions, Mapping) else tools.module_of(functions)
         self._data = data
         self._has_data = data is not None
@@ -96,14 +96,14 @@ class Tools(Stage):
         if not callable(made):
             raise StageError(f"state: expected a function, got {type(made).__name__}")
         self._new_state: Callable[..., Any] = made
-        self.schemas = self._schemas(schemas, getattr(module, tools.SCHEMAS, None), found)
+        self.schemas = self._schemas(schemas, getattr(module, tools.SCHEMAS, None), by_name)
         """OpenAI's function schemas of the tools."""
         named = {entry["function"]["name"]: entry["function"].get("parameters", {}) for entry in self.schemas}
-        if missing := [name for name in named if name not in found]:
-            raise StageError(f"schemas: there is no function {missing[0]!r}; there are {', '.join(found)}")
-        self._functions = {name: found[name] for name in named}
+        if missing := [name for name in named if name not in by_name]:
+            raise StageError(f"schemas: there is no function {missing[0]!r}; there are {', '.join(by_name)}")
+        self._functions = {name: by_name[name] for name in named}
         for name, parameters in named.items():
-            tools.check_fit(name, found[name], parameters)
+            tools.check_fit(name, by_name[name], parameters)
         self.last_misfit = ""
         """The error of the last call that no function took."""
         self._arguments = {name: tools.Arguments(name, parameters) for name, parameters in named.items()}
@@ -113,13 +113,13 @@ class Tools(Stage):
         self._lock = threading.Lock()
 
     def _schemas(
-        self, given: str | Path | Sequence[Any] | None, hook: Any, found: Mapping[str, Callable[..., Any]]
+        self, given: str | Path | Sequence[Any] | None, hook: Any, by_name: Mapping[str, Callable[..., Any]]
     ) -> list[dict[str, Any]]:
         if given is None and hook is not None:
             given = self._made("schemas", hook)
         if given is not None:
             return tools.read_schemas(given)
-        return [tools.schema_of(name, function) for name, function in found.items()]
+        return [tools.schema_of(name, function) for name, function in by_name.items()]
 
     def _made(self, what: str, function: Callable[..., Any]) -> Any:
         try:

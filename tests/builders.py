@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
@@ -153,3 +155,26 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     corpus = list(dialogues or small_corpus())
     train(corpus, corpus[:4], folder, settings)
     return folder
+
+
+class StoppedError(Exception):
+    """Stands for whatever may end a training."""
+
+
+@contextmanager
+def stopping_at(checkpoint: int) -> Iterator[None]:
+    """Trainings of stage models end while their checkpoint of this number, from 1 on, is being written."""
+    from tod_bias.models.training import StageTask
+
+    save, calls = StageTask.save_weights, []
+
+    def stopping(self: StageTask, model: object, folder: str) -> None:
+        calls.append(folder)
+        save(self, model, folder)
+        if len(calls) == checkpoint:
+            raise StoppedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StageTask, "save_weights", stopping)
+        with pytest.raises(StoppedError):
+            yield

@@ -92,7 +92,8 @@ def test_so_does_one_that_has_hardly_begun(seconds, number, code):
 def test_so_does_one_whose_command_has_not_begun_to_listen(number, code):
     """The signal comes when it is raised already and no command handles it yet."""
     program = (
-        "import os\nfrom tod_bias.cli import application, process\n"
+        "import os, signal\nfrom tod_bias.cli import application, process\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"  # ignored where the tests run in the background
         f"application.main = lambda arguments: os.kill(os.getpid(), {int(number)})\nprocess.run([])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -8,11 +8,10 @@ import sys
 import peft
 import pytest
 import torch
-from builders import small_corpus
+from builders import small_corpus, stopping_at
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
-import tod_bias.models.training as training
 from tod_bias import Pipeline
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.errors import ModelError
@@ -160,23 +159,6 @@ def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
         )  # fmt: skip
 
 
-class StoppedError(Exception):
-    pass
-
-
-def stop_after(monkeypatch, checkpoints_):
-    save, calls = training.save_checkpoint, []
-
-    def stopping(*arguments):
-        save(*arguments)
-        calls.append(1)
-        if len(calls) == checkpoints_:
-            raise StoppedError
-
-    monkeypatch.setattr(training, "save_checkpoint", stopping)
-    return lambda: monkeypatch.setattr(training, "save_checkpoint", save)
-
-
 @pytest.mark.parametrize(
     ("options", "weights"),
     [
@@ -185,28 +167,22 @@ def stop_after(monkeypatch, checkpoints_):
         ({"lora": 2, "merge": True}, "model.safetensors"),
     ],
 )
-def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(
-    tmp_path, monkeypatch, chat, tools, options, weights
-):
+def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(tmp_path, chat, tools, options, weights):
     settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT, **options)
     whole = train(small_corpus(), small_corpus(4), tmp_path / "whole", settings)
-    go_on = stop_after(monkeypatch, 2)
-    with pytest.raises(StoppedError):
+    with stopping_at(3):
         train(small_corpus(), small_corpus(4), tmp_path / "cut", settings)
-    go_on()
     assert train(small_corpus(), small_corpus(4), tmp_path / "cut", settings) == whole
     assert digest(tmp_path / "cut" / weights) == digest(tmp_path / "whole" / weights)
     assert not (tmp_path / "cut" / "checkpoint").exists()
 
 
-def test_another_template_or_other_tools_are_another_training(tmp_path, monkeypatch, chat):
+def test_another_template_or_other_tools_are_another_training(tmp_path, chat):
     path = tmp_path / "tools.json"
     path.write_text(json.dumps([FIND]))
     settings = TrainConfig(init=str(chat), format="chat", tools=str(path), **SHORT)
-    go_on = stop_after(monkeypatch, 1)
-    with pytest.raises(StoppedError):
+    with stopping_at(2):
         train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
-    go_on()
     path.write_text(json.dumps([FIND, {"type": "function", "function": {"name": "other"}}]))
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
         train(small_corpus(), small_corpus(4), tmp_path / "m", settings)

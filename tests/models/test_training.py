@@ -6,6 +6,7 @@ from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.sampling import hold_out
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import (
     IGNORED,
@@ -19,7 +20,7 @@ from tod_bias.models.examples import (
 )
 from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import TrainConfig
-from tod_bias.models.training import hold_out, train
+from tod_bias.models.training import train
 from tod_bias.testing import inputs_of
 
 TINY = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "max_length": 256}
@@ -205,37 +206,6 @@ def test_fine_tuning_starts_from_the_checkpoint(tmp_path, gpt2):
     settings = TrainConfig(init=str(gpt2), epochs=1, learning_rate=1e-5, batch_tokens=1024, evaluations=1)
     record = train(corpus, corpus[:4], tmp_path / "tuned", settings)
     assert record["losses"][0]["validation"] == pytest.approx(before, abs=0.1)
-
-
-class InterruptedTrainingError(Exception):
-    pass
-
-
-def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
-    corpus = small_corpus()
-    settings = TrainConfig(**TINY, epochs=3, batch_tokens=512, evaluations=1, learning_rate=3e-3)
-    whole = train(corpus, corpus[:4], tmp_path / "whole", settings)
-
-    import tod_bias.models.training as training
-
-    save, count = training.save_checkpoint, 0
-
-    def stop_after_two(*arguments):
-        nonlocal count
-        save(*arguments)
-        count += 1
-        if count == 2:
-            raise InterruptedTrainingError
-
-    monkeypatch.setattr(training, "save_checkpoint", stop_after_two)
-    with pytest.raises(InterruptedTrainingError):
-        train(corpus, corpus[:4], tmp_path / "cut", settings)
-    monkeypatch.setattr(training, "save_checkpoint", save)
-    with pytest.raises(ModelError, match="belongs to a training with other settings"):
-        train(corpus, corpus[:4], tmp_path / "cut", TrainConfig(**TINY, epochs=9))
-    resumed = train(corpus, corpus[:4], tmp_path / "cut", settings)
-    assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-5)
-    assert [entry["step"] for entry in resumed["losses"]] == [entry["step"] for entry in whole["losses"]]
 
 
 def test_training_stops_where_validation_gets_worse(tmp_path):

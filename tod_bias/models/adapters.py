@@ -109,21 +109,13 @@ def merged(model: Any, folder: str | Path) -> Any:
         raise ModelError(f"{folder}: its adapter cannot be loaded on its base: {described(error)}") from error
 
 
-class AdapterWeights:
-    """The adapter's weights alone, as something that has a state and can be saved."""
+class AdapterFiles:
+    """The adapter of a model, as something that can be saved alone."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def state_dict(self) -> dict[str, Any]:
-        """The adapter's weights by name."""
-        return dict(_peft().get_peft_model_state_dict(self._model, save_embedding_layers=False))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`state_dict` gave."""
-        _peft().set_peft_model_state_dict(self._model, state)
-
-    def save_pretrained(self, folder: Path) -> None:
+    def save_pretrained(self, folder: str | Path) -> None:
         """Write the adapter as peft does, without its model card."""
         self._model.save_pretrained(folder, save_embedding_layers=False)
         (Path(folder) / "README.md").unlink(missing_ok=True)

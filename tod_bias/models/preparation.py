@@ -192,13 +192,3 @@ def _fit_to_template(settings: TrainConfig, source: str, tokenizer: Any, model: 
             model.resize_token_embeddings(len(tokenizer))
     tokenizer.eos_token = CHATML_MARKS[1]
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
-
-
-def check(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
-    """Find fault with settings before anything is loaded.
-
-    Raises:
-        ModelError: one of them has no such value, or does not go with another.
-    """
-    if not dialogues or not validation:
-        raise ModelError("training needs at least one dialogue to train on and one to validate on")

@@ -42,7 +42,28 @@ class GenerationSettings:
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 
 
-class TrainConfig(Seeded):
+class Schedule(Seeded):
+    """How long and how fast a training learns."""
+
+    epochs: Annotated[Positive, Field(le=1_000_000)] = 3
+    """Passes over the dialogues at most."""
+    max_steps: Annotated[Positive, Field(le=1_000_000_000)] | None = None
+    """Stop after so many steps; the learning rate falls as if all epochs were to come."""
+    learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
+    """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
+    warmup: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Share of all steps in which the learning rate rises."""
+    weight_decay: Annotated[float, Field(ge=0, lt=HIGHEST_RATE)] = 0.01
+    """Decay of weights (AdamW)."""
+    patience: Annotated[Positive, Field(le=1_000_000_000)] = 3
+    """Stop after so many validations without a lower loss."""
+    bf16: bool = False
+    """Train in bfloat16."""
+    seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
+    """Seeds weights, order, dropout and which dialogues are held out."""
+
+
+class TrainConfig(Schedule):
     """Everything that decides what comes out of a training."""
 
     title: ClassVar[str] = "Training"
@@ -75,28 +96,12 @@ class TrainConfig(Seeded):
     """Train adapters of this rank (Hu et al. 2021), not the weights; needs peft."""
     merge: bool = False
     """Add the adapters to the weights at the end, so that the result is an ordinary checkpoint."""
-    epochs: Annotated[Positive, Field(le=1_000_000)] = 3
-    """Passes over the dialogues at most."""
-    max_steps: Annotated[Positive, Field(le=1_000_000_000)] | None = None
-    """Stop after so many steps; the learning rate falls as if all epochs were to come."""
-    learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
-    """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
-    warmup: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """Share of all steps in which the learning rate rises."""
-    weight_decay: Annotated[float, Field(ge=0, lt=HIGHEST_RATE)] = 0.01
-    """Decay of weights (AdamW)."""
     batch_tokens: Annotated[Positive, Field(le=1_000_000_000)] = 8192
     """Tokens in a batch at most, padding included."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
     """Tokens in a sequence at most (less where the model has fewer positions)."""
     evaluations: Annotated[Positive, Field(le=1_000_000)] = 2
     """Validations per epoch."""
-    patience: Annotated[Positive, Field(le=1_000_000_000)] = 3
-    """Stop after so many validations without a lower loss."""
-    bf16: bool = False
-    """Train in bfloat16."""
-    seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
-    """Seeds weights, order, dropout and which dialogues are held out."""
     vocabulary: Annotated[Positive, Field(le=10_000_000)] = 8192
     """From scratch: tokens of the tokenizer."""
     layers: Annotated[Positive, Field(le=1000)] = 4

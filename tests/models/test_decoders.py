@@ -55,7 +55,7 @@ def test_what_a_precision_changes_is_counted_on_a_sample_of_the_prompts(gpt2):
     told = dict(zip(prompts, quick.generate(prompts), strict=True))
     right = dict(zip(prompts, exact.generate(prompts), strict=True))
     found = quick.agreement()
-    chosen = [prompt for prompt, _ in quick._sample.kept.values()]
+    chosen = [prompt for prompt, _ in quick._sample.prompts.values()]
     assert (found.dtype, found.prompts, len(set(chosen))) == ("bfloat16", SIZE, SIZE)
     assert found.differ == sum(told[prompt] != right[prompt] for prompt in chosen)
     assert exact.agreement() is None
@@ -67,8 +67,8 @@ def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_r
     one.generate(prompts)
     for start in range(0, len(prompts), 24):
         other.generate(prompts[::-1][start : start + 24])
-    assert sorted(one._sample.kept) == sorted(other._sample.kept)
-    assert len(one._sample.kept) == SIZE < len(prompts)
+    assert sorted(one._sample.prompts) == sorted(other._sample.prompts)
+    assert len(one._sample.prompts) == SIZE < len(prompts)
     one.keep_in(None)
     assert one.agreement() is None
 

@@ -70,7 +70,9 @@ def test_a_llama_is_trained_and_decoded_like_the_others(llama):
     config = json.loads((llama / "config.json").read_text())
     assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 2, 32)
     prompts = [api_call_prompt(item.context) for item in inputs_of(small_corpus(8))]
-    tree, batch = (Generator(llama, GenerationSettings(24, backend=backend)) for backend in ("tree", "batch"))
+    tree, batch = (
+        Generator(llama, GenerationSettings(max_new_tokens=24, backend=backend)) for backend in ("tree", "batch")
+    )
     assert Generator(llama).settings.backend == "tree"
     assert tree.generate(prompts) == batch.generate(prompts)
     model, tokenizer = AutoModelForCausalLM.from_pretrained(llama), AutoTokenizer.from_pretrained(llama)

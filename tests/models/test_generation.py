@@ -227,14 +227,14 @@ def test_stages_parse_calls_and_read_results(gpt2):
     [
         (lambda m: Generator("/nowhere/at/all"), ModelError, "/nowhere/at/all: no such folder"),
         (lambda m: Generator(m, GenerationSettings(backend="tree", num_beams=2)), ModelError, "'tree' needs greedy"),
-        (lambda m: Generator(m, GenerationSettings(dtype="int4")), ModelError, "unknown dtype 'int4'"),
-        (lambda m: Generator(m, GenerationSettings(max_new_tokens=0)), ModelError, "must be at least 1"),
+        (lambda m: ApiCall(m, dtype="int4"), TodBiasError, "dtype"),
+        (lambda m: ApiCall(m, max_new_tokens=0), TodBiasError, "max_new_tokens"),
         (
             lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt,
             ModelError,
             "leave no room for 300",
         ),
-        (lambda m: ApiCall(m, temperature=1), StageError, "unknown argument 'temperature'"),
+        (lambda m: ApiCall(m, temperature=1), TodBiasError, "temperature"),
     ],
 )
 def test_unusable_models_and_settings_say_why(gpt2, make, error, message):

@@ -46,18 +46,18 @@ def chain(name: str | Path) -> list[str]:
     Raises:
         ModelError: a base is not there, or they come back to each other.
     """
-    found = [str(name)]
-    while (base := base_of(found[-1])) is not None:
-        where = Path(found[-1]) / CONFIGURATION
+    names = [str(name)]
+    while (base := base_of(names[-1])) is not None:
+        where = Path(names[-1]) / CONFIGURATION
         if Path(base).is_absolute() and not Path(base).exists():
             raise ModelError(
                 f"{where}: names the base {base}, which is not there; write its folder or name into "
                 "base_model_name_or_path"
             )
-        if Path(base).resolve() in {Path(one).resolve() for one in found}:
+        if Path(base).resolve() in {Path(above).resolve() for above in names}:
             raise ModelError(f"{where}: names a base, {base}, that is an adapter on itself; name the model below it")
-        found.append(base)
-    return found
+        names.append(base)
+    return names
 
 
 def _peft() -> Any:

@@ -22,7 +22,7 @@ class PromptSample:
     A key is a hash of the prompt, so the sample is random, and the same in whatever order prompts come.
     """
 
-    kept: dict[str, tuple[str, str]] = field(default_factory=dict)
+    prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Key to the prompt and its text."""
 
     def add(self, keys: Iterable[tuple[str, str]], texts: dict[str, str]) -> None:
@@ -33,9 +33,9 @@ class PromptSample:
             texts: key to the text.
         """
         for prompt, key in keys:
-            self.kept[key] = prompt, texts[key]
-        if len(self.kept) > SIZE:
-            self.kept = {key: self.kept[key] for key in heapq.nsmallest(SIZE, self.kept)}
+            self.prompts[key] = prompt, texts[key]
+        if len(self.prompts) > SIZE:
+            self.prompts = {key: self.prompts[key] for key in heapq.nsmallest(SIZE, self.prompts)}
 
 
 @dataclass(frozen=True)

@@ -90,18 +90,18 @@ class ChatTemplate:
         """
         speaks = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
         if _MARKED.search(self.source):
-            text, found = self._render(messages, tools, False, True)
-            if len(found) != len(speaks):
+            text, places = self._render(messages, tools, False, True)
+            if len(places) != len(speaks):
                 raise ModelError(
-                    f"{self.name}: its chat template marks {len(found)} texts of the assistant in a chat with "
+                    f"{self.name}: its chat template marks {len(places)} texts of the assistant in a chat with "
                     f"{len(speaks)}; {_OFFER}"
                 )
         else:
             text = self._render(messages, tools, False, False)[0]
-            found = [self._place(messages, tools, number, text) for number in speaks]
+            places = [self._place(messages, tools, number, text) for number in speaks]
         spans: list[Span] = []
         last = 0
-        for number, (start, end) in zip(speaks, found, strict=True):
+        for number, (start, end) in zip(speaks, places, strict=True):
             self._check(messages[number], text[start:end])
             spans += [Span(text[last:start], None), Span(text[start:end], number)]
             last = end
@@ -161,12 +161,12 @@ def template_source(given: str | None, tokenizer: Any, name: str) -> str:
             raise ModelError(
                 f"--chat-template {given}: cannot be read ({error}); expected a file, or {CHATML}"
             ) from error
-    own = getattr(tokenizer, "chat_template", None)
-    if isinstance(own, dict):  # several by name
-        own = own.get("tool_use") or own.get("default")
-    if not isinstance(own, str) or not own:
+    source = getattr(tokenizer, "chat_template", None)
+    if isinstance(source, dict):  # several by name
+        source = source.get("tool_use") or source.get("default")
+    if not isinstance(source, str) or not source:
         raise ModelError(f"{name}: its tokenizer has no chat template; {_OFFER}")
-    return own
+    return source
 
 
 def with_read_arguments(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

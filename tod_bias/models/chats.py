@@ -147,11 +147,7 @@ def _pieces(dialogue: Dialogue, writer: _Writer, most: int) -> Iterator[TokenSeq
     head = max(0, len(writer.tokens(dialogue, 1, 2)) - costs[1]) if count > 1 else 0
     start = trained = 0
     while trained < count:
-        end = trained + 1
-        while start < trained and head * (start > 0) + sum(costs[start:end]) > most:  # no room for so much context
-            start += 1
-        while end < count and head * (start > 0) + sum(costs[start : end + 1]) <= most:
-            end += 1
+        start, end = _piece(costs, head, most, start, trained)
         tokens = writer.tokens(dialogue, start, end)
         while len(tokens) > most and (end > trained + 1 or start < trained):  # it was not quite the same
             start, end = (start, end - 1) if end > trained + 1 else (start + 1, end)
@@ -160,6 +156,24 @@ def _pieces(dialogue: Dialogue, writer: _Writer, most: int) -> Iterator[TokenSeq
         start = trained = end
         while start > 0 and head + sum(costs[start - 1 : end]) <= most // 2:
             start -= 1
+
+
+def _piece(costs: Sequence[int], head: int, most: int, start: int, trained: int) -> tuple[int, int]:
+    """Which turns, from the first to before the last, make a sequence that trains as many new ones as fit.
+
+    Args:
+        costs: tokens of each turn.
+        head: tokens of what stands before the turns, where the first is not among them.
+        most: tokens of a sequence.
+        start: the first turn that there is room for as context.
+        trained: the first that is new.
+    """
+    count, end = len(costs), trained + 1
+    while start < trained and head * (start > 0) + sum(costs[start:end]) > most:  # no room for so much context
+        start += 1
+    while end < count and head * (start > 0) + sum(costs[start : end + 1]) <= most:
+        end += 1
+    return start, end
 
 
 class _Token(NamedTuple):

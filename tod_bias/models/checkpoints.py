@@ -98,7 +98,7 @@ def load_tokenizer(name: str) -> Any:
         ModelError: there is none.
     """
     *adapted, root = adapters.chain(name)
-    name = next((one for one in adapted if _has_tokenizer(one)), root)
+    name = next((folder for folder in adapted if _has_tokenizer(folder)), root)
     if Path(name).is_dir() and not gguf_files.place_of(name)[1] and not _has_tokenizer(name):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
     return _from_pretrained(AutoTokenizer, name, "tokenizer")
@@ -121,13 +121,13 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     is_gguf = bool(gguf_files.place_of(name)[1])
     if is_gguf:
         options |= gguf_files.dequantized()
-    said = transformers_logging.get_verbosity()
+    verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # what is missing is ours to say
     try:
         kind = AutoModelForCausalLM if causal or is_gguf else AutoModelForSeq2SeqLM
         model, loaded = _from_pretrained(kind, name, "model", **options)
     finally:
-        transformers_logging.set_verbosity(said)
+        transformers_logging.set_verbosity(verbosity)
     trained = {parameter for parameter, _ in model.named_parameters()}
     if lacks := sorted(trained & set(loaded["missing_keys"])):
         others = f" and {len(lacks) - 1} others" if len(lacks) > 1 else ""
@@ -153,7 +153,7 @@ def weights(name: str, *, causal: bool) -> int:
     """How many weights a checkpoint's model has, by its configuration; an adapter's are added to its base's."""
     with torch.device("meta"):
         model = (AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM).from_config(load_configuration(name))
-    return sum(one.numel() for one in model.parameters())
+    return sum(weight.numel() for weight in model.parameters())
 
 
 def refuse_custom_code(name: str | Path) -> None:
@@ -211,8 +211,8 @@ def fingerprint(name: str) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     folder, base = Path(name), next(iter(adapters.chain(name)[1:]), None)
     if not folder.is_dir():
-        found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
-        folder = Path(found).parent
+        file = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
+        folder = Path(file).parent
     names = {
         "config.json",
         adapters.CONFIGURATION,

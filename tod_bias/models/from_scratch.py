@@ -57,30 +57,60 @@ def new_model(settings: TrainConfig, tokenizer: Any) -> Any:
     positions = max(s.max_length, s.positions or 0)
     if s.arch == "gpt2":
         config: Any = GPT2Config(
-            vocab_size=vocabulary, n_positions=positions, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
-            resid_pdrop=s.dropout, embd_pdrop=s.dropout, attn_pdrop=s.dropout, **ends,
-        )  # fmt: skip
+            vocab_size=vocabulary,
+            n_positions=positions,
+            n_embd=s.width,
+            n_layer=s.layers,
+            n_head=s.heads,
+            resid_pdrop=s.dropout,
+            embd_pdrop=s.dropout,
+            attn_pdrop=s.dropout,
+            **ends,
+        )
         return AutoModelForCausalLM.from_config(config)
     if s.arch == "llama":
         config = LlamaConfig(
-            vocab_size=vocabulary, max_position_embeddings=positions, hidden_size=s.width, num_hidden_layers=s.layers,
-            num_attention_heads=s.heads, intermediate_size=4 * s.width, attention_dropout=s.dropout,
-            tie_word_embeddings=True, **ends,
-        )  # fmt: skip
+            vocab_size=vocabulary,
+            max_position_embeddings=positions,
+            hidden_size=s.width,
+            num_hidden_layers=s.layers,
+            num_attention_heads=s.heads,
+            intermediate_size=4 * s.width,
+            attention_dropout=s.dropout,
+            tie_word_embeddings=True,
+            **ends,
+        )
         return AutoModelForCausalLM.from_config(config)
     if s.arch == "bart":
         config = BartConfig(
-            vocab_size=vocabulary, max_position_embeddings=positions, d_model=s.width, dropout=s.dropout,
-            encoder_layers=s.layers, decoder_layers=s.layers, encoder_attention_heads=s.heads,
-            decoder_attention_heads=s.heads, encoder_ffn_dim=4 * s.width, decoder_ffn_dim=4 * s.width,
-            decoder_start_token_id=tokenizer.eos_token_id, forced_bos_token_id=None, forced_eos_token_id=None,
-            init_std=_spread(s.width), **ends,
-        )  # fmt: skip
+            vocab_size=vocabulary,
+            max_position_embeddings=positions,
+            d_model=s.width,
+            dropout=s.dropout,
+            encoder_layers=s.layers,
+            decoder_layers=s.layers,
+            encoder_attention_heads=s.heads,
+            decoder_attention_heads=s.heads,
+            encoder_ffn_dim=4 * s.width,
+            decoder_ffn_dim=4 * s.width,
+            decoder_start_token_id=tokenizer.eos_token_id,
+            forced_bos_token_id=None,
+            forced_eos_token_id=None,
+            init_std=_spread(s.width),
+            **ends,
+        )
         return AutoModelForSeq2SeqLM.from_config(config)
     config = T5Config(
-        vocab_size=vocabulary, d_model=s.width, d_kv=s.width // s.heads, d_ff=4 * s.width, num_layers=s.layers,
-        num_heads=s.heads, dropout_rate=s.dropout, decoder_start_token_id=tokenizer.pad_token_id, **ends,
-    )  # fmt: skip
+        vocab_size=vocabulary,
+        d_model=s.width,
+        d_kv=s.width // s.heads,
+        d_ff=4 * s.width,
+        num_layers=s.layers,
+        num_heads=s.heads,
+        dropout_rate=s.dropout,
+        decoder_start_token_id=tokenizer.pad_token_id,
+        **ends,
+    )
     return _for_adam(AutoModelForSeq2SeqLM.from_config(config), config.d_model)
 
 

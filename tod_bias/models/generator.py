@@ -1,6 +1,6 @@
 """Generating text from many prompts, most of which repeat.
 
-An attribution asks a model the same thing many times: over arms, over draws, and in all turns before the first
+An attribution gives a model the same prompt many times: over arms, over draws, and in all turns before the first
 rewritten word. :class:`Generator` computes every distinct prompt once, keeps what it computed in an SQLite file so
 that a killed run goes on where it stopped, and shares the work out over the processes of ``accelerate launch``.
 
@@ -10,7 +10,6 @@ done. So an interrupted and resumed run computes the very batches that an uninte
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -66,8 +65,8 @@ class Generator:
         self.name = str(model)
         self.cost = GenerationCost()
         self.show_progress = False
-        self._answers = Cache()
-        self._asked: set[str] = set()
+        self._cache = Cache()
+        self._seen: set[str] = set()
         self._sample = PromptSample()
         self._device = usable_device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
@@ -76,11 +75,11 @@ class Generator:
 
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         config = checkpoints.load_configuration(self.name)
-        found = resolved(self.name, config, settings, causal=self.causal, device=self._device)
+        chosen = resolved(self.name, config, settings, causal=self.causal, device=self._device)
         most = None if self.causal else checkpoints.positions(config, decoder=True)
-        if most is not None and found.max_new_tokens > most:  # a decoder writes no more; a causal model says so
-            return dataclasses.replace(found, max_new_tokens=most)
-        return found
+        if most is not None and chosen.max_new_tokens > most:  # a decoder writes no more; a causal model says so
+            return chosen.model_copy(update={"max_new_tokens": most})
+        return chosen
 
     @cached_property
     def model(self) -> Any:
@@ -132,13 +131,13 @@ class Generator:
         described = "|described" if self.described else ""
         return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}{described}"
 
-    def keep_in(self, answers: Cache | None) -> None:
+    def keep_in(self, cache: Cache | None) -> None:
         """Start a new account of cost, and keep results there from now on (None: where they were kept)."""
-        if answers is not None:
-            self._answers = answers
-        elif self._answers.path is not None:
-            self._answers = Cache()
-        self._asked.clear()
+        if cache is not None:
+            self._cache = cache
+        elif self._cache.path is not None:
+            self._cache = Cache()
+        self._seen.clear()
         self._sample = PromptSample()
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
@@ -149,9 +148,9 @@ class Generator:
         """
         distinct = list(dict.fromkeys(prompts))
         keys = dict(zip(distinct, map(self._key, distinct), strict=True))
-        known = as_first_sees(lambda: self._answers.get(keys.values()))
-        new = [prompt for prompt in distinct if keys[prompt] not in self._asked]
-        self._asked.update(keys.values())
+        known = as_first_sees(lambda: self._cache.get(keys.values()))
+        new = [prompt for prompt in distinct if keys[prompt] not in self._seen]
+        self._seen.update(keys.values())
         self.cost.prompts += len(prompts)
         self.cost.distinct_prompts += len(new)
         self.cost.cached += sum(keys[prompt] in known for prompt in new)
@@ -162,41 +161,40 @@ class Generator:
         return [known[keys[prompt]] for prompt in prompts]
 
     def agreement(self) -> Agreement | None:
-        """How many of a sample of the prompts asked so far float32 answers otherwise, with the back end that is chosen
-        by itself; its texts are kept like all others.
+        """How many of a sample of the prompts so far float32 continues otherwise, with the back end that is chosen by
+        itself; its texts are cached like all others.
 
         Under ``accelerate launch`` every process must call this.
 
         Returns:
-            None where the precision is float32 already, where nothing was asked, and where the model is too large to
+            None where the precision is float32 already, where there was no prompt, and where the model is too large to
             be loaded once more (:data:`~tod_bias.models.agreement.MOST_WEIGHTS`).
         """
-        kept = self._sample.kept
+        sample = self._sample.prompts
         if (
-            not kept
+            not sample
             or self.settings.dtype == REFERENCE
             or checkpoints.weights(self.name, causal=self.causal) > MOST_WEIGHTS
         ):
             return None
-        plain = dataclasses.replace(self.settings, dtype=REFERENCE, backend="auto", batch_tokens=0)
+        plain = self.settings.model_copy(update={"dtype": REFERENCE, "backend": "auto", "batch_tokens": 0})
         reference = Generator(self.name, plain, device=str(self._device))
-        reference.keep_in(self._answers)
+        reference.keep_in(self._cache)
         reference.show_progress = self.show_progress
-        texts = reference.generate([prompt for prompt, _ in kept.values()])
-        differ = sum(text != other for (_, text), other in zip(kept.values(), texts, strict=True))
-        return Agreement(Path(self.name).name, self.settings.dtype, len(kept), differ)
+        texts = reference.generate([prompt for prompt, _ in sample.values()])
+        differ = sum(text != other for (_, text), other in zip(sample.values(), texts, strict=True))
+        return Agreement(Path(self.name).name, self.settings.dtype, len(sample), differ)
 
     def _key(self, prompt: str) -> str:
         return hashlib.sha256(f"{self._key_prefix}\n{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
     def _key_prefix(self) -> str:
-        relevant = {k: v for k, v in dataclasses.asdict(self.settings).items() if k != "batch_tokens"}
-        return json.dumps([self.fingerprint, relevant])
+        return json.dumps([self.fingerprint, self.settings.model_dump(exclude={"batch_tokens"})])
 
     def _compute(self, prompts: Sequence[str], keys: dict[str, str], known: dict[str, str]) -> dict[str, str]:
         state = process_state()
-        # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
+        # The order must not depend on which turn or arm came first, or a changed run would batch differently.
         ordered = sorted(prompts)
         sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt, causal=self.causal)
         check_tokens(sequences, self._vocabulary, self.name)
@@ -206,7 +204,7 @@ class Generator:
         costs = [_cost([sequences[i] for i in batch]) for batch in todo]
         mine = [todo[number] for number in shared_out(costs, state.num_processes)[state.process_index]]
         made: dict[str, str] = {}
-        tokens = self.cost.read, self.cost.written
+        before = self.cost.read, self.cost.written
         total = sum(len(batch) for batch in mine)
         show = self.show_progress and state.is_main_process
         with progress_bar(total, f"generating with {Path(self.name).name}", show=show) as bar:
@@ -214,19 +212,28 @@ class Generator:
                 missing = [i for i in batch if keys[ordered[i]] not in known]
                 texts = self._texts([sequences[i] for i in missing])
                 fresh = {keys[ordered[i]]: text for i, text in zip(missing, texts, strict=True)}
-                self._answers.put(fresh)
+                self._cache.put(fresh)
                 made |= fresh
                 bar.advance(len(batch))
         self.cost.computed += len(made)
-        if state.num_processes > 1:
-            parts = gather_object([(made, self.cost.read - tokens[0], self.cost.written - tokens[1])])
-            made = {key: text for part, _, _ in parts for key, text in part.items()}
-            self.cost.read = tokens[0] + sum(read for _, read, _ in parts)
-            self.cost.written = tokens[1] + sum(written for _, _, written in parts)
-            if state.is_main_process:  # what processes of other machines wrote lies in files of their own
-                there = self._answers.get(made)
-                self._answers.put({key: text for key, text in made.items() if key not in there})
-            self._answers.remember(made)
+        return made if state.num_processes == 1 else self._gathered(made, before)
+
+    def _gathered(self, made: dict[str, str], before: tuple[int, int]) -> dict[str, str]:
+        """What all processes made.
+
+        Args:
+            made: key to text, of this process.
+            before: tokens that had been read and written until then.
+        """
+        read, written = before
+        parts = gather_object([(made, self.cost.read - read, self.cost.written - written)])
+        made = {key: text for part, _, _ in parts for key, text in part.items()}
+        self.cost.read = read + sum(more for _, more, _ in parts)
+        self.cost.written = written + sum(more for _, _, more in parts)
+        if process_state().is_main_process:  # what processes of other machines wrote lies in files of their own
+            cached = self._cache.get(made)
+            self._cache.put({key: text for key, text in made.items() if key not in cached})
+        self._cache.remember(made)
         return made
 
     @torch.inference_mode()
@@ -281,7 +288,7 @@ def shared_out(costs: Sequence[float], processes: int) -> list[list[int]]:
 
 
 _WRITTEN = 40
-"""What writing an answer costs, in tokens that are read (measured with SmolLM2-135M: 36 ms against 0.9 ms)."""
+"""What writing an output costs, in tokens that are read (measured with SmolLM2-135M: 36 ms against 0.9 ms)."""
 
 
 def _cost(sequences: Sequence[Sequence[int]]) -> int:

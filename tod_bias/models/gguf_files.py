@@ -20,7 +20,7 @@ def place_of(name: str) -> tuple[str, dict[str, Any]]:
     """
     file = Path(name)
     if file.is_dir() and not any((file / other).exists() for other in ("config.json", "adapter_config.json")):
-        inside = sorted(one for one in file.iterdir() if one.suffix.lower() == SUFFIX)
+        inside = sorted(inner for inner in file.iterdir() if inner.suffix.lower() == SUFFIX)
         if len(inside) > 1:
             raise ModelError(f"{name}: holds {inside[0].name} and {len(inside) - 1} more GGUF files; name one of them")
         file = inside[0] if inside else file

@@ -13,14 +13,28 @@ from tod_bias.files import cannot_be_written, replacing_files, write_lines
 
 WEIGHTS = "model.safetensors"
 DAMAGED = (
-    OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError, MemoryError,
-    pickle.UnpicklingError, SafetensorError,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    pickle.UnpicklingError,
+    SafetensorError,
+)
 """What the libraries raise for files of weights that are none, pickles that would run code among them."""
 _STALE = (
-    "training.json", "model-*-of-*.safetensors", "model.safetensors.index.json", "model.safetensors", "config.json",
-    "generation_config.json", "adapter_config.json", "adapter_model.safetensors",
-)  # fmt: skip
+    "training.json",
+    "model-*-of-*.safetensors",
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "config.json",
+    "generation_config.json",
+    "adapter_config.json",
+    "adapter_model.safetensors",
+)
 """Of the model that was there before: what tells of its training, and weights under other names."""
 
 
@@ -40,8 +54,8 @@ def save_model(
     """
     try:
         with replacing_files(folder, weights, _STALE) as part:
-            for own in parts:
-                own.save_pretrained(part)
+            for model in parts:
+                model.save_pretrained(part)
             for name, lines in (more or {}).items():
                 write_lines(part / name, lines)
     except SafetensorError as error:

@@ -69,7 +69,7 @@ def prepare(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Se
     Raises:
         ModelError: unusable settings, checkpoint, chat template or tools, or nothing to train on.
     """
-    is_chat, is_new = settings.format == "chat", settings.init == "scratch"
+    is_chat = settings.format == "chat"
     causal, arch = _kind(settings)
     if is_chat and not causal:
         raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
@@ -78,55 +78,78 @@ def prepare(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Se
     if settings.described:
         dialogues = _described(dialogues, settings)
     tools = read_tools(settings.tools)
-    if is_new:
-        source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""
-        tokenizer = _new_tokenizer(settings, source, tools, dialogues, causal)
-        model = new_model(settings.model_copy(update={"arch": arch}), tokenizer)
-    else:
-        tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
-        source = template_source(settings.chat_template, tokenizer, settings.init) if is_chat else ""
-    record: dict[str, Any] = {"arch": arch} | ({} if is_new else {"init_hash": fingerprint(settings.init)})
+    tokenizer, model, source = _start(settings, arch, tools, dialogues, causal)
+    record: dict[str, Any] = {"arch": arch}
+    if settings.init != "scratch":
+        record["init_hash"] = fingerprint(settings.init)
     if is_chat:
         _fit_to_template(settings, source, tokenizer, model)
         record["chat_template"] = hashlib.sha256(source.encode()).hexdigest()[:16]
         record["tools"] = hashlib.sha256(repr(tools).encode()).hexdigest()[:16]
     sides = (positions(model.config), None if causal else positions(model.config, decoder=True))
     length = min([settings.max_length, *(side for side in sides if side is not None)])
-    made, cut = [], []
-    for part in (dialogues, validation):
-        if is_chat:
-            template = ChatTemplate(source, settings.init, dict(tokenizer.special_tokens_map))
-            loss = settings.loss or "targets"
-            found = chat_sequences(
-                part, tokenizer, template, tools=tools, system=settings.system, parts=settings.parts, loss=loss,
-                max_length=length,
-            )  # fmt: skip
-            made.append(found.sequences)
-            cut.append({"dialogues_split": found.split, "turns_left_out": found.left_out})
-        elif causal:
-            loss = settings.loss or "all"
-            made.append(
-                causal_sequences(
-                    part, tokenizer, parts=settings.parts, loss=loss, max_length=length, described=settings.described
-                )
-            )
-        else:
-            made.append(seq2seq_sequences(part, tokenizer, parts=settings.parts, max_length=length))
-    rows = (row for sequences in made for one in sequences for row in (one.input_ids, one.labels))
-    check_tokens(rows, model.get_input_embeddings().num_embeddings, settings.init)
-    for sequences, name in zip(made, ("train on", "validate on"), strict=True):
+    parts: list[list[TokenSequence]] = []
+    record["sequences"] = []
+    for part, name in ((dialogues, "train on"), (validation, "validate on")):
+        sequences, left_out = _sequences(part, settings, tokenizer, source, tools, causal, length)
+        rows = (row for sequence in sequences for row in (sequence.input_ids, sequence.labels))
+        check_tokens(rows, model.get_input_embeddings().num_embeddings, settings.init)
         if not sequences:
             raise ModelError(f"there is nothing to {name} in sequences of {length} tokens; raise --max-length")
-    record["sequences"] = [
-        {"sequences": len(sequences), "tokens": sum(len(sequence.input_ids) for sequence in sequences), **more}
-        for sequences, more in zip(made, cut or ({}, {}), strict=True)
-    ]
+        parts.append(sequences)
+        tokens = sum(len(sequence.input_ids) for sequence in sequences)
+        record["sequences"].append({"sequences": len(sequences), "tokens": tokens, **left_out})
     if settings.lora is not None:
         model = adapters.with_adapter(model, settings.lora, settings.init)
     exchanged = []
     if not causal:
         exchanged = exchanged_sequences(validation, tokenizer, parts=settings.parts, max_length=length)
-    return Prepared(tokenizer, model, causal, made[0], made[1], exchanged, record)
+    return Prepared(tokenizer, model, causal, parts[0], parts[1], exchanged, record)
+
+
+def _start(
+    settings: TrainConfig, arch: str, tools: OfferedTools, dialogues: Sequence[Dialogue], causal: bool
+) -> tuple[Any, Any, str]:
+    """Tokenizer, model and, of chats, the source of the chat template: new ones, or the checkpoint's."""
+    is_chat, init = settings.format == "chat", settings.init
+    if init == "scratch":
+        source = template_source(settings.chat_template or CHATML, None, init) if is_chat else ""
+        tokenizer = _new_tokenizer(settings, source, tools, dialogues, causal)
+        return tokenizer, new_model(settings.model_copy(update={"arch": arch}), tokenizer), source
+    tokenizer, model = load_tokenizer(init), load_model(init, causal=causal)
+    return tokenizer, model, template_source(settings.chat_template, tokenizer, init) if is_chat else ""
+
+
+def _sequences(
+    dialogues: Sequence[Dialogue],
+    settings: TrainConfig,
+    tokenizer: Any,
+    source: str,
+    tools: OfferedTools,
+    causal: bool,
+    length: int,
+) -> tuple[list[TokenSequence], dict[str, int]]:
+    """Dialogues as sequences of so many tokens at most; of chats also what was split or left out."""
+    parts = settings.parts
+    if settings.format == "chat":
+        made = chat_sequences(
+            dialogues,
+            tokenizer,
+            ChatTemplate(source, settings.init, dict(tokenizer.special_tokens_map)),
+            tools=tools,
+            system=settings.system,
+            parts=parts,
+            loss=settings.loss or "targets",
+            max_length=length,
+        )
+        return made.sequences, {"dialogues_split": made.split, "turns_left_out": made.left_out}
+    if causal:
+        loss, described = settings.loss or "all", settings.described
+        sequences = causal_sequences(
+            dialogues, tokenizer, parts=parts, loss=loss, max_length=length, described=described
+        )
+        return sequences, {}
+    return seq2seq_sequences(dialogues, tokenizer, parts=parts, max_length=length), {}
 
 
 def _kind(settings: TrainConfig) -> tuple[bool, str]:
@@ -141,7 +164,7 @@ def _kind(settings: TrainConfig) -> tuple[bool, str]:
 
 
 def _described(dialogues: Sequence[Dialogue], settings: TrainConfig) -> list[Dialogue]:
-    """The training dialogues with their descriptions told anew, as often as they are to be.
+    """The training dialogues with their descriptions written anew, as often as the settings say.
 
     Raises:
         ModelError: none has a description.

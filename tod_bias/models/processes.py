@@ -30,7 +30,7 @@ def several_processes() -> bool:
 
 
 def as_first_sees(look_up: Callable[[], V]) -> V:
-    """What the first process finds, in every process.
+    """What the first process sees, in every process.
 
     All must plan by the same knowledge: one that looked later would see what others have written by then, deal out the
     work differently, and leave some of it to nobody.
@@ -39,9 +39,9 @@ def as_first_sees(look_up: Callable[[], V]) -> V:
         return look_up()
     from accelerate.utils import broadcast_object_list
 
-    found = [look_up() if process_state().is_main_process else None]
-    broadcast_object_list(found)
-    return found[0]  # type: ignore[return-value]
+    shared = [look_up() if process_state().is_main_process else None]
+    broadcast_object_list(shared)
+    return shared[0]  # type: ignore[return-value]
 
 
 def usable_device(name: str) -> Any:

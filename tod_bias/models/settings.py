@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 from annotated_types import MinLen
 from pydantic import BeforeValidator, Field, model_validator
 
-from tod_bias.config import Positive, Seeded, names, whole
+from tod_bias.config import Options, Positive, Seeded, names, whole
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
@@ -25,20 +24,19 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 Backend = Literal["auto", "batch", "tree"]
 
 
-@dataclass(frozen=True)
-class GenerationSettings:
+class GenerationSettings(Options):
     """Everything besides the model that decides what is generated; part of the cache key and of the signature."""
 
-    max_new_tokens: int = 128
+    max_new_tokens: Positive = 128
     """Tokens in one output at the most."""
-    num_beams: int = 1
+    num_beams: Positive = 1
     """1 is greedy decoding."""
     dtype: Dtype = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Backend = "auto"
     """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches.
     ``auto`` is ``tree`` where it can be, else ``batch``."""
-    batch_tokens: int = 0
+    batch_tokens: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 
 
@@ -149,10 +147,10 @@ residual branches that are too large make training unstable there (Liu et al. 20
 Training Transformers")."""
 
 
-def check_arch(init: str, found: str, arch: str | None) -> None:
-    """Raises ModelError where a checkpoint's architecture is not the one that is asked for."""
-    if arch not in (None, found):
-        raise ModelError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")
+def check_arch(init: str, actual: str, arch: str | None) -> None:
+    """Raises ModelError where a checkpoint's architecture is not the one that was given."""
+    if arch not in (None, actual):
+        raise ModelError(f"{init}: is a {actual} checkpoint, but --arch is {arch}; leave --arch out")
 
 
 def check_loss(arch: str | None, loss: str | None, *, causal: bool) -> None:

@@ -72,9 +72,17 @@ UNREAD = torch.zeros(1, 1, 1, 1)
 
 
 def _attended(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    *args: Any, scaling: float | None = None, parts: Sequence[Part] = (), step: Sequence[Rows] = (), **kwargs: Any,
-) -> tuple[torch.Tensor, None]:  # fmt: skip
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *args: Any,
+    scaling: float | None = None,
+    parts: Sequence[Part] = (),
+    step: Sequence[Rows] = (),
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
     """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
 
     Args:
@@ -99,14 +107,14 @@ def _attended(
     for part in parts:
         keys, values = (of.index_select(2, part.columns) for of in (key, value))
         seen[:, part.rows] = grouped(query[:, :, part.rows], keys, values, attn_mask=part.mask).transpose(1, 2)
-    for own in step:
-        columns = own.mask.shape[3]
-        for store, states in zip(own.stores[module.layer_idx], (key, value), strict=True):
-            store[:, :, own.columns : columns] = states[:, :, own.rows]
-        keys, values = (store[:, :, :columns] for store in own.stores[module.layer_idx])
-        packed = query[:, :, own.rows].reshape(1, groups, -1, size)  # heads that share are further rows
-        out = scaled_dot_product_attention(packed, keys, values, attn_mask=own.mask, scale=scaling)
-        seen[:, own.rows] = out.view(1, heads, -1, size).transpose(1, 2)
+    for rows in step:
+        columns = rows.mask.shape[3]
+        for store, states in zip(rows.stores[module.layer_idx], (key, value), strict=True):
+            store[:, :, rows.columns : columns] = states[:, :, rows.rows]
+        keys, values = (store[:, :, :columns] for store in rows.stores[module.layer_idx])
+        packed = query[:, :, rows.rows].reshape(1, groups, -1, size)  # heads that share are further rows
+        out = scaled_dot_product_attention(packed, keys, values, attn_mask=rows.mask, scale=scaling)
+        seen[:, rows.rows] = out.view(1, heads, -1, size).transpose(1, 2)
     return seen, None
 
 

@@ -11,10 +11,14 @@ from transformers import GenerationConfig
 
 from tod_bias.models.settings import GenerationSettings
 
-_KEPT = (
-    "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id",
+_MARKS = (
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
     "forced_eos_token_id",
-)  # fmt: skip
+)
 _PROBE, _ALIKE = 9, {torch.float32: 1e-3}
 """Tokens of a row that is padded to see what it changes, and by which share of their range logits may differ."""
 
@@ -22,15 +26,15 @@ _PROBE, _ALIKE = 9, {torch.float32: 1e-3}
 def greedy(model: Any) -> Any:
     """The model without the checkpoint's own ways of choosing tokens (penalties, suppressed tokens, samples): what all
     back ends compute is the likeliest next token."""
-    said = model.generation_config
-    model.generation_config = GenerationConfig(**{name: getattr(said, name, None) for name in _KEPT})
+    former = model.generation_config
+    model.generation_config = GenerationConfig(**{name: getattr(former, name, None) for name in _MARKS})
     return model
 
 
 class BatchDecoder:
     """Pads prompts of similar length (on the left for a causal model) and decodes them with ``model.generate``.
 
-    A causal model that gives other answers for that (recurrent ones that do not heed the mask) gets one row at a time.
+    A causal model that gives other outputs for that (recurrent ones that do not heed the mask) gets one row at a time.
 
     Args:
         model: gives the model when it is needed.

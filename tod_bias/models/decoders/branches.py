@@ -36,16 +36,16 @@ def forked(seen: np.ndarray, device: torch.device) -> list[tuple[slice, np.ndarr
     """
     reading = _READING.get(device.type, _LAUNCHING)
     branches: list[tuple[slice, np.ndarray]] = []
-    for number, own in enumerate(seen):
+    for number, visible in enumerate(seen):
         if branches:
             before, union = branches[-1]
-            both = union | own
+            both = union | visible
             prompts = number - before.start
             more = (prompts + 1 + reading) * both.sum() - (prompts + reading) * union.sum()
-            if more <= (1 + reading) * own.sum():
+            if more <= (1 + reading) * visible.sum():
                 branches[-1] = slice(before.start, number + 1), both
                 continue
-        branches.append((slice(number, number + 1), own))
+        branches.append((slice(number, number + 1), visible))
     return [(prompts, np.flatnonzero(union)) for prompts, union in branches]
 
 
@@ -60,9 +60,12 @@ class Branch:
     """
 
     def __init__(
-        self, prompts: Sequence[int], states: Iterator[tuple[torch.Tensor, torch.Tensor]], seen: np.ndarray,
+        self,
+        prompts: Sequence[int],
+        states: Iterator[tuple[torch.Tensor, torch.Tensor]],
+        seen: np.ndarray,
         most_new: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.prompts = list(prompts)
         self.columns = seen.shape[1]
         self.room = self.columns + len(self.prompts) * (most_new + 1) + _CHEAP
@@ -79,8 +82,8 @@ class Branch:
         """What a step's tokens see, (tokens, columns so far and tokens), when they belong to these prompts by place."""
         places = np.asarray(owners)
         order = np.arange(len(places))
-        own = (places[:, None] == places) & (order[:, None] >= order)
-        return np.concatenate([self._seen[places, : self.columns], own], axis=1)
+        among = (places[:, None] == places) & (order[:, None] >= order)
+        return np.concatenate([self._seen[places, : self.columns], among], axis=1)
 
     def see(self, place: int, start: int, tokens: int) -> None:
         """From now on the prompt at this place sees so many tokens from this column on."""
@@ -94,16 +97,16 @@ class Branch:
     def compact(self, rows: int) -> None:
         """Drop what no prompt sees where that makes a step cheaper, or room for so many more columns."""
         seen = self._seen[:, : self.columns].any(axis=0)
-        kept = np.flatnonzero(seen)
-        if len(kept) >= _CROWDED * self.columns and self.columns + rows <= self.room:
+        alive = np.flatnonzero(seen)
+        if len(alive) >= _CROWDED * self.columns and self.columns + rows <= self.room:
             return
-        index = torch.from_numpy(kept).to(self.stores[0][0].device)
+        index = torch.from_numpy(alive).to(self.stores[0][0].device)
         for stores in self.stores:
             for store in stores:
-                store[:, :, : len(kept)] = store.index_select(2, index)
-        self._seen[:, : len(kept)] = self._seen[:, kept]
-        self._seen[:, len(kept) :] = False
-        self.columns = len(kept)
+                store[:, :, : len(alive)] = store.index_select(2, index)
+        self._seen[:, : len(alive)] = self._seen[:, alive]
+        self._seen[:, len(alive) :] = False
+        self.columns = len(alive)
 
 
 class Side:
@@ -118,9 +121,13 @@ class Side:
     """
 
     def __init__(
-        self, branches: Sequence[Branch], texts: list[list[int]], ends: Sequence[int], stops: Collection[int],
+        self,
+        branches: Sequence[Branch],
+        texts: list[list[int]],
+        ends: Sequence[int],
+        stops: Collection[int],
         drafts: Drafts,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._branches = list(branches)
         self._texts, self._ends, self._stops, self._drafts = texts, ends, stops, drafts
         self._trust = {prompt: _TRUST for branch in branches for prompt in branch.prompts}
@@ -128,17 +135,17 @@ class Side:
     def finish(self, model: Any) -> None:
         """Decode until all are done."""
         while self._branches:
-            asked = self._asked()
-            said = self._forward(model, asked)
-            for branch, tokens in zip(self._branches, asked, strict=True):
+            step = self._guessed()
+            said = self._forward(model, step)
+            for branch, tokens in zip(self._branches, step, strict=True):
                 self._grow(branch, tokens, said)
             self._branches = [branch for branch in self._branches if branch.prompts]
 
-    def _asked(self) -> list[list[list[int]]]:
+    def _guessed(self) -> list[list[list[int]]]:
         """Each branch's tokens of a step: of each prompt the newest, and guesses of the next."""
         going = sum(len(branch.prompts) for branch in self._branches)
         free = max(going, _CHEAP) - going
-        asked = []
+        step = []
         for branch in self._branches:
             tokens = []
             for prompt in branch.prompts:
@@ -147,50 +154,50 @@ class Side:
                 guessed = self._drafts.after(text, most)
                 tokens.append([text[-1], *guessed])
                 free, going = free - len(guessed), going - 1
-            asked.append(tokens)
-        return asked
+            step.append(tokens)
+        return step
 
-    def _forward(self, model: Any, asked: Sequence[Sequence[Sequence[int]]]) -> Iterator[int]:
+    def _forward(self, model: Any, guessed: Sequence[Sequence[Sequence[int]]]) -> Iterator[int]:
         """What the model says after each token."""
         tokens: list[int] = []
         positions: list[int] = []
-        step = []
+        rows = []
         sharing = model.config.num_attention_heads // stored_heads(model.config)
-        for branch, own in zip(self._branches, asked, strict=True):
+        for branch, texts in zip(self._branches, guessed, strict=True):
             start = len(tokens)
-            owners = [place for place, one in enumerate(own) for _ in one]
+            owners = [place for place, text in enumerate(texts) for _ in text]
             branch.compact(len(owners))
             mask = added(branch.visible(owners), model.dtype, model.device).repeat(1, 1, sharing, 1)
-            for prompt, one in zip(branch.prompts, own, strict=True):
+            for prompt, text in zip(branch.prompts, texts, strict=True):
                 first = len(self._texts[prompt]) - 1
-                positions += range(first, first + len(one))
-                tokens += one
-            step.append(Rows(slice(start, len(tokens)), branch.columns, mask, branch.stores))
+                positions += range(first, first + len(text))
+                tokens += text
+            rows.append(Rows(slice(start, len(tokens)), branch.columns, mask, branch.stores))
             branch.columns += len(owners)
         output = model(
             input_ids=torch.tensor([tokens], device=model.device),
             attention_mask=UNREAD,
             position_ids=torch.tensor([positions], device=model.device),
             use_cache=False,
-            step=step,
+            step=rows,
         )
         return iter(output.logits[0].argmax(-1).tolist())
 
-    def _grow(self, branch: Branch, asked: Sequence[Sequence[int]], said: Iterator[int]) -> None:
+    def _grow(self, branch: Branch, guessed: Sequence[Sequence[int]], said: Iterator[int]) -> None:
         """Add what was said to the texts, and tokens that were right to what their prompts see."""
-        start = branch.columns - sum(map(len, asked))
+        start = branch.columns - sum(map(len, guessed))
         ended = []
-        for place, (prompt, tokens) in enumerate(zip(branch.prompts, asked, strict=True)):
-            answers = [next(said) for _ in tokens]
+        for place, (prompt, tokens) in enumerate(zip(branch.prompts, guessed, strict=True)):
+            outputs = [next(said) for _ in tokens]
             right = 0
-            while right + 1 < len(answers) and tokens[right + 1] == answers[right]:
+            while right + 1 < len(outputs) and tokens[right + 1] == outputs[right]:
                 right += 1
             text = self._texts[prompt]
             known = len(text)
             branch.see(place, start, right + 1)
             start += len(tokens)
             self._trust[prompt] = _TRUST * (right + 1)
-            text += answers[: right + 1]
+            text += outputs[: right + 1]
             ends = text[-1] in self._stops
             if ends:
                 text.pop()

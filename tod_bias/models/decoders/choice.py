@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
@@ -14,7 +13,7 @@ from tod_bias.models.decoders.batch import BatchDecoder
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
 from tod_bias.models.examples import padding
-from tod_bias.models.settings import Backend, Dtype, GenerationSettings
+from tod_bias.models.settings import GenerationSettings
 
 _MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
 """What the keys and values of one batch of trees may take."""
@@ -28,23 +27,14 @@ def resolved(
     Args:
         name: the checkpoint's, for messages.
         config: its configuration.
-        settings: as they were asked for.
+        settings: as they were given.
         causal: whether it continues its input (else sequence to sequence).
         device: where it runs.
 
     Raises:
-        ModelError: a setting has no such value, or does not go with the model, the device, or what is installed.
+        ModelError: the back end does not go with the model.
     """
     dtype, backend = settings.dtype, settings.backend
-    for field, value, known in (
-        ("dtype", dtype, get_args(Dtype)),
-        ("backend", backend, get_args(Backend)),
-    ):
-        if value not in known:
-            raise ModelError(f"unknown {field} {value!r}; expected one of {', '.join(known)}")
-    for field in ("max_new_tokens", "num_beams", "batch_tokens"):
-        if type(value := getattr(settings, field)) is not int:
-            raise ModelError(f"{field} must be a whole number, got {value!r}")
     if dtype == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = "bfloat16" if fast else "float32"
@@ -57,12 +47,8 @@ def resolved(
         )
     if backend == "auto":
         backend = "tree" if can_share else "batch"
-    if settings.max_new_tokens < 1 or settings.num_beams < 1:
-        raise ModelError(
-            f"max_new_tokens and num_beams must be at least 1, got {settings.max_new_tokens} and {settings.num_beams}"
-        )
     tokens = settings.batch_tokens or (16384 if device.type == "cuda" and backend != "tree" else 4096)
-    return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
+    return settings.model_copy(update={"dtype": dtype, "backend": backend, "batch_tokens": tokens})
 
 
 @dataclass(frozen=True)

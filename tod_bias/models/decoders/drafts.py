@@ -1,8 +1,8 @@
 """Guesses of what comes next, copied from what was read or said: prompt lookup, as in speculative decoding.
 
 A model checks several guessed tokens in one pass and keeps those that it would have said itself (Leviathan et al. 2023,
-"Fast inference from transformers via speculative decoding"; greedy, so a guess is right or wrong). Tellings of one turn
-are answered in nearly the same words, and calls repeat values of their prompts, so guesses cost a lookup.
+"Fast inference from transformers via speculative decoding"; greedy, so a guess is right or wrong). Counterfactuals of
+one turn are replied to in nearly the same words, and calls repeat values of their prompts, so guesses cost a lookup.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Drafts:
 
     def after(self, text: Sequence[int], most: int) -> list[int]:
         """Guesses of the tokens after a text, so many at the most."""
-        found = self._after.get(tuple(text[-_KNOWN:])) if most > 0 else None
-        if found is None:
+        place = self._after.get(tuple(text[-_KNOWN:])) if most > 0 else None
+        if place is None:
             return []
-        source, start = found
+        source, start = place
         guessed: list[int] = []
         for token in source[start : start + most]:
             if token in self._stops:

@@ -98,9 +98,7 @@ def _prompt(generator: Generator, item: StageInput, ask: Callable[[str], str]) -
 
 def _generator(model: Generator | str | Path, options: Mapping[str, Any], device: str | None) -> Generator:
     """The model that is called; what is wrong by its name alone is found before the libraries of models are loaded."""
-    known = list(GenerationSettings.__dataclass_fields__)
-    if unknown := [name for name in options if name not in known]:
-        raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")
+    settings = GenerationSettings.of(options)
     other = StageError(f"model must be the name of a checkpoint, got {model!r:.80}")
     if isinstance(model, (str, Path)):
         check_model(str(model))
@@ -110,4 +108,4 @@ def _generator(model: Generator | str | Path, options: Mapping[str, Any], device
 
     if not isinstance(model, (str, Path, Generator)):  # a model of another library
         raise other
-    return shared_generator(model, GenerationSettings(**options), device)
+    return shared_generator(model, settings, device)

@@ -75,8 +75,8 @@ def test_axes_must_be_given_once() -> None:
 
 
 def test_protected_phrases_do_not_count() -> None:
-    perturber = load_axis("gender", protected=["my mother likes"])
-    assert word_statistics(DIALOGUES, [perturber], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
+    axis = load_axis("gender", protected=["my mother likes"])
+    assert word_statistics(DIALOGUES, [axis], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
 
 
 def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch:
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
     assert "…" not in out
     with Path("run/words.csv").open() as file:
-        rows = {(row["axis"], row["attribute"], row["speaker"]): row for row in csv.DictReader(file)}
+        rows = {(row["axis"], row["group"], row["speaker"]): row for row in csv.DictReader(file)}
     assert len(rows) == 3 * (3 + 5)
     assert float(rows["gender", "woman", "user"]["share_of_words"]) == pytest.approx(2 / 15)
     record = json.loads(Path("run/words.json").read_text())
@@ -101,5 +101,5 @@ def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch:
     assert "unknown axis 'height'" in err
 
 
-def test_the_table_has_a_row_an_attribute() -> None:
+def test_the_table_has_a_row_per_group() -> None:
     assert table(word_statistics(DIALOGUES, ["gender", "age"], bootstrap=0)).row_count == 2 + 3 + 5

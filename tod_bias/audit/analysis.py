@@ -14,7 +14,7 @@ from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.saved_responses import SavedExecution, unattributed
-from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, perturber_signature, signature_of
+from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, signature_of
 from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
@@ -183,7 +183,7 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
         f"percentile, {options.bootstrap} resamples of dialogues",
         "p_values": f"sign flips by term, {options.permutations} at the most; maxT within an axis and metric, then "
         "Holm",
-        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in counterfactuals.axes.items()},
+        **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
         **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
         **signature_of(outputs.pipeline),
         **{f"not cached {name}": reason for name, reason in uncached.items()},

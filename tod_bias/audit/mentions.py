@@ -1,20 +1,19 @@
-"""How often a corpus mentions whom: shares of words and of dialogues per axis and attribute (Su Fig. 2)."""
+"""How often a corpus mentions whom: shares of words and of dialogues per axis and group (Su Fig. 2)."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from tod_bias.audit.results import Results
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import replacing, subfolder, write_text
+from tod_bias.files import replacing, subfolder, write_json, write_text
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import load_axis
@@ -23,9 +22,6 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.resampling import resample
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SCHEMA = 1
 """Version of ``words.json``."""
 SPEAKERS = ("user", "system", "both")
@@ -33,33 +29,11 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _PER_AXIS = ("mentions", "share_of_words", "share_of_mentions", "dialogues", "share_of_dialogues")
 
 
-class _Rows:
-    """A small table, whose frame is made when it is asked for."""
+class WordStatistics(dict[str, Any]):
+    """The content of ``words.json``, and the table beside it."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._rows = rows
-
-    def frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame(list(self._rows))
-
-    def write(self, path: Path) -> None:
-        """As CSV, with nothing where there is no number."""
-        with path.open("w", encoding="utf-8", newline="") as file:
-            lines = csv.writer(file, lineterminator="\n")
-            if self._rows:
-                lines.writerow(self._rows[0])
-            lines.writerows([["" if value != value else value for value in row.values()] for row in self._rows])
-
-
-class WordStatistics(Results):
-    """The content of ``words.json``; ``turns`` is its table, a row an axis, attribute and speaker."""
-
-    record_name = "words.json"
-    frame_name = "words.csv"
     rows: Sequence[Mapping[str, Any]] = ()
-    """The table's."""
+    """One per axis, group and speaker."""
 
     def save(self, folder: str | Path) -> None:
         """Write the record and the table, and the figure to ``figures/words.svg``."""
@@ -68,11 +42,10 @@ class WordStatistics(Results):
 
         folder = writable(folder)
         pictures = subfolder(folder, "figures")
-        with replacing(folder / self.frame_name) as part:
-            assert self.table is not None
-            self.table.write(part)
+        with replacing(folder / "words.csv") as part:
+            pd.DataFrame(self.rows).to_csv(part, index=False)
         write_text(pictures / "words.svg", to_svg(word_shares(self.rows)))
-        self.save_record(folder)
+        write_json(folder / "words.json", self)
 
 
 def word_statistics(
@@ -83,22 +56,22 @@ def word_statistics(
     seed: int = 0,
     corpus: Mapping[str, str] | None = None,
 ) -> WordStatistics:
-    """Count the mentions of every attribute in what users and systems say.
+    """Count the mentions of every group in what users and systems say.
 
-    A mention is what the perturber would rewrite: a word or phrase of the axis's lexicon, in a context where it speaks
+    A mention is what the axis would rewrite: a word or phrase of the axis's lexicon, in a context where it speaks
     of somebody (:mod:`tod_bias.perturb`); a phrase counts once. Calls and results are not counted. Of every axis,
-    attribute and speaker (``user``, ``system``, ``both``):
+    group and speaker (``user``, ``system``, ``both``):
 
     - ``mentions``, and ``share_of_words``: mentions per spoken word of that speaker, 0–1;
     - ``share_of_mentions``: among the mentions of the axis by that speaker, 0–1 (None where there are none);
-    - ``dialogues`` in which the speaker mentions the attribute, and ``share_of_dialogues``, 0–1.
+    - ``dialogues`` in which the speaker mentions the group, and ``share_of_dialogues``, 0–1.
 
     Shares have 95% bootstrap intervals over dialogues (``…_low``, ``…_high``); where nothing was counted, or no other
     mentions were, there is none, as resamples cannot tell how rare it is.
 
     Args:
         dialogues: at least one.
-        axes: names or perturbers; a perturber's ``sources`` and protected phrases count.
+        axes: names or axes; an axis's ``sources`` and protected phrases count.
         bootstrap: resamples; 0 for no intervals.
         seed: of the resamples.
         corpus: ``name`` and ``split`` for the record.
@@ -106,17 +79,13 @@ def word_statistics(
     Raises:
         AxisError: an unknown axis, one given twice, or none.
     """
-    perturbers = [load_axis(axis) if isinstance(axis, str) else axis for axis in axes]
-    names = [perturber.name for perturber in perturbers]
+    loaded = [load_axis(axis) if isinstance(axis, str) else axis for axis in axes]
+    names = [axis.name for axis in loaded]
     if not names or len(set(names)) < len(names):
         raise AxisError(f"axes are {', '.join(names) or 'none'}; give at least one, and each once")
     check_resamples(bootstrap=bootstrap)
     words = np.array([_words(dialogue) for dialogue in dialogues])  # (dialogues, speakers)
-    rows = [
-        row
-        for perturber in perturbers
-        for row in _rows(perturber, _mentions(perturber, dialogues), words, bootstrap, seed)
-    ]
+    rows = [row for axis in loaded for row in _rows(axis, _mentions(axis, dialogues), words, bootstrap, seed)]
     result = WordStatistics(
         schema=SCHEMA,
         corpus={"name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues)},
@@ -124,20 +93,20 @@ def word_statistics(
         seed=seed,
         signature={
             "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues, seed {seed}",
-            **{f"axis {perturber.name}": perturber.signature for perturber in perturbers},
+            **{f"axis {axis.name}": axis.signature for axis in loaded},
         },
-        axes={
-            name: {
-                attribute: {row["speaker"]: _plain(row) for row in rows if (row["axis"], row["attribute"]) == key}
-                for attribute in perturber.groups
-                for key in [(name, attribute)]
-            }
-            for name, perturber in zip(names, perturbers, strict=True)
-        },
+        axes={axis.name: _by_group(axis, rows) for axis in loaded},
     )
     result.rows = rows
-    result.table = _Rows(rows)
     return result
+
+
+def _by_group(axis: Axis, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    by_group: dict[str, dict[str, Any]] = {group: {} for group in axis.groups}
+    for row in rows:
+        if row["axis"] == axis.name:
+            by_group[row["group"]][row["speaker"]] = _plain(row)
+    return by_group
 
 
 def _words(dialogue: Dialogue) -> tuple[int, int, int]:
@@ -148,21 +117,19 @@ def _words(dialogue: Dialogue) -> tuple[int, int, int]:
     return words["user"], words["system"], words.total()
 
 
-def _mentions(perturber: Axis, dialogues: Sequence[Dialogue]) -> np.ndarray:
-    """How often each attribute is mentioned, (dialogues, attributes, speakers)."""
-    counts = np.zeros((len(dialogues), len(perturber.groups), len(SPEAKERS)))
-    places = {attribute: number for number, attribute in enumerate(perturber.groups)}
+def _mentions(axis: Axis, dialogues: Sequence[Dialogue]) -> np.ndarray:
+    """How often each group is mentioned, (dialogues, groups, speakers)."""
+    counts = np.zeros((len(dialogues), len(axis.groups), len(SPEAKERS)))
+    places = {group: number for number, group in enumerate(axis.groups)}
     for row, dialogue in zip(counts, dialogues, strict=True):
-        for speaker, attribute in perturber.mentions(dialogue):
-            row[places[attribute], SPEAKERS.index(speaker)] += 1
+        for speaker, group in axis.mentions(dialogue):
+            row[places[group], SPEAKERS.index(speaker)] += 1
     counts[:, :, 2] = counts[:, :, 0] + counts[:, :, 1]
     return counts
 
 
-def _rows(
-    perturber: Axis, mentions: np.ndarray, words: np.ndarray, bootstrap: int, seed: int
-) -> Iterator[dict[str, Any]]:
-    attributes = perturber.groups
+def _rows(axis: Axis, mentions: np.ndarray, words: np.ndarray, bootstrap: int, seed: int) -> Iterator[dict[str, Any]]:
+    groups = axis.groups
     shape = mentions.shape[1:]
     statistics = np.concatenate(
         [
@@ -175,7 +142,7 @@ def _rows(
     )
 
     def shares(sums: np.ndarray) -> np.ndarray:
-        """(rows, 3, attributes, speakers): of words, of dialogues, of mentions."""
+        """(rows, 3, groups, speakers): of words, of dialogues, of mentions."""
         cells = shape[0] * shape[1]
         counts = sums[:, :cells].reshape(-1, *shape)
         of_words = counts / _positive(sums[:, None, -4:-1])
@@ -191,23 +158,23 @@ def _rows(
         bounds[:, values == 0] = np.nan
         bounds[:, 2][:, values[2] == 1] = np.nan
     total = mentions.sum(axis=0)
-    for a, attribute in enumerate(attributes):
+    for g, group in enumerate(groups):
         for s, speaker in enumerate(SPEAKERS):
             yield {
-                "axis": perturber.name,
-                "attribute": attribute,
+                "axis": axis.name,
+                "group": group,
                 "speaker": speaker,
-                "mentions": int(total[a, s]),
-                "share_of_words": float(values[0, a, s]),
-                "share_of_words_low": float(bounds[0, 0, a, s]),
-                "share_of_words_high": float(bounds[1, 0, a, s]),
-                "share_of_mentions": float(values[2, a, s]),
-                "share_of_mentions_low": float(bounds[0, 2, a, s]),
-                "share_of_mentions_high": float(bounds[1, 2, a, s]),
-                "dialogues": int((mentions[:, a, s] > 0).sum()),
-                "share_of_dialogues": float(values[1, a, s]),
-                "share_of_dialogues_low": float(bounds[0, 1, a, s]),
-                "share_of_dialogues_high": float(bounds[1, 1, a, s]),
+                "mentions": int(total[g, s]),
+                "share_of_words": float(values[0, g, s]),
+                "share_of_words_low": float(bounds[0, 0, g, s]),
+                "share_of_words_high": float(bounds[1, 0, g, s]),
+                "share_of_mentions": float(values[2, g, s]),
+                "share_of_mentions_low": float(bounds[0, 2, g, s]),
+                "share_of_mentions_high": float(bounds[1, 2, g, s]),
+                "dialogues": int((mentions[:, g, s] > 0).sum()),
+                "share_of_dialogues": float(values[1, g, s]),
+                "share_of_dialogues_low": float(bounds[0, 1, g, s]),
+                "share_of_dialogues_high": float(bounds[1, 1, g, s]),
             }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from tod_bias.perturb.axis import Variants
@@ -86,8 +87,9 @@ def executed(
     A dialogue is left out of all axes. Where stages draw their outputs, the originals are run once more than there are
     samples if there is only one: the A/A run, in which only the draws differ.
     """
-    originals = {_key(variants.original): variants.original for some in by_axis.values() for variants in some}
-    rewritten = [run for some in by_axis.values() for variants in some for run in variants.rewritten]
+    all_variants = list(chain.from_iterable(by_axis.values()))
+    originals = {_key(variants.original): variants.original for variants in all_variants}
+    rewritten = [run for variants in all_variants for run in variants.rewritten]
     draws = max(samples, 2) if runner.is_sampled else samples
     runs = [replace(run, sample=draw) for draw in range(draws) for run in originals.values()]
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
@@ -99,19 +101,15 @@ def executed(
         {axis: [_taken(traces, len(variants.rewritten)) for variants in some] for axis, some in by_axis.items()}
         for _ in range(samples)
     ]
-    return {
-        axis: [
-            _executed(
-                variants,
-                [drawn[_key(variants.original)] for drawn in of_originals],
-                [sample[axis][place] for sample in of_rewritten],
-                is_sampled=runner.is_sampled,
-            )
-            for place, variants in enumerate(some)
-            if variants.original.dialogue.id not in lost.reasons
-        ]
-        for axis, some in by_axis.items()
-    }
+    result: dict[str, list[ExecutedVariants]] = {axis: [] for axis in by_axis}
+    for axis, some in by_axis.items():
+        for place, variants in enumerate(some):
+            if variants.original.dialogue.id in lost.reasons:
+                continue
+            of_original = [drawn[_key(variants.original)] for drawn in of_originals]
+            of_variants = [sample[axis][place] for sample in of_rewritten]
+            result[axis].append(_executed(variants, of_original, of_variants, is_sampled=runner.is_sampled))
+    return result
 
 
 def _executed(

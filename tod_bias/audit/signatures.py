@@ -1,4 +1,4 @@
-"""What decides a result: the signatures of components, perturbers and versions."""
+"""What decides a result: the signatures of stages, axes and versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import GenerationCost
-from tod_bias.perturb.axis import Axis
 from tod_bias.results import Cost, Precision
 from tod_bias.stages import HOMES
 from tod_bias.systems.caller import StageCaller
@@ -83,11 +82,6 @@ def _stage_name(stage: Stage) -> str:
     module, _, name = stage.place.partition(":")
     shipped = module == f"tod_bias.{HOMES.get(name)}"  # wherever it lives, it is named as in YAML
     return f"tod_bias.stages:{name}" if shipped else f"{module}:{name}"
-
-
-def perturber_signature(perturber: Axis) -> str:
-    """What decides a perturber's rewrites."""
-    return perturber.signature
 
 
 def corpus_hash(dialogues: Iterable[Dialogue]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -299,6 +299,28 @@ def _sampling(
     )
 
 
+def _by_dialogue(
+    dialogue: np.ndarray, sources: Iterable[Any], records: Sequence[Mapping[str, Any]], dialogues: int
+) -> tuple[list[set[str]], list[str], dict[str, list[Any]]]:
+    """Of each dialogue the groups that its counterfactuals are rewritten from, its term, and its clusters by kind.
+
+    Args:
+        dialogue: number of each counterfactual's dialogue.
+        sources: group that it is rewritten from.
+        records: its term and clusters.
+        dialogues: their number.
+    """
+    groups: list[set[str]] = [set() for _ in range(dialogues)]
+    term = [""] * dialogues
+    kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
+    for number, source, record in zip(dialogue, sources, records, strict=True):
+        groups[number].add(str(source))
+        term[number] = record["term"]
+        for name, label in record["kinds"].items():
+            kinds[name][number] = label
+    return groups, term, kinds
+
+
 def _variant_index(
     rows: pd.DataFrame, axis: str, groups: AxisGroups, by_role: Mapping[Role, _Variants], dialogues: int
 ) -> VariantIndex:
@@ -314,14 +336,7 @@ def _variant_index(
         )
     parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
     records = [parsed[text] for text in facts["clusters"]]
-    sources: list[set[str]] = [set() for _ in range(dialogues)]
-    term = [""] * dialogues
-    kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
-    for number, source, record in zip(copies.of, facts["source"], records, strict=True):
-        sources[number].add(str(source))
-        term[number] = record["term"]
-        for name, label in record["kinds"].items():
-            kinds[name][number] = label
+    sources, term, kinds = _by_dialogue(copies.of, facts["source"], records, dialogues)
     target = numbers_of(targets, names)
     is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
     return VariantIndex(

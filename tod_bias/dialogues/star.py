@@ -90,6 +90,19 @@ def _add_result(steps: list[Step], event: Mapping[str, Any]) -> None:
     steps[-1] = Step(steps[-1].call, (item,))
 
 
+def _add(event: Mapping[str, Any], user: list[str], steps: list[Step], response: list[str]) -> None:
+    """Add what an event says, calls or returns to its turn."""
+    agent, action = event.get("Agent"), event.get("Action")
+    if (agent, action) == ("User", "utter"):
+        user.append(event["Text"])
+    elif (agent, action) == ("Wizard", "query"):
+        steps.append(Step(call_of(event["APIName"], event["Constraints"])))
+    elif (agent, action) == ("KnowledgeBase", "return_item"):
+        _add_result(steps, event)
+    elif agent == "Wizard" and action in _SPOKEN:
+        response.append(event["Text"])
+
+
 def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
     user: list[str] = []
     steps: list[Step] = []
@@ -101,14 +114,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
             yield Turn("\n".join(user), steps=steps, response="\n".join(response))
             user, steps, response = [], [], []
         try:
-            if what == ("User", "utter"):
-                user.append(event["Text"])
-            elif what == ("Wizard", "query"):
-                steps.append(Step(call_of(event["APIName"], event["Constraints"])))
-            elif what == ("KnowledgeBase", "return_item"):
-                _add_result(steps, event)
-            elif what[0] == "Wizard" and what[1] in _SPOKEN:
-                response.append(event["Text"])
+            _add(event, user, steps, response)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"event {number}: {_said(error)}") from error
     if user or steps or response:

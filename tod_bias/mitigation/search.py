@@ -20,7 +20,7 @@ from tod_bias.audit.attribute import attribute
 from tod_bias.audit.choices import all_metrics
 from tod_bias.audit.comparison import compare
 from tod_bias.audit.matching import MismatchError
-from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
+from tod_bias.audit.signatures import corpus_hash, signature_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
@@ -330,7 +330,7 @@ def _check_axes(before: AuditResult, axes: dict[str, Axis]) -> None:
     for name, axis in axes.items():
         if name not in before.axes:
             raise TodBiasError(f"axis {name}: the run has none of this name; it has {', '.join(before.axes)}")
-        wanted, given = before.signature.get(f"axis {name}"), perturber_signature(axis)
+        wanted, given = before.signature.get(f"axis {name}"), axis.signature
         if wanted is not None and wanted != given:
             raise MismatchError(
                 f"axis {name} was rewritten by {wanted:.160}, here by {given:.160}; give the options that the run was "

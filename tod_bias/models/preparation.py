@@ -71,10 +71,6 @@ def prepare(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Se
     """
     is_chat = settings.format == "chat"
     causal, arch = _kind(settings)
-    if is_chat and not causal:
-        raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
-    check_loss(arch, settings.loss, causal=causal)
-    check_described(settings, None if causal else arch)
     if settings.described:
         dialogues = _described(dialogues, settings)
     tools = read_tools(settings.tools)
@@ -153,13 +149,21 @@ def _sequences(
 
 
 def _kind(settings: TrainConfig) -> tuple[bool, str]:
-    """Whether the model is causal, and its architecture."""
+    """Whether the model is causal, and its architecture.
+
+    Raises:
+        ModelError: it is not the one that was given, or the settings do not go with it.
+    """
     if settings.init == "scratch":
-        arch = settings.arch or "gpt2"
-        return arch not in READERS, arch
-    causal = is_causal(settings.init)
-    arch = load_configuration(settings.init).model_type
-    check_arch(settings.init, arch, settings.arch)
+        arch: str = settings.arch or "gpt2"
+        causal = arch not in READERS
+    else:
+        causal, arch = is_causal(settings.init), load_configuration(settings.init).model_type
+        check_arch(settings.init, arch, settings.arch)
+    if settings.format == "chat" and not causal:
+        raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
+    check_loss(arch, settings.loss, causal=causal)
+    check_described(settings, None if causal else arch)
     return causal, arch
 
 

@@ -93,8 +93,8 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         axes.setdefault(row["axis"], []).append(row)
-    heights = {axis: _BAR * len({row["attribute"] for row in some}) for axis, some in axes.items()}
-    left = min(max(map(text_width, {row["attribute"] for row in rows})) + 0.2, WIDTH / 3)
+    heights = {axis: _BAR * len({row["group"] for row in some}) for axis, some in axes.items()}
+    left = min(max(map(text_width, {row["group"] for row in rows})) + 0.2, WIDTH / 3)
     width = (WIDTH - left - 0.35) / 2
     figure = fixed_figure(WIDTH, _ABOVE + sum(heights.values()) + _TITLE * len(axes) + _BELOW)
     for column, (_, _, label) in enumerate(_SHARES):
@@ -123,7 +123,7 @@ def _share_bars(panel: Axes, rows: Sequence[Mapping[str, Any]], column: int) -> 
     names: list[str] = []
     for number, speaker in enumerate(_SPEAKERS):
         spoken = [row for row in rows if row["speaker"] == speaker]
-        names = [row["attribute"] for row in spoken]
+        names = [row["group"] for row in spoken]
         heights = np.arange(len(spoken)) + 0.4 * number - 0.2
         values = scale * np.array([row[share] for row in spoken])
         panel.barh(heights, values, height=0.36, zorder=2, **_speaker_style(number))

@@ -102,6 +102,39 @@ class CallOptions:
     """On stderr."""
 
 
+class _Threads:
+    """Calls that are under way, each on a thread."""
+
+    def __init__(self, name: str, number: int, call: Callable[[str], Any]) -> None:
+        self.pool = ThreadPoolExecutor(number, thread_name_prefix=name)
+        self.waiting: dict[Future[Any], str] = {}
+        self._most, self._call = 2 * number, call
+        self._finished: SimpleQueue[Future[Any]] = SimpleQueue()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another call may wait for a thread."""
+        return len(self.waiting) < self._most
+
+    def start(self, key: str) -> None:
+        """Make a call when a thread is free."""
+        future = self.pool.submit(self._call, key)
+        self.waiting[future] = key
+        future.add_done_callback(self._finished.put)
+
+    def cancel(self) -> None:
+        """Leave out the calls that no thread has begun."""
+        for future in [future for future in self.waiting if future.cancel()]:
+            del self.waiting[future]
+
+    def finished(self) -> list[tuple[str, Future[Any]]]:
+        """Wait for a call, and take those that are done, but for calls that were left out."""
+        done = [self._finished.get()]
+        while not self._finished.empty():
+            done.append(self._finished.get())
+        return [(self.waiting.pop(future), future) for future in done if future in self.waiting]
+
+
 class StageCaller:
     """Calls one stage for the engine.
 
@@ -374,39 +407,29 @@ class StageCaller:
 
         Where anything else fails, those that are under way come to their end first.
         """
-        waiting: dict[Future[Any], str] = {}
-        finished: SimpleQueue[Future[Any]] = SimpleQueue()
+        threads = _Threads(self.name, self._concurrency, call)
         rest = iter(keys)
         failure: BaseException | None = None
         is_patient = True
-        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name)
         try:
             while True:
-                while failure is None and len(waiting) < 2 * self._concurrency and (more := next(rest, None)):
-                    future = pool.submit(call, more)
-                    waiting[future] = more
-                    future.add_done_callback(finished.put)
-                if not waiting:
+                while failure is None and threads.has_room and (more := next(rest, None)):
+                    threads.start(more)
+                if not threads.waiting:
                     break
-                done_keys: list[str] = []
-                outputs: list[Any] = []
                 try:
-                    done = [finished.get()]
-                    while not finished.empty():
-                        done.append(finished.get())
+                    done = threads.finished()
                 except KeyboardInterrupt as interruption:  # what is under way ends and is cached first
                     self._end(at_once=failure is not None)
                     if failure is not None:  # unless it is the second time
                         is_patient = False
                         raise
                     failure = interruption
-                    for other in [other for other in waiting if other.cancel()]:
-                        del waiting[other]
+                    threads.cancel()
                     continue
-                for future in done:
-                    if future not in waiting:  # it was cancelled
-                        continue
-                    key = waiting.pop(future)
+                done_keys: list[str] = []
+                outputs: list[Any] = []
+                for key, future in done:
                     error = future.exception()
                     if error is None or isinstance(error, UnansweredError):
                         done_keys.append(key)
@@ -416,11 +439,10 @@ class StageCaller:
                     if failure is None:
                         failure = error
                         self._end()
-                        for other in [other for other in waiting if other.cancel()]:
-                            del waiting[other]
+                        threads.cancel()
                 yield done_keys, outputs
         finally:
-            pool.shutdown(wait=is_patient, cancel_futures=True)  # also when the run is interrupted
+            threads.pool.shutdown(wait=is_patient, cancel_futures=True)  # also when the run is interrupted
         if failure is not None:
             raise failure
 

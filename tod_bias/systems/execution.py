@@ -343,6 +343,11 @@ class Execution:
                     calls[name].append((number, True))
         return {name: entries for name, entries in calls.items() if entries}
 
+    def _lose(self, node: _Node, failure: Failure, is_twin: bool) -> None:
+        self.lost.setdefault(node.job.run, failure.reason)
+        if 0 in node.arms and (not is_twin or node.twin is None):
+            self.lost_unswapped.add(node.job.run)
+
     def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
         """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
         plain: dict[int, Any] = {}
@@ -354,9 +359,7 @@ class Execution:
             outputs = caller.call([_input(live[number], is_twin) for number, is_twin in entries])
             for (number, is_twin), output in zip(entries, outputs, strict=True):
                 if isinstance(output, Failure):
-                    self.lost.setdefault(live[number].job.run, output.reason)
-                    if 0 in live[number].arms and (not is_twin or live[number].twin is None):
-                        self.lost_unswapped.add(live[number].job.run)
+                    self._lose(live[number], output, is_twin)
                     broken.add(number)
                     continue
                 rewrite = live[number].job.rewrite

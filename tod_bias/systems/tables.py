@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,23 @@ def is_sqlite(path: str | Path) -> bool:
         return True  # said by what writes it
 
 
+def _tables(services: Sequence[Service], metadata: Any) -> Iterator[tuple[Service, dict[str, str], Any]]:
+    """A table per service that has rows, with the column of each slot."""
+    import sqlalchemy as sa
+
+    taken = {APIS, "sqlite_master"}
+    for service in services:
+        if not service.rows:
+            continue
+        names = _distinct(service.columns, {ROW, API})
+        columns = [sa.Column(names[slot], _kind([row.get(slot) for row in service.rows.values()])) for slot in names]
+        key = sa.Column(ROW, sa.Integer, primary_key=True)
+        of_api = sa.Column(API, sa.String, index=True)
+        name = next(iter(_distinct([service.name], taken).values()))
+        taken.add(name.lower())
+        yield service, names, sa.Table(name, metadata, key, of_api, *columns)
+
+
 def write_database(services: Sequence[Service], path: str | Path) -> None:
     """Write an SQLite file, a table a service; what is there is replaced when all is written.
 
@@ -97,19 +114,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     except ImportError as error:
         raise TodBiasError(f"a database needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
     metadata = sa.MetaData()
-    tables = []
-    taken = {APIS, "sqlite_master"}
-    for service in services:
-        if service.rows:
-            names = _distinct(service.columns, {ROW, API})
-            columns = [
-                sa.Column(names[slot], _kind([row.get(slot) for row in service.rows.values()])) for slot in names
-            ]
-            key = sa.Column(ROW, sa.Integer, primary_key=True)
-            of_api = sa.Column(API, sa.String, index=True)
-            name = next(iter(_distinct([service.name], taken).values()))
-            taken.add(name.lower())
-            tables.append((service, names, sa.Table(name, metadata, key, of_api, *columns)))
+    tables = list(_tables(services, metadata))
     apis = sa.Table(
         APIS, metadata, sa.Column("api_name", sa.String, primary_key=True), sa.Column("table_name", sa.String)
     )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tod_bias.audit.signatures import perturber_signature
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
@@ -275,7 +274,7 @@ def axes_of_cases(cases: Sequence[Case], given: Mapping[str, Axis] | None = None
                 axes[case.axis] = load_axis(name, **options)
             except TypeError as error:
                 raise CaseError(f"case {case.id}: its axis cannot be loaded ({error})") from error
-        here = perturber_signature(axes[case.axis])
+        here = axes[case.axis].signature
         if here != case.signature:
             raise CaseError(
                 f"case {case.id}: axis {case.axis} was rewritten by {case.signature}, here it is {here}; give the same "

@@ -16,7 +16,7 @@ import numpy as np
 from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.matching import MismatchError
-from tod_bias.audit.signatures import corpus_hash, perturber_signature
+from tod_bias.audit.signatures import corpus_hash
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
@@ -131,7 +131,7 @@ def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, A
         if axis.name not in known:
             raise RunError(f"{run}: has no axis {axis.name}; it has {', '.join(known) or 'none but the placebo'}")
         name = f"axis {axis.name}"
-        wanted, here = result.signature.get(name), perturber_signature(axis)
+        wanted, here = result.signature.get(name), axis.signature
         if wanted != here:
             raise MismatchError(
                 f"{run}: {name} was rewritten by {wanted}, here it is {here}; give --lexicon, --protect, "
@@ -270,7 +270,7 @@ class _CaseMaker:
             outputs={},
             rewritten=rewritten.turns[: last + 1],
             counterfactual=short or whole,
-            signature=perturber_signature(self._axis),
+            signature=self._axis.signature,
             corpus=(self._result.corpus.name, self._result.corpus.split or "test"),
             options=dict(self._options),
         )

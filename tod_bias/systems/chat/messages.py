@@ -58,51 +58,70 @@ def _plain(message: Message) -> Message:
     return dict(loads(well_formed(json.dumps(plain(message), ensure_ascii=False))))
 
 
-def _of_steps(steps: Sequence[StageCall], turn: int) -> list[Message]:
-    messages: list[Message] = []
-    open_calls: list[tuple[str, Mapping[str, Any]]] = []
-    count = 0
+class _OpenCalls:
+    """The messages of a turn, and the calls among them that have no result yet."""
 
-    def add_calls(calls: Sequence[Mapping[str, Any]], said: str) -> None:
-        nonlocal count
-        close()
+    def __init__(self, turn: int) -> None:
+        self.messages: list[Message] = []
+        self.calls: list[tuple[str, Mapping[str, Any]]] = []
+        self._turn, self._count = turn, 0
+
+    def add(self, calls: Sequence[Mapping[str, Any]], said: str = "") -> None:
+        """Add a message with calls; those before have no results."""
+        self.close()
         entries = []
         for call in calls:
-            name = f"call_{turn}_{count}"
-            count += 1
+            name = f"call_{self._turn}_{self._count}"
+            self._count += 1
             entries.append(_entry(name, call))
-            open_calls.append((name, call))
-        messages.append({"role": "assistant", "content": said or None, "tool_calls": entries})
+            self.calls.append((name, call))
+        self.messages.append({"role": "assistant", "content": said or None, "tool_calls": entries})
 
-    def answer(name: str, content: str) -> None:
-        messages.append({"role": "tool", "tool_call_id": name, "content": content})
+    def place_of(self, call: Mapping[str, Any]) -> int:
+        """Where an equal call is open; where there is none, it is added."""
+        for place, (_, other) in enumerate(self.calls):
+            if other == call:
+                return place
+        self.add([call])
+        return len(self.calls) - 1
 
-    def close() -> None:
-        while open_calls:
-            answer(open_calls.pop(0)[0], tool_text(()))
+    def return_to(self, place: int, content: str) -> None:
+        """Add the result of an open call."""
+        name, _ = self.calls.pop(place)
+        self.messages.append({"role": "tool", "tool_call_id": name, "content": content})
 
+    def close(self) -> None:
+        """Give the calls that are open an empty result each."""
+        while self.calls:
+            self.return_to(0, tool_text(()))
+
+
+def _of_steps(steps: Sequence[StageCall], turn: int) -> list[Message]:
+    turn_calls = _OpenCalls(turn)
     for step in steps:
         argument = named_calls(step.argument) if step.argument is not None else []
         if argument:
-            at = next((place for place, (_, call) in enumerate(open_calls) if call == argument[0]), None)
-            if at is None:
-                add_calls(argument[:1], "")
-                at = len(open_calls) - 1
-            answer(open_calls.pop(at)[0], tool_content(step.output))
+            turn_calls.return_to(turn_calls.place_of(argument[0]), tool_content(step.output))
         elif calls := named_calls(step.output):
             content = step.output.get("content") if isinstance(step.output, Mapping) else None
-            add_calls(calls, content if isinstance(content, str) else "")
-        elif open_calls and step.argument is None and _is_result(step):
-            if step.name == TOOLS and isinstance(step.output, list) and len(step.output) == len(open_calls) > 1:
-                for (call, _), output in zip(open_calls, step.output, strict=True):
-                    answer(call, tool_content(output))
-                open_calls.clear()
-                continue
-            last, _ = open_calls.pop()  # a result belongs to the last call
-            close()
-            answer(last, tool_content(step.output))
-    close()
-    return messages
+            turn_calls.add(calls, content if isinstance(content, str) else "")
+        elif turn_calls.calls and step.argument is None and _is_result(step):
+            _add_results(step, turn_calls)
+    turn_calls.close()
+    return turn_calls.messages
+
+
+def _add_results(step: StageCall, turn_calls: _OpenCalls) -> None:
+    """Several results of the tools belong to a call each, in order; any other result to the last call."""
+    output, count = step.output, len(turn_calls.calls)
+    if step.name == TOOLS and isinstance(output, list) and len(output) == count > 1:
+        for result in output:
+            turn_calls.return_to(0, tool_content(result))
+        return
+    last = turn_calls.calls.pop()
+    turn_calls.close()
+    turn_calls.calls.append(last)
+    turn_calls.return_to(0, tool_content(output))
 
 
 def _is_result(step: StageCall) -> bool:

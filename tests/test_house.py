@@ -154,8 +154,13 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 1, "parameters": 1, "complexity": 18, "class names": 0, "fmt: skip": 27}
-"""How many are over it, or there twice, and may become fewer only."""
+BRANCHES = {
+    ("perturb/neural.py", "_replacements"): "",
+    ("tod_bias/cache.py", "__call__"): "a branch per type of value",
+    ("tod_bias/cache.py", "_state"): "a branch per type of value",
+    ("tod_bias/dialogues/values.py", "_problem"): "it sees every value of every dialogue, and calls would cost",
+}
+"""Functions that may be as complex as they are, and why."""
 
 
 def shipped() -> Iterator[tuple[Path, ast.Module, str]]:
@@ -166,22 +171,20 @@ def shipped() -> Iterator[tuple[Path, ast.Module, str]]:
 
 
 def test_functions_stay_small_and_class_names_stand_once():
-    found: dict[str, int] = dict.fromkeys(LEFT, 0)
-    classes: dict[str, int] = {}
-    for _, tree, text in shipped():
-        found["fmt: skip"] += len(re.findall(r"#\s*fmt:\s*skip", text))
+    over: list[tuple[str, str, str]] = []
+    classes: dict[str, list[str]] = {}
+    for path, tree, text in shipped():
+        place = path.relative_to(ROOT).as_posix()
+        assert not re.search(r"#\s*fmt:\s*skip", text), place
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                classes[node.name] = classes.get(node.name, 0) + 1
+                classes.setdefault(node.name, []).append(place)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found["lines"] += _lines(node) > MOST["lines"]
-                found["parameters"] += _parameters(node) > MOST["parameters"]
-                found["complexity"] += _paths(node) > MOST["complexity"]
-    found["class names"] = sum(count > 1 for count in classes.values())
-    worse = {name: (count, LEFT[name]) for name, count in found.items() if count > LEFT[name]}
-    assert not worse, f"more than there were (now, before): {worse}"
-    better = {name: count for name, count in found.items() if count < LEFT[name]}
-    assert not better, f"fewer than LEFT says; write them there, so that it stays so: {better}"
+                sizes = {"lines": _lines(node), "parameters": _parameters(node), "complexity": _paths(node)}
+                over += [(place, node.name, what) for what, size in sizes.items() if size > MOST[what]]
+    assert {(place, name) for place, name, what in over if what == "complexity"} == set(BRANCHES)
+    assert [function for function in over if function[2] != "complexity"] == []
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -101,15 +101,27 @@ def executed(
         {axis: [_taken(traces, len(variants.rewritten)) for variants in some] for axis, some in by_axis.items()}
         for _ in range(samples)
     ]
-    result: dict[str, list[ExecutedVariants]] = {axis: [] for axis in by_axis}
-    for axis, some in by_axis.items():
-        for place, variants in enumerate(some):
-            if variants.original.dialogue.id in lost.reasons:
-                continue
-            of_original = [drawn[_key(variants.original)] for drawn in of_originals]
-            of_variants = [sample[axis][place] for sample in of_rewritten]
-            result[axis].append(_executed(variants, of_original, of_variants, is_sampled=runner.is_sampled))
-    return result
+    return {
+        axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
+        for axis, some in by_axis.items()
+    }
+
+
+def _of_axis(
+    axis: str,
+    some: Sequence[Variants],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+    is_sampled: bool,
+    lost: LostDialogues,
+) -> Iterator[ExecutedVariants]:
+    """The variants along an axis with their traces: those of the originals by draw, the others by sample."""
+    for place, variants in enumerate(some):
+        if variants.original.dialogue.id in lost.reasons:
+            continue
+        of_original = [drawn[_key(variants.original)] for drawn in of_originals]
+        of_variants = [sample[axis][place] for sample in of_rewritten]
+        yield _executed(variants, of_original, of_variants, is_sampled=is_sampled)
 
 
 def _executed(

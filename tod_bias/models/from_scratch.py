@@ -51,67 +51,77 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
 
 def new_model(settings: TrainConfig, tokenizer: Any) -> Any:
     """A model with random weights of the size that the settings give."""
-    s = settings
-    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    vocabulary = len(tokenizer)
-    positions = max(s.max_length, s.positions or 0)
-    if s.arch == "gpt2":
-        config: Any = GPT2Config(
-            vocab_size=vocabulary,
-            n_positions=positions,
-            n_embd=s.width,
-            n_layer=s.layers,
-            n_head=s.heads,
-            resid_pdrop=s.dropout,
-            embd_pdrop=s.dropout,
-            attn_pdrop=s.dropout,
-            **ends,
-        )
-        return AutoModelForCausalLM.from_config(config)
-    if s.arch == "llama":
-        config = LlamaConfig(
-            vocab_size=vocabulary,
-            max_position_embeddings=positions,
-            hidden_size=s.width,
-            num_hidden_layers=s.layers,
-            num_attention_heads=s.heads,
-            intermediate_size=4 * s.width,
-            attention_dropout=s.dropout,
-            tie_word_embeddings=True,
-            **ends,
-        )
-        return AutoModelForCausalLM.from_config(config)
-    if s.arch == "bart":
-        config = BartConfig(
-            vocab_size=vocabulary,
-            max_position_embeddings=positions,
-            d_model=s.width,
-            dropout=s.dropout,
-            encoder_layers=s.layers,
-            decoder_layers=s.layers,
-            encoder_attention_heads=s.heads,
-            decoder_attention_heads=s.heads,
-            encoder_ffn_dim=4 * s.width,
-            decoder_ffn_dim=4 * s.width,
-            decoder_start_token_id=tokenizer.eos_token_id,
-            forced_bos_token_id=None,
-            forced_eos_token_id=None,
-            init_std=_spread(s.width),
-            **ends,
-        )
-        return AutoModelForSeq2SeqLM.from_config(config)
-    config = T5Config(
-        vocab_size=vocabulary,
-        d_model=s.width,
-        d_kv=s.width // s.heads,
-        d_ff=4 * s.width,
-        num_layers=s.layers,
-        num_heads=s.heads,
-        dropout_rate=s.dropout,
-        decoder_start_token_id=tokenizer.pad_token_id,
-        **ends,
+    marks = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    config = _ARCHITECTURES[settings.arch or "gpt2"](settings, {"vocab_size": len(tokenizer), **marks})
+    if settings.arch == "t5":
+        return _for_adam(AutoModelForSeq2SeqLM.from_config(config), config.d_model)
+    kind = AutoModelForSeq2SeqLM if settings.arch == "bart" else AutoModelForCausalLM
+    return kind.from_config(config)
+
+
+def _positions(settings: TrainConfig) -> int:
+    return max(settings.max_length, settings.positions or 0)
+
+
+def _gpt2(settings: TrainConfig, known: dict[str, Any]) -> GPT2Config:
+    return GPT2Config(
+        n_positions=_positions(settings),
+        n_embd=settings.width,
+        n_layer=settings.layers,
+        n_head=settings.heads,
+        resid_pdrop=settings.dropout,
+        embd_pdrop=settings.dropout,
+        attn_pdrop=settings.dropout,
+        **known,
     )
-    return _for_adam(AutoModelForSeq2SeqLM.from_config(config), config.d_model)
+
+
+def _llama(settings: TrainConfig, known: dict[str, Any]) -> LlamaConfig:
+    return LlamaConfig(
+        max_position_embeddings=_positions(settings),
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        intermediate_size=4 * settings.width,
+        attention_dropout=settings.dropout,
+        tie_word_embeddings=True,
+        **known,
+    )
+
+
+def _bart(settings: TrainConfig, known: dict[str, Any]) -> BartConfig:
+    return BartConfig(
+        max_position_embeddings=_positions(settings),
+        d_model=settings.width,
+        dropout=settings.dropout,
+        encoder_layers=settings.layers,
+        decoder_layers=settings.layers,
+        encoder_attention_heads=settings.heads,
+        decoder_attention_heads=settings.heads,
+        encoder_ffn_dim=4 * settings.width,
+        decoder_ffn_dim=4 * settings.width,
+        decoder_start_token_id=known["eos_token_id"],
+        forced_bos_token_id=None,
+        forced_eos_token_id=None,
+        init_std=_spread(settings.width),
+        **known,
+    )
+
+
+def _t5(settings: TrainConfig, known: dict[str, Any]) -> T5Config:
+    return T5Config(
+        d_model=settings.width,
+        d_kv=settings.width // settings.heads,
+        d_ff=4 * settings.width,
+        num_layers=settings.layers,
+        num_heads=settings.heads,
+        dropout_rate=settings.dropout,
+        decoder_start_token_id=known["pad_token_id"],
+        **known,
+    )
+
+
+_ARCHITECTURES = {"gpt2": _gpt2, "llama": _llama, "bart": _bart, "t5": _t5}
 
 
 def _spread(width: int) -> float:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import RecommenderError, shortened
-from tod_bias.files import replacing, subfolder, write_json, write_table
+from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.page import write_report
-from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
-from tod_bias.recommenders.lmrec.saved import COLUMNS
-from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
-from tod_bias.report.page import FIGURES, REPORT
+from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
+from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
@@ -40,8 +37,7 @@ TABLES = ("price_percentage", "price_by_label", "association", "average_price", 
 """The CSV files of an audit, by name without ending."""
 FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
-
-
+_TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 RECORD = "audit.json"
 """The file that tells the folder of an audit."""
 
@@ -94,19 +90,31 @@ class Audit:
             write_table(folder / f"{name}.csv", getattr(self, name))
         if self.recommendations is not None:
             with replacing(folder / "recommendations.parquet") as part:
-                frame(self.recommendations).to_parquet(part, index=False)
+                self.recommendations.saved().to_parquet(part, index=False)
         if figures:
             self.write_report(folder)
         else:
-            (folder / REPORT).unlink(missing_ok=True)
+            (folder / REPORT).unlink(missing_ok=True)  # it would be of another audit
             _clean(folder, ())
         write_json(folder / RECORD, self.record)
 
     def write_report(self, folder: Path) -> Path:
         """Write ``report.html`` and ``figures/*.svg``."""
-        drawn = self.figures()
-        _clean(folder, drawn)
-        return write_report(folder, self.sheets(), drawn, self.record)
+        check_plain_file(folder / REPORT)
+        made = self.figures()
+        _clean(folder, made)
+        return write_page(
+            folder / REPORT,
+            _TEMPLATE,
+            record=self.record,
+            level=f"{self.level:.0%}",
+            figures=[
+                (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
+                for name, figure in made.items()
+            ],
+            sheets=self.sheets(),
+            limits=LIMITS,
+        )
 
     def sheets(self) -> list[Sheet]:
         """The main numbers over all cities, as the report has them."""
@@ -138,9 +146,10 @@ class Audit:
 
     def _categories(self, dimension: str) -> Collection[str] | None:
         """The categories that a scatter plot shows; None for all."""
-        shown = nightlife() if "relationship" in dimension else frozenset()
-        known = {str(name).lower() for name in self.association["category"]}
-        return shown if known & {name.lower() for name in shown} else None
+        if "relationship" not in dimension:
+            return None
+        shown = {name.lower() for name in word_list("nightlife.txt")}
+        return shown if shown & {str(name).lower() for name in self.association["category"]} else None
 
     def _polar(self, dimension: str) -> tuple[str, str, str] | None:
         """Dimension, label to the right or top, label to the left or bottom, as in Shen's figures."""
@@ -177,9 +186,12 @@ def audit(
     if (many := sum(map(len, places.values()))) > MOST_PLACES:
         places = {}
         notes.append(f"{many} substitutions have no label, more than {MOST_PLACES}: they are not compared as places")
-    average = prices.average_price(recommendations if priced else _nothing(recommendations), how)
+    priceless = replace(recommendations, frame=recommendations.frame.iloc[:0])
+    average = prices.average_price(recommendations if priced else priceless, how)
     kinds = {word: kind for kind, words in places.items() for word in words} if priced else {}
-    differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
+    differences = prices.price_differences(recommendations, kinds, how)
+    if len(kinds) > 1 and differences.empty:
+        notes.append(f"no two places share {prices.FEWEST_TEMPLATES} templates: they are not compared")
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
     by_label = prices.price_by_label(recommendations if priced else empty, how)
@@ -196,7 +208,7 @@ def audit(
         "dimensions": {name: recommendations.labels(name) for name in recommendations.all_dimensions},
         "places": {name: list(group) for name, group in places.items()},
         "notes": notes,
-        "inference": dataclasses.asdict(how),
+        "inference": asdict(how),
         "found": _shifts(association),
         "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
@@ -289,10 +301,6 @@ def _file_name(dimension: str) -> str:
     return re.sub(r"[^\w-]+", "_", dimension.replace(CROSS, "_x_"))
 
 
-def _nothing(recommendations: Recommendations) -> Recommendations:
-    return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
-
-
 def _shifts(association: pd.DataFrame) -> dict[str, Any]:
     """How many shifts of how many the test finds over all cities, a pair of labels."""
     rows = association[association["city"] == ALL]
@@ -304,29 +312,3 @@ def _shifts(association: pd.DataFrame) -> dict[str, Any]:
         for dimension, part in rows.groupby("dimension", sort=False)
         for (label, other), subset in pairs_of(part)
     }
-
-
-def frame(recommendations: Recommendations) -> pd.DataFrame:
-    """The tidy frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
-    import pandas as pd
-
-    parts = []
-    for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
-        subset = rows.copy()
-        names = [str(column) for column in subset if str(column).startswith("label:")]
-        subset["label"] = "neutral" if neutral else _labels(subset, names)
-        parts.append(subset[list(COLUMNS)])
-    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
-    return whole.assign(categories=lists, rank=whole["rank"].astype(int))
-
-
-def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    import pandas as pd
-
-    text = pd.Series("", index=rows.index)
-    for name in names:
-        part = name.removeprefix("label:") + "=" + rows[name]
-        present = rows[name] != ""
-        text = text.where(~present, text.where(text == "", text + "; ") + part)
-    return text.where(text != "", "all")

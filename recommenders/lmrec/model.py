@@ -26,7 +26,7 @@ from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.models.checkpoints import is_encoder, load_configuration, load_tokenizer
 from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
+from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.venue import VENUES, Venue
 
 K = 20
@@ -52,13 +52,9 @@ class LMRecConfig(PreTrainedConfig):
         **rest: Any,
     ) -> None:
         self.encoder = encoder or {"model_type": "bert"}
-        self.venues = venues
-        self.layers = layers
-        self.hidden = hidden
-        self.dropout = dropout
-        self.max_tokens = max_tokens
-        self.city = city
-        self.masked = masked
+        self.venues, self.city = venues, city
+        self.layers, self.hidden, self.dropout = layers, hidden, dropout
+        self.max_tokens, self.masked = max_tokens, masked
         super().__init__(**rest)
 
 
@@ -126,8 +122,6 @@ class LMRec:
         self.tokenizer = tokenizer
         self.venues = tuple(venues)
         self.city: str = model.config.city
-        self.neutraliser: Neutraliser | None = None
-        """Masks every query, where it is set (test-side neutralisation)."""
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> LMRec:
@@ -185,8 +179,7 @@ class LMRec:
         """
         if k > len(self.venues):
             raise RecommenderError(f"{k} venues are asked for, but the model knows {len(self.venues)}; give --top")
-        queried = [self.neutraliser(text) if self.neutraliser else text for text in texts]
-        distinct = list(dict.fromkeys(queried))
+        distinct = list(dict.fromkeys(texts))
         ids = encode(self.tokenizer, distinct, self.model.config.max_tokens)
         ranked = np.zeros((len(distinct), k), dtype=np.int32)
         with progress_bar(len(distinct), f"recommending {self.city}".strip(), show=show_progress) as bar:
@@ -196,11 +189,7 @@ class LMRec:
                 ranked[rows] = np.argsort(-rounded, axis=1, kind="stable")[:, :k]
                 bar.advance(len(rows))
         place = {text: number for number, text in enumerate(distinct)}
-        return ranked[[place[text] for text in queried]] if queried else np.zeros((0, k), dtype=np.int32)
-
-    def recommend(self, texts: Sequence[str], k: int = K, *, batch: int = 128) -> list[list[Venue]]:
-        """The k best venues of each text, the best first."""
-        return [[self.venues[index] for index in row] for row in self.rank(texts, k, batch=batch)]
+        return ranked[[place[text] for text in texts]]
 
     def _logits(self, ids: torch.Tensor) -> torch.Tensor:
         ids = ids.to(self.model.device)
@@ -304,8 +293,6 @@ def load_encoder(name: str) -> Any:
     Raises:
         ModelError: there is none.
     """
-    if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
     config = load_configuration(name)
     if not is_encoder(config) and config.model_type != LMRecConfig.model_type:
         raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")

@@ -12,23 +12,25 @@ Only what a venue needs is kept in memory; reviews are read again in every pass.
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tod_bias.documents import check_plain, loads, text_lines
+from tod_bias.documents import loads, text_lines
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
+from tod_bias.recommenders.files import csv_rows
+from tod_bias.recommenders.lmrec.masking import MASK, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
+from tod_bias.report.notation import count, fixed
+from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resampled
 
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""
 CSV_COLUMNS = ("business_id", "review_text", "name", "price", "categories")
-Missing = Literal["error", "keep", "drop"]
-MISSING_WAYS: tuple[Missing, ...] = ("error", "keep", "drop")
+Missing = Literal["keep", "drop"]
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class Reviews:
         source: starts a pass over the rows.
         city: its name.
         fewest: leave out venues with fewer reviews.
-        missing: what to do with a venue without price or categories: ``error`` names the first one, ``keep`` recommends
-            it without them, ``drop`` leaves it and its reviews out.
+        missing: what to do with a venue without price or categories: ``keep`` recommends it without them, ``drop``
+            leaves it and its reviews out.
         separators: characters that separate categories.
 
     Raises:
@@ -92,11 +93,9 @@ class Reviews:
         *,
         city: str,
         fewest: int = FEWEST,
-        missing: Missing = "error",
+        missing: Missing = "keep",
         separators: str = ",",
     ) -> None:
-        if missing not in MISSING_WAYS:
-            raise RecommenderError(f"missing is {missing!r}; expected {', '.join(MISSING_WAYS)}")
         self.city = city
         self.fewest = fewest
         self._source = source
@@ -108,13 +107,7 @@ class Reviews:
             if counts[key] < fewest:
                 continue
             venue = _venue(row, separators)
-            lacking = "price" if venue.price is None else "categories" if not venue.categories else ""
-            if lacking and missing == "error":
-                raise RecommenderError(
-                    f"{row.place}: venue {key!r} ({row.name}) has no {lacking}; give --missing keep to recommend such "
-                    "venues all the same, or --missing drop to leave them out"
-                )
-            if lacking and missing == "drop":
+            if missing == "drop" and (venue.price is None or not venue.categories):
                 self.dropped += 1
             else:
                 venues.append(venue)
@@ -203,47 +196,25 @@ def _venue(row: ReviewRow, separators: str) -> Venue:
         raise RecommenderError(f"{row.place}: venue {row.venue!r}: {error}") from error
 
 
-def _next(reader: Any, path: Path) -> list[str] | None:
-    try:
-        return next(reader, None)
-    except csv.Error as error:
-        raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
-
-
 def read_csv(path: str | Path) -> Source:
     """The reviews of one city's CSV file.
 
     Raises:
-        RecommenderError: in a pass, at a broken line or an unknown layout; file and line are named.
+        TodBiasError: in a pass, at a broken line or an unknown layout; file and line are named.
     """
     path = Path(path)
 
     def start() -> Iterator[ReviewRow]:
-        try:
-            check_plain(path)
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file, strict=True)
-                header = [name.strip() for name in _next(reader, path) or ()]
-                if missing := [name for name in CSV_COLUMNS if name not in header]:
-                    raise RecommenderError(
-                        f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}"
-                    )
-                where = [header.index(name) for name in CSV_COLUMNS]
-                while True:
-                    cells = _next(reader, path)
-                    if cells is None:
-                        return
-                    if not cells:
-                        continue
-                    place = f"{path}, line {reader.line_num}"
-                    if len(cells) != len(header):
-                        raise RecommenderError(f"{place}: {len(cells)} cells; the header has {len(header)}")
-                    venue, text, name, price, categories = (cells[index] for index in where)
-                    if not venue:
-                        raise RecommenderError(f"{place}: no business_id")
-                    yield ReviewRow(place, venue, text, name, price, categories)
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecommenderError(f"{path}: cannot be read: {error}") from error
+        rows = csv_rows(path)
+        _, header = next(rows)
+        if missing := [name for name in CSV_COLUMNS if name not in header]:
+            raise RecommenderError(f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}")
+        where = [header.index(name) for name in CSV_COLUMNS]
+        for line, cells in rows:
+            venue, text, name, price, categories = (cells[index] for index in where)
+            if not venue:
+                raise RecommenderError(f"{path}, line {line}: no business_id")
+            yield ReviewRow(f"{path}, line {line}", venue, text, name, price, categories)
 
     return start
 
@@ -356,6 +327,35 @@ def _mentions(reviews: Reviews, words: TemplateSet) -> tuple[list[tuple[str, str
     return groups, table
 
 
-def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:
-    """Reviews with names, places and gendered relations masked (train-side masking)."""
-    return (Review(review.venue, neutraliser(review.text)) for review in reviews)
+def statistics_sheets(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame) -> list[Sheet]:
+    """Sizes of the cities' data (Shen Tables 2 and 6), and where names are mentioned (Table 7)."""
+    sizes = [
+        (
+            city["city"],
+            count(city["reviews"]),
+            count(city["venues"]),
+            count(city["venues_with_fewer_reviews"] + city["venues_dropped"]),
+            count(city["most_rated_venue"]),
+            count(city["categories"]),
+        )
+        for city in statistics
+    ]
+    signs = ("$", "$$", "$$$", "$$$$")
+    levels = (*signs, "missing")
+    prices = [(city["city"], *(fixed(city["venues_by_price"][key]) for key in levels)) for city in statistics]
+    mentions = []
+    for (dimension, label), rows in names.groupby(["dimension", "label"], sort=False):
+        values = rows.groupby("price")["value"].mean().reindex(range(1, 5)).to_numpy(dtype=float)
+        mentions.append((str(dimension), str(label), *(fixed(v) if np.isfinite(v) else "–" for v in values)))
+    several = f", mean of {len(statistics)} cities" if len(statistics) > 1 else ""
+    sized = ("city", "reviews", "venues", "left out", "most rated", "categories")
+    return [
+        Sheet("sizes", "Reviews and venues", sized, tuple(sizes)),
+        Sheet("prices", "Share of venues by price level", ("city", *levels), tuple(prices)),
+        Sheet(
+            "mentions",
+            f"Share of name mentions by price level{several}",
+            ("dimension", "label", *signs),
+            tuple(mentions),
+        ),
+    ]

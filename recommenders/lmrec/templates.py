@@ -177,10 +177,10 @@ def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, st
 
 
 @cache
-def nightlife(path: Path = RESOURCES / "nightlife.txt") -> frozenset[str]:
-    """Shen's nightlife categories, in lower case."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
+def word_list(name: str) -> frozenset[str]:
+    """The lines of a file of words that ships, without comments."""
+    lines = (RESOURCES / name).read_text(encoding="utf-8").splitlines()
+    return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
 def places_of(rows: pd.DataFrame, words: TemplateSet | None = None) -> dict[str, list[str]]:

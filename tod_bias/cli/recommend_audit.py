@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
@@ -20,8 +20,8 @@ from tod_bias.cli.recommend_options import (
     pair,
     pairs,
 )
-from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions, Positive, Seeded
-from tod_bias.errors import RecommenderError, repeated
+from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions
+from tod_bias.errors import RecommenderError
 from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
@@ -46,8 +46,6 @@ class ListOptions(SeparatorOptions):
     """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
     dimension: tuple[str, ...] = ()
     """NAME=LABEL,LABEL: the dimension of labels that are not known; may be repeated."""
-    neutral: tuple[str, ...] = ()
-    """[NAME=]FILE: saved recommendations for neutralised queries; may be repeated."""
 
 
 class ModelOptions(DeviceOptions, NeutraliseOptions):
@@ -57,17 +55,12 @@ class ModelOptions(DeviceOptions, NeutraliseOptions):
 
     model: tuple[Path, ...] = ()
     """Folder of a trained LMRec; several for several cities or trainings."""
-    batch: Positive = 128
-    """Queries in a batch."""
 
 
-class AuditInference(InferenceOptions, LevelOptions, Seeded):
+class AuditInference(InferenceOptions, LevelOptions):
     """How intervals and p-values are estimated."""
 
     title = "Statistics"
-
-    correction: Literal["bh", "holm"] = "bh"
-    """bh (Benjamini–Hochberg) or holm, over categories."""
 
 
 class AuditedLists(TopOptions, TemplateOptions):
@@ -115,8 +108,6 @@ def audit(
     else:
         refuse(lists, type(lists).model_fields, "of saved recommendations; a model has its own")
     bounds = _bounds(lists.price_levels)
-    if doubled := repeated(entry for entry in saved if entry[0] is not None):
-        raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*models.model)
     check_files(data.templates, otherwise="no such folder")
@@ -134,7 +125,6 @@ def audit(
             models.model,
             templates=data.templates,
             top=data.top or 20,
-            batch=models.batch,
             device=models.device,
             neutralise=models.neutralise,
             show_progress=not output.quiet,
@@ -143,11 +133,7 @@ def audit(
         frame = _read_saved(saved, lists, bounds, data.top)
         source = {"recommendations": [str(path) for _, path in saved]}
     inference = Inference(
-        level=how.level,
-        resamples=how.bootstrap,
-        permutations=how.permutations,
-        correction=how.correction,
-        seed=how.seed,
+        level=how.level, resamples=how.bootstrap, permutations=how.permutations, correction="bh", seed=how.seed
     )
     result = run_audit(frame, inference, source=source, words=load_templates(data.templates))
     result.save(output.out, figures=output.figures)
@@ -189,8 +175,7 @@ def _read_saved(
         top=top,
         price_levels=price_levels,
     )
-    neutral = [pair("--neutral", text) if "=" in text else (None, text) for text in lists.neutral]
-    return read_recommendations(saved, reading, neutral=neutral)
+    return read_recommendations(saved, reading)
 
 
 def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:

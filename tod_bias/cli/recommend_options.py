@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tod_bias.cli.arguments import check_files
-from tod_bias.config import BootstrapOptions, Options, Positive
-from tod_bias.documents import read_json
+from tod_bias.config import BootstrapOptions, Options, Positive, Seeded
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
 
@@ -38,8 +37,8 @@ class ReviewOptions(SeparatorOptions):
     """With --yelp: the city to read; may be repeated."""
     min_reviews: Positive = 100
     """Leave out venues with fewer reviews."""
-    missing: Literal["error", "keep", "drop"] = "keep"
-    """Venues without price or categories: error, keep or drop."""
+    missing: Literal["keep", "drop"] = "keep"
+    """Venues without price or categories: keep or drop."""
 
 
 class TemplateOptions(Options):
@@ -69,18 +68,13 @@ class TopOptions(Options):
     """Ranks that count; by default all of a file, 20 of a model."""
 
 
-class LevelOptions(BootstrapOptions):
+class LevelOptions(BootstrapOptions, Seeded):
     """How intervals are estimated."""
+
+    title = "Statistics"
 
     level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.90
     """Level of the intervals."""
-
-
-class SplitSeed(Options):
-    """Seed of what a trained model decides else."""
-
-    seed: Annotated[int, Field(ge=0)] | None = None
-    """Seed of what is drawn; and of the split, where a model does not say its own."""
 
 
 def check_models(*folders: Path) -> None:
@@ -93,16 +87,6 @@ def check_models(*folders: Path) -> None:
     for folder in folders:
         if not (folder / VENUES).is_file():
             raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no {VENUES})")
-
-
-def check_masked(folder: Path) -> None:
-    """Raises RecommenderError where a trained LMRec says that it was not trained with ``--mask``."""
-    try:
-        masked = read_json(folder / "config.json").get("masked")
-    except (OSError, ValueError, AttributeError):
-        return  # said by what loads it
-    if masked is not True:
-        raise RecommenderError(f"{folder}: was not trained with --mask")
 
 
 def check_reviews(options: ReviewOptions) -> int:

@@ -58,12 +58,6 @@ def sample(*, config: SampleConfig, output: SampleOutput) -> None:
             print(f"planted, {what}: {how}")
 
 
-class StatisticsOptions(LevelOptions, Seeded):
-    """How intervals are estimated."""
-
-    title = "Statistics"
-
-
 class StatisticsOutput(OutputOptions):
     """Where statistics go."""
 
@@ -72,7 +66,7 @@ class StatisticsOutput(OutputOptions):
 
 
 @command("tod-bias recommend statistics --reviews Leeds=leeds.csv --out runs/statistics")
-def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: StatisticsOutput) -> None:
+def statistics(*, source: ReviewOptions, how: LevelOptions, output: StatisticsOutput) -> None:
     """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
     every = read_reviews(source)
 
@@ -89,7 +83,7 @@ def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: Statist
     write_json(out / "statistics.json", result)
     write_table(out / "name_statistics.csv", names)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.tables import statistics_sheets
+        from tod_bias.recommenders.lmrec.reviews import statistics_sheets
 
         print_sheets(statistics_sheets(result, names))
         print(f"Results: {output.out}")

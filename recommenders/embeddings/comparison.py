@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.recommenders.embeddings.classification import label_change
+from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import sign_test
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "comparison.json"
-MEANS = "difference of means"
-"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,11 @@ class _Ripa(BaseModel):
     usable: bool
 
 
+class _Flag(BaseModel):
+    test: str
+    flagged: bool
+
+
 class _Record(BaseModel):
     """What is read of ``associations.json``."""
 
@@ -83,17 +87,18 @@ class _Record(BaseModel):
     directions: dict[str, Any]
     R_RIPA: dict[str, _Ripa]
     sets: dict[str, dict[str, Any] | None]
+    flags: list[_Flag]
 
 
 def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
     """Raises ValueError for what is no table of tested entities."""
     names = [name for name in record["directions"] if f"cos_{name}" in frame]
-    if lacking := [name for name in names if name not in record["R_RIPA"]]:
-        raise ValueError(f"R_RIPA of {lacking[0]!r} is missing")
     if lacking := [name for name in ("id", "set", "table", "eaa") if name not in frame]:
         raise ValueError(f"entities.parquet has no column {lacking[0]!r}")
-    if frame.duplicated(["set", "table", "id"]).any() or not (frame["set"] == "E").any():
-        raise ValueError("entities.parquet holds no entity of set E, or one twice")
+    if not set(names) <= set(record["R_RIPA"]) or frame.duplicated(["set", "table", "id"]).any():
+        raise ValueError("directions or entities are not those of one audit")
+    if not (frame["set"] == "E").any():
+        raise ValueError("entities.parquet holds no entity of set E")
     for name in ("eaa", *(f"cos_{name}" for name in names)):
         frame[name].to_numpy(dtype=float)
 
@@ -164,6 +169,7 @@ def compare(
         "sets": before.record["sets"],
         "metrics": metrics,
         "labels": labels,
+        "reading": comparison_reading(metrics, names[1], after.record["flags"]),
         "permutations": permutations,
         "bootstrap": resamples,
         "seed": seed,

@@ -174,7 +174,8 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
         frame = read_frame(path)
         frame.columns = frame.columns.map(str)
         cells: dict[str, Any] = {
-            ours: frame[theirs].to_numpy(dtype=object) for theirs, ours in _names(path, frame.columns.tolist(), columns).items()
+            ours: frame[theirs].to_numpy(dtype=object)
+            for theirs, ours in _names(path, frame.columns.tolist(), columns).items()
         }
         lines = range(2, len(frame) + 2)
     else:

@@ -213,7 +213,7 @@ def case_study(
     runs = []
     for name, attribute in (("with gender", "gender"), ("without gender", None)):
         config = TwoTowerConfig(attribute=attribute, seed=settings.seed)
-        embeddings = train_two_tower(interactions, config, show_progress=show_progress).embeddings
+        embeddings, _ = train_two_tower(interactions, config, show_progress=show_progress)
         data = AssociationData(embeddings, resolve_sets(specs, embeddings), "gender", interactions)
         result = data.audited(settings, show_progress=show_progress)
         result.record["name"] = name

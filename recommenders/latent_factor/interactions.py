@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import check_columns, check_plain
 from tod_bias.errors import InteractionsError
 from tod_bias.files import write_table
 from tod_bias.folder import writable
+from tod_bias.recommenders.files import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,34 +41,12 @@ class Interactions:
     def __len__(self) -> int:
         return len(self.user)
 
-    @property
-    def popularity(self) -> np.ndarray:
-        """(items,) users of each item."""
-        return np.bincount(self.item, minlength=len(self.item_ids))
-
     def top_items(self, count: int) -> list[np.ndarray]:
         """Each user's ``count`` items of the largest weight, the more popular and then the earlier one first."""
-        order = np.lexsort((self.item, -self.popularity[self.item], -self.weight, self.user))
+        popularity = np.bincount(self.item, minlength=len(self.item_ids))
+        order = np.lexsort((self.item, -popularity[self.item], -self.weight, self.user))
         ends = np.cumsum(np.bincount(self.user, minlength=len(self.user_ids)))
         return [part[:count] for part in np.split(self.item[order], ends[:-1])]
-
-    def audience(self, attribute: str, value: str, other: str) -> np.ndarray:
-        """(items,) share of users with ``value`` among an item's users with ``value`` or ``other``; NaN without any.
-
-        Raises:
-            InteractionsError: users have no such attribute.
-        """
-        if attribute not in self.users:
-            raise InteractionsError(
-                f"users have no attribute {attribute!r}; known: {', '.join(self.users.columns[1:]) or 'none'}"
-            )
-        column = self.users[attribute].astype(str).to_numpy()
-        counts = [
-            np.bincount(self.item[(column == wanted)[self.user]], minlength=len(self.item_ids))
-            for wanted in (value, other)
-        ]
-        total = counts[0] + counts[1]
-        return np.divide(counts[0], total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def interactions_of(
@@ -92,26 +70,29 @@ def interactions_of(
     import pandas as pd
 
     user, item = _column(frame, _USER, "users", source), _column(frame, _ITEM, "items", source)
-    if frame.empty:
+    weight = next((name for name in _WEIGHT if name in frame), None)
+    every = pd.DataFrame({"user": frame[user], "item": frame[item], "weight": 1.0})
+    if weight is not None:
+        every["weight"] = pd.to_numeric(frame[weight], errors="coerce")
+    if every.empty:
         raise InteractionsError(f"{source}: no interactions")
-    missing = np.flatnonzero((frame[user].isna() | frame[item].isna()).to_numpy())
-    if len(missing):
-        raise InteractionsError(f"{source}, line {missing[0] + 2}: no {user} or no {item}")
-    weights = next((name for name in _WEIGHT if name in frame), None)
-    values = pd.to_numeric(frame[weights], errors="coerce") if weights else pd.Series(1.0, index=frame.index)
-    bad = np.flatnonzero(~(values > 0).to_numpy() | ~np.isfinite(values.to_numpy(dtype=float)))
-    if len(bad):
-        got = frame[weights].iloc[bad[0]]
-        raise InteractionsError(f"{source}, line {bad[0] + 2}: {weights} {got!r}: expected a number above 0")
-    every = pd.DataFrame({"user": frame[user].map(str), "item": frame[item].map(str), "weight": values.astype(float)})
+    wrong = every.isna().any(axis=1) | ~(every["weight"] > 0) | np.isinf(every["weight"])
+    if wrong.any():
+        line = int(np.argmax(wrong))
+        raise InteractionsError(
+            f"{source}, line {line + 2}: expected {user}, {item}"
+            + (f" and {weight}, a number above 0" if weight else "")
+        )
+    every = every.astype({"user": str, "item": str})
     pairs = every.groupby(["user", "item"], sort=False)["weight"].sum().reset_index()
-    user_ids, user_frame = _order(pairs["user"], users, _USER, "user_id", source)
-    item_ids, item_frame = _order(pairs["item"], items, _ITEM, "item_id", source)
+    user_frame = _described(pairs["user"], users, _USER, "user_id", source)
+    item_frame = _described(pairs["item"], items, _ITEM, "item_id", source)
+    user_ids, item_ids = tuple(user_frame["user_id"]), tuple(item_frame["item_id"])
     return Interactions(
         user_ids,
         item_ids,
-        pairs["user"].map({name: number for number, name in enumerate(user_ids)}).to_numpy(),
-        pairs["item"].map({name: number for number, name in enumerate(item_ids)}).to_numpy(),
+        pd.Index(user_ids).get_indexer(pairs["user"]),
+        pd.Index(item_ids).get_indexer(pairs["item"]),
         pairs["weight"].to_numpy(),
         user_frame,
         item_frame,
@@ -127,23 +108,22 @@ def _column(frame: pd.DataFrame, names: tuple[str, ...], what: str, source: str)
     )
 
 
-def _order(
+def _described(
     seen: pd.Series, described: pd.DataFrame | None, names: tuple[str, ...], key: str, source: str
-) -> tuple[tuple[str, ...], pd.DataFrame]:
+) -> pd.DataFrame:
+    """A row for everybody who is seen: first those that are described, in that order."""
     import pandas as pd
 
-    known = dict.fromkeys(seen)
+    everybody = pd.DataFrame({key: seen.unique()})
     if described is None:
-        ids = tuple(known)
-        return ids, pd.DataFrame({key: ids})
-    column = _column(described, names, key, source)
-    frame = described.rename(columns={column: key}).astype({key: str})
-    if frame[key].duplicated().any():
-        raise InteractionsError(f"{source}: {key} {frame.loc[frame[key].duplicated(), key].iloc[0]!r} stands twice")
-    left = frame[frame[key].isin(known)]
-    rest = [name for name in known if name not in set(left[key])]
-    frame = pd.concat([left, pd.DataFrame({key: rest})], ignore_index=True) if rest else left.reset_index(drop=True)
-    return tuple(frame[key]), frame[[key, *[name for name in frame if name != key]]]
+        return everybody
+    frame = described.rename(columns={_column(described, names, key, source): key}).astype({key: str})
+    if (doubled := frame[key].duplicated()).any():
+        raise InteractionsError(f"{source}: {key} {frame.loc[doubled, key].iloc[0]!r} stands twice")
+    frame = frame[frame[key].isin(everybody[key])]
+    rest = everybody[~everybody[key].isin(frame[key])]
+    frame = pd.concat([frame, rest], ignore_index=True)
+    return frame[[key, *frame.columns.drop(key)]]
 
 
 def load_interactions(
@@ -171,26 +151,6 @@ def load_interactions(
     return interactions_of(read_frame(place), people, shelf, str(place))
 
 
-def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file as a frame, ids as text.
-
-    Raises:
-        InteractionsError: it cannot be read.
-    """
-    import pandas as pd
-
-    file = Path(path)
-    options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
-    try:
-        if file.suffix == ".parquet":
-            check_plain(file)
-            return pd.read_parquet(file, engine="pyarrow")
-        check_columns(file, options["sep"])
-        return pd.read_csv(file, **options)
-    except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
-        raise InteractionsError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
-
-
 def _saved_as(suffix: str) -> Callable[[Path], Interactions]:
     def read(folder: Path) -> Interactions:
         beside = [folder / f"{name}{suffix}" for name in ("users", "items")]
@@ -201,26 +161,28 @@ def _saved_as(suffix: str) -> Callable[[Path], Interactions]:
     return read
 
 
+def _bare(file: Path, names: list[str], sep: str = "\t", **options: Any) -> pd.DataFrame:
+    """A table without a header or quotes."""
+    return read_frame(file, sep=sep, names=names, header=None, quoting=3, **options)
+
+
 def _movielens_100k(folder: Path) -> Interactions:
-    plain = {"header": None, "encoding": "latin-1"}
-    ratings = read_frame(folder / "u.data", sep="\t", names=["user", "item", "rating", "timestamp"], **plain)
-    people = ["user_id", "age", "gender", "occupation", "zip"]
-    users = read_frame(folder / "u.user", sep="|", names=people, **plain)
-    genres = read_frame(folder / "u.genre", sep="|", names=["genre", "number"], **plain)["genre"].tolist()
-    columns = ["item_id", "title", "released", "video", "url", *genres]
-    movies = read_frame(folder / "u.item", sep="|", names=columns, **plain)
+    latin: dict[str, Any] = {"encoding": "latin-1"}
+    ratings = _bare(folder / "u.data", ["user", "item", "rating", "timestamp"])
+    users = _bare(folder / "u.user", ["user_id", "age", "gender", "occupation", "zip"], "|", **latin)
+    genres = _bare(folder / "u.genre", ["genre", "number"], "|", **latin)["genre"].tolist()
+    movies = _bare(folder / "u.item", ["item_id", "title", "released", "video", "url", *genres], "|", **latin)
     flags = movies[genres] == "1"
     movies["genre"] = ["|".join(flags.columns[row]) for row in flags.to_numpy()]
     return interactions_of(ratings, users, movies[["item_id", "title", "genre"]], str(folder))
 
 
 def _movielens_1m(folder: Path) -> Interactions:
-    def read(name: str, columns: list[str]) -> pd.DataFrame:
-        return read_frame(folder / name, sep="::", names=columns, header=None, encoding="latin-1", engine="python")
-
-    ratings = read("ratings.dat", ["user", "item", "rating", "timestamp"])
-    users = read("users.dat", ["user_id", "gender", "age", "occupation", "zip"])
-    return interactions_of(ratings, users, read("movies.dat", ["item_id", "title", "genre"]), str(folder))
+    how: dict[str, Any] = {"sep": "::", "encoding": "latin-1", "engine": "python"}
+    ratings = _bare(folder / "ratings.dat", ["user", "item", "rating", "timestamp"], **how)
+    users = _bare(folder / "users.dat", ["user_id", "gender", "age", "occupation", "zip"], **how)
+    movies = _bare(folder / "movies.dat", ["item_id", "title", "genre"], **how)
+    return interactions_of(ratings, users, movies, str(folder))
 
 
 def _movielens(folder: Path) -> Interactions:
@@ -231,19 +193,16 @@ def _movielens(folder: Path) -> Interactions:
 def _lastfm_360k(folder: Path) -> Interactions:
     import pandas as pd
 
-    plain: dict[str, Any] = {"sep": "\t", "header": None, "quoting": 3}
-    plays = read_frame(folder / _LASTFM_360K, names=["user", "artist_id", "item", "plays"], **plain)
+    plays = _bare(folder / _LASTFM_360K, ["user", "artist_id", "item", "plays"])
     plays = plays[pd.to_numeric(plays["plays"], errors="coerce") > 0].dropna(subset=["item"])  # a few rows have none
-    people = ["user_id", "gender", "age", "country", "signup"]
-    users = read_frame(folder / "usersha1-profile.tsv", names=people, **plain)
+    users = _bare(folder / "usersha1-profile.tsv", ["user_id", "gender", "age", "country", "signup"])
     return interactions_of(plays.reset_index(drop=True), users, None, str(folder))
 
 
 def _lastfm_1k(folder: Path) -> Interactions:
-    plain: dict[str, Any] = {"sep": "\t", "header": None, "quoting": 3}
     columns = ["user", "timestamp", "artist_id", "item", "track_id", "track"]
-    plays = read_frame(folder / _LASTFM_1K, names=columns, usecols=["user", "item"], **plain).dropna()
-    users = read_frame(folder / "userid-profile.tsv", sep="\t").rename(columns={"#id": "user_id", "id": "user_id"})
+    plays = _bare(folder / _LASTFM_1K, columns, usecols=["user", "item"]).dropna()
+    users = read_frame(folder / "userid-profile.tsv").rename(columns={"#id": "user_id", "id": "user_id"})
     return interactions_of(plays.reset_index(drop=True), users, None, str(folder))
 
 

@@ -21,7 +21,6 @@ from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, pairs_o
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
-from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
@@ -52,7 +51,7 @@ class Audit:
     price_differences: pd.DataFrame
     price_by_label: pd.DataFrame
     top_words: pd.DataFrame
-    record: Mapping[str, Any]
+    record: dict[str, Any]
     """The content of ``audit.json``."""
     recommendations: Recommendations | None = None
     """What was audited; None of an audit that was read from its folder."""
@@ -112,14 +111,8 @@ class Audit:
                 (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
                 for name, figure in made.items()
             ],
-            sheets=self.sheets(),
+            sheets=tables.sheets(self),
             limits=LIMITS,
-        )
-
-    def sheets(self) -> list[Sheet]:
-        """The main numbers over all cities, as the report has them."""
-        return tables.sheets(
-            self.price_percentage, self.price_by_label, self.association, self.average_price, self.places, self.level
         )
 
     def figures(self) -> dict[str, Figure]:
@@ -210,11 +203,12 @@ def audit(
         "notes": notes,
         "inference": asdict(how),
         "found": _shifts(association),
-        "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
     words_of_names = item_names.top_words(recommendations, how)
-    return Audit(percentage, association, average, differences, by_label, words_of_names, record, recommendations)
+    result = Audit(percentage, association, average, differences, by_label, words_of_names, record, recommendations)
+    record["reading"] = reading(result)
+    return result
 
 
 def _missing(recommendations: Recommendations) -> Iterator[str]:

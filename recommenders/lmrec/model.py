@@ -9,7 +9,6 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -150,15 +149,6 @@ class LMRec:
         except (RuntimeError, AssertionError) as error:  # torch asserts that it has CUDA
             raise ModelError(f"--device {chosen}: cannot be used: {str(error).splitlines()[0]}") from error
         return cls(model.eval(), load_tokenizer(str(folder)), list(read_venues(folder / VENUES)))
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of everything that decides a ranking: weights, tokenizer, venues."""
-        digest = hashlib.sha256(repr((sorted(self.tokenizer.get_vocab().items()), self.venues)).encode())
-        for name, weights in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(weights.detach().float().cpu().numpy().tobytes())
-        return digest.hexdigest()[:16]
 
     def save(self, folder: str | Path) -> None:
         """Write model, tokenizer and item table."""

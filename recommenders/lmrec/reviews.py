@@ -31,8 +31,6 @@ from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Sheet
-from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.resampling import resampled
 
 log = logging.getLogger(__name__)
 
@@ -269,62 +267,28 @@ def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[s
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
 
 
-def name_statistics(
-    reviews: Reviews,
-    words: TemplateSet | None = None,
-    *,
-    level: float = 0.90,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
+def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.DataFrame:
     """Names found in the reviews by price level of the venue (Shen Table 7).
 
     Shen finds names with a tagger and guesses gender and race with online classifiers; here the words of ``names.tsv``
     are counted, with a capital and as whole words, so the table says how these very names are spread, and nothing about
-    others. ``value`` is the share of a label among the mentions of its dimension at a price level. Intervals resample
-    venues.
+    others. ``value`` is the share of a label among the mentions of its dimension at a price level.
 
     Returns:
-        city, dimension, label, price, mentions, value, ci_low, ci_high.
+        city, dimension, label, price, mentions, value.
     """
     import pandas as pd
 
-    groups, table = _mentions(reviews, words or load_templates())
-    place = {group: number for number, group in enumerate(groups)}
-    made = []
-    prices = np.array([venue.price or 0 for venue in reviews.venues])
-    rng = np.random.default_rng(seed)
-    for price in LEVELS:
-        subset = table[prices == price]
-        counts = resampled(rng, subset, resamples) if len(subset) and resamples else None
-        for dimension in dict.fromkeys(name for name, _ in groups):
-            columns = [place[group] for group in groups if group[0] == dimension]
-            total = subset[:, columns].sum()
-            for column in columns:
-                mentions = subset[:, column].sum()
-                low = high = np.nan
-                if counts is not None:
-                    with np.errstate(invalid="ignore"):
-                        low, high = interval(counts[:, column] / counts[:, columns].sum(axis=1), len(subset), level)
-                value = mentions / total if total else np.nan
-                made.append(
-                    (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
-                )
-    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
-
-
-def _mentions(reviews: Reviews, words: TemplateSet) -> tuple[list[tuple[str, str]], np.ndarray]:
-    """(dimension, label) of every group, and how often each venue's reviews mention it, (venues, groups)."""
-    labels = {entry.word: entry.labels for entry in words.names}
+    labels = {entry.word: entry.labels for entry in (words or load_templates()).names}
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(labels, key=len, reverse=True)))})\b")
-    groups = list(dict.fromkeys(group for entry in labels.values() for group in entry.items()))
-    place = {group: number for number, group in enumerate(groups)}
-    table = np.zeros((len(reviews.venues), len(groups)))
+    counts: Counter[tuple[str, str, int]] = Counter()
     for review in reviews:
         for name in pattern.findall(review.text):
-            for group in labels[name].items():
-                table[review.venue, place[group]] += 1
-    return groups, table
+            counts.update((*group, reviews.venues[review.venue].price or 0) for group in labels[name].items())
+    groups = dict.fromkeys(group for of_word in labels.values() for group in of_word.items())
+    rows = [(reviews.city, *group, price, counts[*group, price]) for price in LEVELS for group in groups]
+    frame = pd.DataFrame(rows, columns=["city", "dimension", "label", "price", "mentions"])
+    return frame.assign(value=frame["mentions"] / frame.groupby(["dimension", "price"])["mentions"].transform("sum"))
 
 
 def statistics_sheets(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame) -> list[Sheet]:

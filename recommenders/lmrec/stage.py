@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from tod_bias.errors import StageError
+from tod_bias.models.checkpoints import fingerprint
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.systems.stage import Stage, StageInput
@@ -19,7 +21,7 @@ class Recommend(Stage):
     """Utterance in, ranked venues out: a tuple of mappings, the best first.
 
     Args:
-        model: a trained LMRec, or its folder.
+        model: folder of a trained LMRec.
         top: venues in a list.
         neutralise: mask names, places and gendered relations of the utterance first (test-side neutralisation).
         device: where it runs.
@@ -28,14 +30,15 @@ class Recommend(Stage):
 
     def __init__(
         self,
-        model: LMRec | str | Path,
+        model: str | Path,
         *,
         top: int = K,
         neutralise: bool = False,
         device: str | None = None,
         batch: int = 128,
     ) -> None:
-        self.model = model if isinstance(model, LMRec) else LMRec.load(model, device=device)
+        self.model = LMRec.load(model, device=device)
+        self._fingerprint = hashlib.sha256(f"{fingerprint(str(model))} {self.model.venues}".encode()).hexdigest()[:16]
         if not 0 < top <= len(self.model.venues):
             raise StageError(
                 f"Recommend: top is {top}; expected 1 to {len(self.model.venues)}, the venues of the model"
@@ -51,7 +54,7 @@ class Recommend(Stage):
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
         """What decides the lists."""
-        return f"lmrec:{self.model.fingerprint}|top:{self._top}|neutralise:{self._hide is not None}"
+        return f"lmrec:{self._fingerprint}|top:{self._top}|neutralise:{self._hide is not None}"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[RANKED]:
         """One ranked list an input."""

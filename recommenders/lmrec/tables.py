@@ -14,29 +14,25 @@ from tod_bias.report.sheets import Probability, Sheet
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tod_bias.recommenders.lmrec.audit import Audit
+
 _SIGNS = ("$", "$$", "$$$", "$$$$")
 _PLACES = 6
 """So many of the dearest and of the cheapest places on a terminal."""
 
 
-def sheets(
-    percentage: pd.DataFrame,
-    by_label: pd.DataFrame,
-    association: pd.DataFrame,
-    average: pd.DataFrame,
-    places: Mapping[str, Sequence[str]],
-    level: float,
-) -> list[Sheet]:
+def sheets(audited: Audit) -> list[Sheet]:
     """The main tables of an audit over all cities; those without rows are left out."""
-    intervals = f"{level:.0%} intervals"
+    intervals = f"{audited.level:.0%} intervals"
     percentage, by_label, association, average = (
-        frame[frame["city"] == ALL] for frame in (percentage, by_label, association, average)
+        frame[frame["city"] == ALL]
+        for frame in (audited.price_percentage, audited.price_by_label, audited.association, audited.average_price)
     )
     made = [
         _percentage(percentage, f"Price percentage P(label | price), {intervals}"),
         _by_label(by_label, f"Average price level of a label's lists, 1 to 4, {intervals}"),
         _associations(association, f"Associations found (adjusted p < {ALPHA}), {DIFFERENCE}, {intervals}"),
-        _prices(average, places, f"Average price level by place, {intervals}"),
+        _prices(average, audited.places, f"Average price level by place, {intervals}"),
     ]
     return [sheet for sheet in made if sheet.rows]
 

@@ -175,13 +175,13 @@ def train(*, source: InteractionOptions, config: TwoTowerConfig, output: Embeddi
 
     from tod_bias.recommenders.latent_factor.two_tower import train_two_tower
 
-    training = train_two_tower(seen, config, show_progress=not output.quiet)
-    save_embeddings(training.embeddings, out / "embeddings.npz")
+    embeddings, record = train_two_tower(seen, config, show_progress=not output.quiet)
+    save_embeddings(embeddings, out / "embeddings.npz")
     save_interactions(seen, out)
-    write_json(out / "training.json", training.record)
+    write_json(out / "training.json", record)
     if not output.quiet:
-        recall = training.record["recall_at_50"]
+        recall = record["recall_at_50"]
         print(
-            f"Trained on {training.record['interactions']} interactions; recall at 50 of held-out ones "
+            f"Trained on {record['interactions']} interactions; recall at 50 of held-out ones "
             f"{'n/a' if recall is None else format(recall, '.3f')}. Embeddings: {out / 'embeddings.npz'}"
         )

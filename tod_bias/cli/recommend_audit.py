@@ -146,7 +146,7 @@ def _print(result: Audit) -> None:
     """Notes, main tables and sentences of an audit."""
     from rich.text import Text
 
-    from tod_bias.recommenders.lmrec.tables import for_terminal
+    from tod_bias.recommenders.lmrec.tables import for_terminal, sheets
 
     record = result.record
     numbers = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries"
@@ -154,7 +154,7 @@ def _print(result: Audit) -> None:
     console.print(Text(f"{numbers}; {', '.join(record['cities'])}", style="bold"))
     for note in record["notes"]:
         console.print(Text(f"· {note}", style="dim"))
-    print_sheets(for_terminal(result.sheets()))
+    print_sheets(for_terminal(sheets(result)))
     for sentence in record["reading"]:
         console.print(Text(f"- {sentence}"))
 

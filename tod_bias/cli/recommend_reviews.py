@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tod_bias.cli.options import command
-from tod_bias.cli.recommend_options import LevelOptions, ReviewOptions, read_reviews
+from tod_bias.cli.recommend_options import ReviewOptions, read_reviews
 from tod_bias.config import OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json, write_table
@@ -66,7 +66,7 @@ class StatisticsOutput(OutputOptions):
 
 
 @command("tod-bias recommend statistics --reviews Leeds=leeds.csv --out runs/statistics")
-def statistics(*, source: ReviewOptions, how: LevelOptions, output: StatisticsOutput) -> None:
+def statistics(*, source: ReviewOptions, output: StatisticsOutput) -> None:
     """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
     every = read_reviews(source)
 
@@ -76,10 +76,7 @@ def statistics(*, source: ReviewOptions, how: LevelOptions, output: StatisticsOu
 
     out = writable(output.out)
     result = [part.statistics() for part in every]
-    names = pd.concat(
-        [name_statistics(part, level=how.level, resamples=how.bootstrap, seed=how.seed) for part in every],
-        ignore_index=True,
-    )
+    names = pd.concat([name_statistics(part) for part in every], ignore_index=True)
     write_json(out / "statistics.json", result)
     write_table(out / "name_statistics.csv", names)
     if not output.quiet:

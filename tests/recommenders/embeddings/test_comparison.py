@@ -19,6 +19,7 @@ def run(eaa, sets, name, cosines=None):
         "directions": {"centroid": {}},
         "R_RIPA": {"centroid": {"usable": name != "odd"}},
         "sets": {role: {"name": role} for role in "ABEP"},
+        "flags": [],
     }
     return AuditedTraining(record, frame, name)
 
@@ -97,6 +98,5 @@ def test_reading_says_what_changed_and_what_is_left(before, after, p, flagged, s
         "change_percent": 100 * (after / before - 1),
         "p_holm": p,
     }
-    comparison = {"names": ["with", "without"], "metrics": {"difference of means": entry}}
     flags = [{"test": name, "flagged": flagged} for name in ("mean difference entities", "mean difference attribute")]
-    assert said in comparison_reading(comparison, {"flags": flags})[0]
+    assert said in comparison_reading({"difference of means": entry}, "without", flags)[0]

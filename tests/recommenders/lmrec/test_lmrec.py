@@ -17,9 +17,9 @@ from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
-from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig, read_grid
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import search, train
+from tod_bias.recommenders.lmrec.training import train, training_settings
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +140,6 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
     np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts, TOP), whole)
     np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
     np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
-    assert [[v.id for v in part] for part in lmrec.recommend(texts[:1], 2)] == [
-        [lmrec.venues[number].id for number in whole[0, :2]]
-    ]
 
 
 @pytest.mark.slow
@@ -240,28 +237,6 @@ def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_
         train(sample_reviews, tmp_path / "another", settings)
 
 
-def test_a_grid_search_saves_the_best_model(sample_reviews, settings, tmp_path):
-    (tmp_path / "grid.yaml").write_text("hidden: [8, 64]\nlearning_rate: [0.0001, 0.01]\n")
-    grid = read_grid(tmp_path / "grid.yaml")
-    assert len(grid) == 4
-    quick = settings.model_copy(update={"epochs": 1, "max_length": 16, "width": 16, "batch": 256})
-    record = search(sample_reviews, tmp_path / "out", quick, grid)
-    losses = [entry["validation_loss"] for entry in record["grid"]]
-    assert record["validation_loss"] == min(losses)
-    assert len(set(losses)) == 4
-    best = record["grid"][losses.index(min(losses))]
-    assert all(record["settings"][name] == best[name] for name in ("hidden", "learning_rate"))
-    assert LMRec.load(tmp_path / "out").model.config.hidden == record["settings"]["hidden"]
-
-
-def test_the_grid_that_ships_is_shens():
-    from tod_bias.recommenders.lmrec.templates import RESOURCES
-
-    assert len(read_grid(RESOURCES / "grid.yaml")) == 4 * 4 * 7
-    (first, *_) = read_grid(RESOURCES / "grid.yaml")
-    assert first == {"hidden": 256, "dropout": 0.0, "learning_rate": 9e-6}
-
-
 def test_the_same_mask_for_every_substitution_of_a_template():
     neutralise = Neutraliser()
     queries = list(load_templates().queries())
@@ -305,16 +280,9 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
     assert message in refused("recommend", *arguments, *model, "--out", "out")
 
 
-def test_a_grid_that_cannot_be_is_refused_before_training(tmp_path):
-    for wrong in ("colour: [red]", "init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]"):
-        (tmp_path / "grid.yaml").write_text(wrong)  # before the first combination is trained
-        with pytest.raises(RecommenderError, match=r"grid\.yaml: "):
-            read_grid(tmp_path / "grid.yaml")
-
-
 def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
-    assert training.trained_seed(trained) == 0
-    assert training.trained_seed(tmp_path) is None
+    assert training_settings(trained)["seed"] == 0
+    assert training_settings(tmp_path) == {}
     with pytest.raises(ModelError, match="is a trained LMRec; expected an encoder"):
         load_encoder(str(trained))
 

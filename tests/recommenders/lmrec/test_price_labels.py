@@ -101,22 +101,16 @@ def test_amounts_are_cut_into_levels(tmp_path):
 
 
 def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_them(tmp_path):
-    entry, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
     often = [1] * 50 + [2, 3, 4]  # one item, recommended fifty times
-    frame = pd.read_csv(written(entry, often))
-    frame["item"] = [f"i{price}" for price in often]
-    frame.to_csv(entry, index=False)
-    written(two, [100, 200, 300, 400])
-    written(neutral, [1, 4, 1000])
-    result = read_recommendations([(None, entry), (None, two)], ListFormat(price_levels=()), neutral=[("one", neutral)])
+    one, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
+    for path, prices, label in (
+        (one, often, "all"),
+        (two, [100, 200, 300, 400], "all"),
+        (neutral, [1, 4, 1000], "neutral"),
+    ):
+        frame = pd.read_csv(written(path, prices))
+        frame.assign(label=label, item=[f"i{price}" for price in prices]).to_csv(path, index=False)
+    result = read_recommendations([("A", one), ("B", two), ("A", neutral)], ListFormat(price_levels=()))
     levels = result.frame.groupby("city")["price"].agg(lambda part: part.drop_duplicates().tolist())
-    assert levels["one"] == levels["two"] == [1, 2, 3, 4]
+    assert levels["A"] == levels["B"] == [1, 2, 3, 4]
     assert result.neutral["price"].tolist() == [1, 4, 4]
-
-
-@pytest.mark.parametrize(("separators", "noted"), [(",", True), (",;", False)])
-def test_categories_that_look_like_several_are_noted(tmp_path, separators, noted):
-    path = written(tmp_path / "lists.csv", [1, 2])
-    pd.read_csv(path).assign(categories=["home;tools", "books"]).to_csv(path, index=False)
-    notes = read_recommendations([(None, path)], ListFormat(separators=separators)).notes
-    assert ("many categories hold ';': where it parts them, say --separators ',;'" in notes) == noted

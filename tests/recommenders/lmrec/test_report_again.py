@@ -49,12 +49,8 @@ def test_it_is_the_page_that_the_audit_wrote(saved, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("audit.json", "{}"), ("audit.json", "[]"), ("audit.json", "{"), ("audit.json", '{"dimensions": 1}'),
-        ("price_percentage.csv", ""), ("price_percentage.csv", "a,b\n1,2\n"), ("association.csv", "\x00"),
-        ("average_price.csv", "value\nx\n"),
-    ],
-)  # fmt: skip
+    [("audit.json", "{}"), ("audit.json", "{"), ("price_percentage.csv", "a,b\n1,2\n"), ("average_price.csv", "")],
+)
 def test_a_damaged_folder_is_one_line(saved, tmp_path, name, content):
     for file in saved.iterdir():
         if file.is_file():

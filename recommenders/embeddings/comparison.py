@@ -189,6 +189,14 @@ def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFr
     return left.reset_index(), right.loc[left.index].reset_index()
 
 
+_SUMS = {
+    "E": "GEAA E", "P": "GEAA P", "difference of sums": "DEAA", "difference": MEANS,
+    "effect size": "effect size",
+}
+_MEANS = {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
+"""What the metrics of EAA, and those of a direction, are called."""
+
+
 def _changes(
     scores: tuple[np.ndarray, np.ndarray],
     first: np.ndarray,
@@ -221,25 +229,13 @@ def _changes(
 
     ones = [np.ones((1, len(side))) for side in (e, p)]
     exact, sampled = value(e, p, ones), value(e, p, counts)
-    labels = (
-        {"E": "GEAA E", "P": "GEAA P", "difference of sums": "DEAA", "difference": MEANS, "effect size": "effect size"}
-        if as_sums
-        else {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
-    )
-    p_values: dict[str, float] = {}
-    for name, delta in (("E", e[:, 1] - e[:, 0]), ("P", p[:, 1] - p[:, 0])):
-        if len(delta):
-            p_values[name] = sign_test(delta, permutations=permutations, seed=seed).p_value
-    if len(p):
-        # The difference of the two groups' means: each entity weighs by its group's size.
-        signed = np.concatenate([(e[:, 1] - e[:, 0]) / len(e), -(p[:, 1] - p[:, 0]) / len(p)])
-        p_values["difference"] = sign_test(signed, permutations=permutations, seed=seed).p_value
+    p_values = _sign_tests(e, p, permutations, seed)
     fewest = min(len(side) for side in (e, p) if len(side))
     result = {}
-    for name, pair in exact.items():
-        if name not in labels:
+    for name, label in (_SUMS if as_sums else _MEANS).items():
+        if name not in exact:
             continue
-        old, new = float(pair[0, 0]), float(pair[0, 1])
+        old, new = map(float, exact[name][0])
         draws = sampled[name]
         entry: dict[str, Any] = {
             "before": finite(old),
@@ -253,5 +249,15 @@ def _changes(
                 percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
             entry["ci"] = finite_pair(interval(draws[:, 1] - draws[:, 0], fewest))
             entry["change_percent_ci"] = finite_pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
-        result[labels[name]] = entry
+        result[label] = entry
     return result
+
+
+def _sign_tests(e: np.ndarray, p: np.ndarray, permutations: int, seed: int) -> dict[str, float]:
+    """p-values of exchanging the two scores, (entities, 2), on E, on P, and on the difference of their means."""
+    changes = {"E": e[:, 1] - e[:, 0]}
+    if len(p):
+        changes["P"] = p[:, 1] - p[:, 0]
+        # The difference of the two groups' means: each entity weighs by its group's size.
+        changes["difference"] = np.concatenate([changes["E"] / len(e), -changes["P"] / len(p)])
+    return {name: sign_test(change, permutations=permutations, seed=seed).p_value for name, change in changes.items()}

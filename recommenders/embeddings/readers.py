@@ -67,34 +67,34 @@ def check_file(file: Path) -> None:
 
 
 def _npz(file: Path) -> Embeddings:
-    notes: tuple[str, ...] = ()
     try:
         with np.load(file, allow_pickle=False) as archive:
             size = sum(entry.file_size for entry in archive.zip.infolist())
             if size > max(_FREE, _SWELLING * file.stat().st_size):
                 raise ValueError(f"it unpacks to {size:,} bytes, more than {_SWELLING} times its own; it holds nothing")
-            held = ", ".join(archive.files) or "nothing"
-            if set(_IMPLICIT) <= set(archive.files):
-                users, items = (archive[name] for name in _IMPLICIT)
-                factors = int(archive["factors"]) if "factors" in archive else users.shape[1]
-                arrays = {"users": users[:, :factors], "items": items[:, :factors]}
-                if extra := users.shape[1] - factors:  # of BPR and logistic matrix factorisation
-                    notes = (f"{file}: left out {extra} column(s) that hold biases, not latent factors",)
-            else:
-                known = (*_MATRICES, *_MATRICES.values())
-                arrays = {name: archive[name] for name in known if name in archive}
+            wanted = (*_MATRICES, *_MATRICES.values(), *_IMPLICIT, "factors")
+            arrays = {name: archive[name] for name in archive.files if name in wanted}
+            content = ", ".join(archive.files) or "nothing"
+        notes = _as_implicit(arrays, file) if set(_IMPLICIT) <= arrays.keys() else ()
     except _NO_ARRAYS as error:
         raise EmbeddingsError(f"{file}: cannot be read as .npz: {shortened(str(error))}") from error
-    if arrays.keys().isdisjoint(_MATRICES) or (
-        "vectors" in arrays and not arrays.keys().isdisjoint(("users", "items"))
-    ):
-        raise EmbeddingsError(f"{file}: holds {held}; expected a matrix 'vectors', or 'users' and 'items'")
+    known = [name for name in _MATRICES if name in arrays]
+    if not known or ("vectors" in known and len(known) > 1):
+        raise EmbeddingsError(f"{file}: holds {content}; expected a matrix 'vectors', or 'users' and 'items'")
     tables = {}
-    for name, key in _MATRICES.items():
-        if name in arrays:
-            ids = tuple(map(str, arrays[key].tolist())) if key in arrays else ()
-            tables[name] = Entities(name, arrays[name], ids, source=str(file))
+    for name in known:
+        ids = arrays.get(_MATRICES[name], np.array([]))
+        tables[name] = Entities(name, arrays[name], tuple(map(str, ids.tolist())), source=str(file))
     return Embeddings(tables, str(file), notes)
+
+
+def _as_implicit(arrays: dict[str, np.ndarray], file: Path) -> tuple[str, ...]:
+    """Put the matrices of a model of implicit under our names; a note on columns that are left out."""
+    users, items = (arrays[name] for name in _IMPLICIT)
+    factors = int(arrays["factors"]) if "factors" in arrays else users.shape[1]
+    arrays |= {"users": users[:, :factors], "items": items[:, :factors]}
+    extra = users.shape[1] - factors  # of BPR and logistic matrix factorisation
+    return (f"{file}: left out {extra} column(s) that hold biases, not latent factors",) if extra else ()
 
 
 def _parquet(file: Path) -> Embeddings:
@@ -160,22 +160,26 @@ def _torch(file: Path) -> Embeddings:
     for nested in ("state_dict", "model_state_dict"):
         if isinstance(state, Mapping) and isinstance(state.get(nested), Mapping):
             state = state[nested]
-    matrices = {}
-    if isinstance(state, Mapping):
-        matrices = {str(name): part for name, part in state.items() if getattr(part, "ndim", 0) == 2}
+    parts = state.items() if isinstance(state, Mapping) else ()
+    matrices = {str(name): part for name, part in parts if getattr(part, "ndim", 0) == 2}
     tables = {}
-    for kind in ("user", "item"):
-        fitting = [name for name in matrices if kind in name.lower()]
-        fitting = [name for name in fitting if len(fitting) > 1 and "emb" in name.lower()] or fitting
-        if len(fitting) != 1:
-            listed = ", ".join(f"{name} {tuple(part.shape)}" for name, part in matrices.items()) or "none"
-            raise EmbeddingsError(
-                f"{file}: {len(fitting)} tables for {kind}s among its matrices ({listed}); save the two as 'users' and "
-                "'items' with numpy.savez"
-            )
-        matrix = matrices[fitting[0]].detach().float().numpy()
-        tables[f"{kind}s"] = Entities(f"{kind}s", matrix, source=str(file))
+    for name, kind in (("users", "user"), ("items", "item")):
+        matrix = _of_kind(matrices, kind, file).detach().float().numpy()
+        tables[name] = Entities(name, matrix, source=str(file))
     return Embeddings(tables, str(file))
+
+
+def _of_kind(matrices: Mapping[str, Any], kind: str, file: Path) -> Any:
+    """The matrix whose name holds a kind; an embedding table before the layers of a tower."""
+    fitting = [name for name in matrices if kind in name.lower()]
+    fitting = [name for name in fitting if len(fitting) > 1 and "emb" in name.lower()] or fitting
+    if len(fitting) != 1:
+        listed = ", ".join(f"{name} {tuple(part.shape)}" for name, part in matrices.items()) or "none"
+        raise EmbeddingsError(
+            f"{file}: {len(fitting)} tables for {kind}s among its matrices ({listed}); save the two as 'users' and "
+            "'items' with numpy.savez"
+        )
+    return matrices[fitting[0]]
 
 
 FORMATS: dict[str, Callable[[Path], Embeddings]] = {

@@ -41,6 +41,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
 class AssociationData:
     """Everything that an audit needs, read and checked."""
 
+    name: str
     embeddings: Embeddings
     sets: EntitySets
     attribute: str = "attribute"
@@ -51,7 +52,9 @@ class AssociationData:
     def audited(self, settings: AuditSettings, *, show_progress: bool = False) -> Associations:
         """The audit of it."""
         how: dict[str, Any] = {"interactions": self.interactions, "pairs": self.pairs, "show_progress": show_progress}
-        return audit(self.embeddings, self.sets, settings, attribute=self.attribute, **how)
+        result = audit(self.embeddings, self.sets, settings, attribute=self.attribute, **how)
+        result.record["name"] = self.name
+        return result
 
 
 def read_request(request: AssociationRequest) -> AssociationData:
@@ -79,7 +82,8 @@ def read_request(request: AssociationRequest) -> AssociationData:
     embeddings = replace(embeddings, notes=(*embeddings.notes, *_unnamed(embeddings, request)))
     attribute = (request.attribute or "attribute").partition("=")[0]
     pairs = _read_pairs(request.pairs, sets) if request.pairs is not None else None
-    return AssociationData(embeddings, sets, attribute, interactions, pairs)
+    name = request.embeddings.stem.replace("_", " ")
+    return AssociationData(name, embeddings, sets, attribute, interactions, pairs)
 
 
 def _with_attributes(
@@ -214,10 +218,8 @@ def case_study(
     for name, attribute in (("with gender", "gender"), ("without gender", None)):
         config = TwoTowerConfig(attribute=attribute, seed=settings.seed)
         embeddings, _ = train_two_tower(interactions, config, show_progress=show_progress)
-        data = AssociationData(embeddings, resolve_sets(specs, embeddings), "gender", interactions)
-        result = data.audited(settings, show_progress=show_progress)
-        result.record["name"] = name
-        runs.append(result)
+        data = AssociationData(name, embeddings, resolve_sets(specs, embeddings), "gender", interactions)
+        runs.append(data.audited(settings, show_progress=show_progress))
     trainings = [AuditedTraining(run.record, run.entities, run.record["name"]) for run in runs]
     comparison = compare(
         trainings[0],

@@ -152,14 +152,15 @@ def _fit(
                 negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
                 users = model(user_all[at], codes[user_all[at]])  # (batch, dimensions)
                 loss = model.loss(users, item_all[at], negatives, correction, importance)
-                if not math.isfinite(float(loss.detach())):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                finite = all(torch.isfinite(part).all() for part in (loss.detach(), *model.parameters()))
+                if not finite:
                     raise InteractionsError(
                         f"the training diverged at step {epoch * steps + number}; no embeddings were written; give a "
                         "lower learning_rate, or interactions with smaller weights"
                     )
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
                 total += float(loss.detach()) * len(rows)
                 bar.advance()
             losses.append(total / len(trained_on))

@@ -13,7 +13,7 @@ from tod_bias.statistics.needed import ENOUGH_WORDS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 ALPHA = 0.05
 """Of adjusted p-values: a shift is called found below it."""

@@ -35,6 +35,8 @@ NO_GROUP = "all"
 """The label of queries of no group."""
 NEUTRAL = "neutral"
 """The label of neutralised queries."""
+_FILLED = ("query", "label", "substitution", "city")
+"""Columns that must say something in every row."""
 
 
 @dataclass(frozen=True)
@@ -65,34 +67,38 @@ def read_saved(city: str | None, path: Path, reading: ListFormat) -> pd.DataFram
     Raises:
         TodBiasError: the file cannot be read so; it names the file and the line.
     """
+    import pandas as pd
+
     frame, lines = _table(path, reading.columns)
 
-    def parsed(column: str, convert: Callable[[Any], Any]) -> list[Any]:
-        known: dict[Any, Any] = {}
-        for row, cell in enumerate(frame[column]):
-            if cell not in known:
-                try:
-                    known[cell] = convert(cell)
-                except ValueError as error:
-                    raise RecommenderError(f"{path}, line {lines[row]}: {error}") from error
-        return [known[cell] for cell in frame[column]]
-
-    frame["rank"] = parsed("rank", _rank)
+    frame["rank"] = _parsed(frame["rank"], _rank, path, lines)
     if "price" in frame:
-        levels = parsed("price", _level if reading.price_levels is None else price_amount)
-        frame["price"] = [math.nan if level is None else float(level) for level in levels]
+        convert = _level if reading.price_levels is None else price_amount
+        frame["price"] = pd.Series(_parsed(frame["price"], convert, path, lines), dtype=float)
     if "categories" in frame:
         cells = [tuple(cell) if isinstance(cell, list | np.ndarray) else cell for cell in frame["categories"]]
         split = {cell: split_categories(cell, reading.separators) for cell in set(cells)}
         frame["categories"] = [split[cell] for cell in cells]
     for column in frame.columns.difference(["rank", "price", "categories"]):
         frame[column] = frame[column].fillna("").astype(str).str.strip()
-        if column.split(":")[0] in ("query", "label", "substitution", "city") and (empty := frame[column].eq("")).any():
+        empty = frame[column].eq("")
+        if column.split(":")[0] in _FILLED and empty.any():
             hint = f"; write {NO_GROUP!r} for queries of no group" if column.startswith("label") else ""
             raise RecommenderError(f"{path}, line {lines[int(np.argmax(empty))]}: no {column}{hint}")
     if city is not None or "city" not in frame:
         frame["city"] = city if city is not None else path.stem
     return frame.assign(rank=frame["rank"] + (frame.groupby("city")["rank"].transform("min") == 0))
+
+
+def _parsed(cells: pd.Series, convert: Callable[[Any], Any], path: Path, lines: Sequence[int]) -> list[Any]:
+    known: dict[Any, Any] = {}
+    for row, cell in enumerate(cells):
+        if cell not in known:
+            try:
+                known[cell] = convert(cell)
+            except ValueError as error:
+                raise RecommenderError(f"{path}, line {lines[row]}: {error}") from error
+    return [known[cell] for cell in cells]
 
 
 def into_levels(frame: pd.DataFrame, bounds: Sequence[float]) -> tuple[pd.DataFrame, list[str]]:
@@ -136,33 +142,47 @@ def _rank(cell: object) -> int:
     return int(number)
 
 
+_NEEDED = {
+    "no column 'query'": ("query",),
+    "no column 'rank'": ("rank",),
+    "neither a column 'price' nor 'categories'": ("price", "categories"),
+    "neither a column 'label' nor 'substitution', so no groups can be compared": ("label", "substitution"),
+}
+"""What is said of a file that has none of some columns."""
+
+
 def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
     """File's column → ours: as mapped, else our names, else those of LMRec's files."""
-    for theirs, ours in columns.items():
-        if ours not in COLUMNS and not ours.startswith("label:"):
-            raise RecommenderError(f"--columns {theirs}={ours}: no {ours!r}; expected one of {', '.join(COLUMNS)}")
-        if theirs not in header:
-            raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {', '.join(header)}")
+    _check_mapping(path, header, columns)
     names = dict(columns)
-    same = {name: name for name in header if name in COLUMNS or name.startswith("label:")}
-    for theirs, ours in {**same, **ALIASES}.items():
-        if theirs in header and theirs not in names and ours not in names.values():
-            names[theirs] = ours
-    if doubled := repeated(name for name in header if name in names) or repeated(names.values()):
+    for name in header:
+        meaning = name if _is_ours(name) else ALIASES.get(name)
+        if meaning is not None and meaning not in names.values():
+            names.setdefault(name, meaning)
+    if doubled := repeated(name for name in header if name in names):
         raise RecommenderError(f"{path}, line 1: two columns are {doubled!r}; expected one")
     kinds = {ours.split(":")[0] for ours in names.values()}
-    for needed, lacking in (
-        (("query",), "no column 'query'"),
-        (("rank",), "no column 'rank'"),
-        (("price", "categories"), "neither a column 'price' nor 'categories'"),
-        (("label", "substitution"), "neither a column 'label' nor 'substitution', so no groups can be compared"),
-    ):
-        if not kinds & set(needed):
+    for lacking, needed in _NEEDED.items():
+        if kinds.isdisjoint(needed):
             mapping = ",".join(f"NAME={name}" for name in needed)
             raise RecommenderError(
                 f"{path}, line 1: {lacking}; columns are {', '.join(header)}; say which it is with --columns {mapping}"
             )
     return names
+
+
+def _check_mapping(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> None:
+    for theirs, ours in columns.items():
+        if not _is_ours(ours):
+            raise RecommenderError(f"--columns {theirs}={ours}: no {ours!r}; expected one of {', '.join(COLUMNS)}")
+        if theirs not in header:
+            raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {', '.join(header)}")
+    if doubled := repeated(columns.values()):
+        raise RecommenderError(f"--columns: two columns are {doubled!r}; expected one")
+
+
+def _is_ours(name: str) -> bool:
+    return name in COLUMNS or name.startswith("label:")
 
 
 def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequence[int]]:

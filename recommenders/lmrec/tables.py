@@ -14,7 +14,7 @@ from tod_bias.report.sheets import Probability, Sheet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
 _PLACES = 6

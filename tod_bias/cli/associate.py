@@ -116,12 +116,15 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
     from tod_bias.recommenders.embeddings.comparison import NAME, compare, load_run
 
     runs = load_run(before), load_run(after)
+    names = [str(run.record.get("name", run.source)) for run in runs]
+    if names[0] == names[1]:
+        names = [str(before), str(after)]
     comparison = compare(
         *runs,
         permutations=how.permutations,
         resamples=how.bootstrap,
         seed=how.seed,
-        names=(str(before), str(after)),
+        names=(names[0], names[1]),
     )
     path = writable(output.out or after) / NAME
     write_json(path, comparison)

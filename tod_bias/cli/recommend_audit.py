@@ -28,7 +28,7 @@ from tod_bias.report.notation import count
 from tod_bias.report.sheets import print_sheets
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 
 class ListOptions(SeparatorOptions):
@@ -114,6 +114,7 @@ def audit(
     check_no_other_run(output.out, "audit.json")
     claimed(output.out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
+    from tod_bias.recommenders.lmrec.audit import save
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.statistics.settings import Inference
 
@@ -136,7 +137,7 @@ def audit(
         level=how.level, resamples=how.bootstrap, permutations=how.permutations, correction="bh", seed=how.seed
     )
     result = run_audit(frame, inference, source=source, words=load_templates(data.templates))
-    result.save(output.out, figures=output.figures)
+    save(result, frame, output.out, figures=output.figures)
     if not output.quiet:
         _print(result)
         print(f"Report: {output.out / 'report.html'}" if output.figures else f"Results: {output.out}")

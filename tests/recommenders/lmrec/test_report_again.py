@@ -7,7 +7,7 @@ import pytest
 from commands import run_command
 
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.audit import audit, report_again
+from tod_bias.recommenders.lmrec.audit import audit, report_again, save
 from tod_bias.recommenders.lmrec.recommendations import tidy
 from tod_bias.statistics.settings import Inference
 
@@ -26,7 +26,8 @@ def saved(tmp_path_factory):
         for rank in (1, 2, 3)
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("audit")
-    audit(tidy(pd.DataFrame(rows)), Inference(resamples=20, permutations=20)).save(folder)
+    lists = tidy(pd.DataFrame(rows))
+    save(audit(lists, Inference(resamples=20, permutations=20)), lists, folder)
     return folder
 
 

@@ -190,7 +190,10 @@ def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFr
 
 
 _SUMS = {
-    "E": "GEAA E", "P": "GEAA P", "difference of sums": "DEAA", "difference": MEANS,
+    "E": "GEAA E",
+    "P": "GEAA P",
+    "difference of sums": "DEAA",
+    "difference": MEANS,
     "effect size": "effect size",
 }
 _MEANS = {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}

@@ -30,7 +30,7 @@ class AssociationRequest(Options):
     test: str | None = None
     """Items to test: COLUMN=E,P; by default all items."""
     interactions: Path | None = None
-    """File or folder (MovieLens, Last.FM): audiences and histories."""
+    """CSV or Parquet, or a folder of associate train: who used which item; for audiences and histories."""
     pairs: Path | None = None
     """CSV of pairs (id of A, id of B) for the PCA direction."""
 

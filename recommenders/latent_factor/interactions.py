@@ -1,11 +1,10 @@
-"""Interactions of users with items, from CSV and Parquet files and from MovieLens' and Last.FM's own layouts."""
+"""Interactions of users with items, from CSV and Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -129,95 +128,22 @@ def _described(
 def load_interactions(
     path: str | Path, users: str | Path | None = None, items: str | Path | None = None
 ) -> Interactions:
-    """Read interactions from a file or a folder.
+    """Read interactions, every rating or play counting as one.
 
-    A file is CSV, TSV or Parquet, with ``users`` and ``items`` as files of attributes beside it. A folder is one of
-    ``interactions.csv|parquet`` with ``users.…`` and ``items.…``; MovieLens 100K (``u.data``), 1M (``ratings.dat``),
-    20M and later (``ratings.csv``); Last.FM 360K (``usersha1-artmbid-artname-plays.tsv``), 1K
-    (``userid-timestamp-artid-artname-traid-traname.tsv``). Every rating or play counts as an interaction.
+    Args:
+        path: CSV, TSV or Parquet; or a folder that :func:`save_interactions` wrote.
+        users: attributes of users, CSV, TSV or Parquet; of a folder its own.
+        items: the same of items.
 
     Raises:
-        InteractionsError: no such file, or none of these layouts.
+        TodBiasError: a file cannot be read, or is not what is expected.
     """
     place = Path(path)
     if place.is_dir():
-        for name, reader in LAYOUTS.items():
-            if (place / name).is_file():
-                return reader(place)
-        raise InteractionsError(
-            f"{place}: none of the files {', '.join(LAYOUTS)} is there; give a file of interactions"
-        )
+        users, items = (given or place / f"{name}.csv" for name, given in (("users", users), ("items", items)))
+        place /= "interactions.csv"
     people, shelf = (None if part is None else read_frame(part) for part in (users, items))
     return interactions_of(read_frame(place), people, shelf, str(place))
-
-
-def _saved_as(suffix: str) -> Callable[[Path], Interactions]:
-    def read(folder: Path) -> Interactions:
-        beside = [folder / f"{name}{suffix}" for name in ("users", "items")]
-        return load_interactions(
-            folder / f"interactions{suffix}", *(file if file.is_file() else None for file in beside)
-        )
-
-    return read
-
-
-def _bare(file: Path, names: list[str], sep: str = "\t", **options: Any) -> pd.DataFrame:
-    """A table without a header or quotes."""
-    return read_frame(file, sep=sep, names=names, header=None, quoting=3, **options)
-
-
-def _movielens_100k(folder: Path) -> Interactions:
-    latin: dict[str, Any] = {"encoding": "latin-1"}
-    ratings = _bare(folder / "u.data", ["user", "item", "rating", "timestamp"])
-    users = _bare(folder / "u.user", ["user_id", "age", "gender", "occupation", "zip"], "|", **latin)
-    genres = _bare(folder / "u.genre", ["genre", "number"], "|", **latin)["genre"].tolist()
-    movies = _bare(folder / "u.item", ["item_id", "title", "released", "video", "url", *genres], "|", **latin)
-    flags = movies[genres] == "1"
-    movies["genre"] = ["|".join(flags.columns[row]) for row in flags.to_numpy()]
-    return interactions_of(ratings, users, movies[["item_id", "title", "genre"]], str(folder))
-
-
-def _movielens_1m(folder: Path) -> Interactions:
-    how: dict[str, Any] = {"sep": "::", "encoding": "latin-1", "engine": "python"}
-    ratings = _bare(folder / "ratings.dat", ["user", "item", "rating", "timestamp"], **how)
-    users = _bare(folder / "users.dat", ["user_id", "gender", "age", "occupation", "zip"], **how)
-    movies = _bare(folder / "movies.dat", ["item_id", "title", "genre"], **how)
-    return interactions_of(ratings, users, movies, str(folder))
-
-
-def _movielens(folder: Path) -> Interactions:
-    movies = read_frame(folder / "movies.csv").rename(columns={"movieId": "item_id", "genres": "genre"})
-    return interactions_of(read_frame(folder / "ratings.csv"), None, movies, str(folder))
-
-
-def _lastfm_360k(folder: Path) -> Interactions:
-    import pandas as pd
-
-    plays = _bare(folder / _LASTFM_360K, ["user", "artist_id", "item", "plays"])
-    plays = plays[pd.to_numeric(plays["plays"], errors="coerce") > 0].dropna(subset=["item"])  # a few rows have none
-    users = _bare(folder / "usersha1-profile.tsv", ["user_id", "gender", "age", "country", "signup"])
-    return interactions_of(plays.reset_index(drop=True), users, None, str(folder))
-
-
-def _lastfm_1k(folder: Path) -> Interactions:
-    columns = ["user", "timestamp", "artist_id", "item", "track_id", "track"]
-    plays = _bare(folder / _LASTFM_1K, columns, usecols=["user", "item"]).dropna()
-    users = read_frame(folder / "userid-profile.tsv").rename(columns={"#id": "user_id", "id": "user_id"})
-    return interactions_of(plays.reset_index(drop=True), users, None, str(folder))
-
-
-_LASTFM_360K = "usersha1-artmbid-artname-plays.tsv"
-_LASTFM_1K = "userid-timestamp-artid-artname-traid-traname.tsv"
-LAYOUTS: dict[str, Callable[[Path], Interactions]] = {
-    "interactions.csv": _saved_as(".csv"),
-    "interactions.parquet": _saved_as(".parquet"),
-    "u.data": _movielens_100k,
-    "ratings.dat": _movielens_1m,
-    "ratings.csv": _movielens,
-    _LASTFM_360K: _lastfm_360k,
-    _LASTFM_1K: _lastfm_1k,
-}
-"""The file that tells a folder's layout, and its reader."""
 
 
 def save_interactions(interactions: Interactions, folder: str | Path) -> None:

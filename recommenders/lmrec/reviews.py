@@ -293,33 +293,20 @@ def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.Da
 
 def statistics_sheets(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame) -> list[Sheet]:
     """Sizes of the cities' data (Shen Tables 2 and 6), and where names are mentioned (Table 7)."""
-    sizes = [
-        (
-            city["city"],
-            count(city["reviews"]),
-            count(city["venues"]),
-            count(city["venues_with_fewer_reviews"] + city["venues_dropped"]),
-            count(city["most_rated_venue"]),
-            count(city["categories"]),
-        )
-        for city in statistics
-    ]
     signs = ("$", "$$", "$$$", "$$$$")
-    levels = (*signs, "missing")
-    prices = [(city["city"], *(fixed(city["venues_by_price"][key]) for key in levels)) for city in statistics]
-    mentions = []
-    for (dimension, label), rows in names.groupby(["dimension", "label"], sort=False):
-        values = rows.groupby("price")["value"].mean().reindex(range(1, 5)).to_numpy(dtype=float)
-        mentions.append((str(dimension), str(label), *(fixed(v) if np.isfinite(v) else "–" for v in values)))
-    several = f", mean of {len(statistics)} cities" if len(statistics) > 1 else ""
+    sizes, prices, mentions = [], [], []
+    for city in statistics:
+        left_out = city["venues_with_fewer_reviews"] + city["venues_dropped"]
+        numbers = (city["reviews"], city["venues"], left_out, city["most_rated_venue"], city["categories"])
+        sizes.append((city["city"], *map(count, numbers)))
+        prices.append((city["city"], *(fixed(city["venues_by_price"][level]) for level in (*signs, "missing"))))
+    for group, rows in names.groupby(["dimension", "label"], sort=False):
+        means = rows.groupby("price")["value"].mean().reindex(LEVELS)
+        mentions.append((*group, *(fixed(mean) if mean == mean else "–" for mean in means)))
     sized = ("city", "reviews", "venues", "left out", "most rated", "categories")
+    by_price = "Share of name mentions by price level, mean of the cities"
     return [
         Sheet("sizes", "Reviews and venues", sized, tuple(sizes)),
-        Sheet("prices", "Share of venues by price level", ("city", *levels), tuple(prices)),
-        Sheet(
-            "mentions",
-            f"Share of name mentions by price level{several}",
-            ("dimension", "label", *signs),
-            tuple(mentions),
-        ),
+        Sheet("prices", "Share of venues by price level", ("city", *signs, "missing"), tuple(prices)),
+        Sheet("mentions", by_price, ("dimension", "label", *signs), tuple(mentions)),
     ]

@@ -159,7 +159,6 @@ FOLDERS = {
     ),
     "Google SGD": (("words", "--corpus", "google_sgd", "--datapath", "."), ("google_sgd/test/dialogues_001.json",)),
     "Taskmaster": (("words", "--corpus", "taskmaster2", "--datapath", "."), ("taskmaster2/flights.json",)),
-    "MovieLens": (("associate", "train", "--out", "out", "--interactions", "{}"), ("u.data", "u.user", "u.item")),
     "Yelp": (
         ("recommend", "train", "--out", "out", "--yelp", "{}", "--city", "Boston"),
         ("business.json", "review.json"),

@@ -139,7 +139,7 @@ class InteractionOptions(PlantedOptions):
     title = "Data"
 
     interactions: str = "synthetic"
-    """File or folder (CSV, Parquet, MovieLens, Last.FM), or synthetic."""
+    """CSV or Parquet, a folder of associate train, or synthetic."""
     users: Path | None = None
     """CSV or Parquet: id and attributes of users."""
     items: Path | None = None

@@ -16,7 +16,6 @@ from tod_bias.cli.recommend_options import (
     TemplateOptions,
     TopOptions,
     check_models,
-    check_reviews,
     read_reviews,
 )
 from tod_bias.config import DeviceOptions, OutputOptions, Positive, ResumeOptions
@@ -96,15 +95,14 @@ class QualityOutput(OutputOptions):
 def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOptions, output: QualityOutput) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3)."""
     check_models(*models.model)
-    if len(models.model) != (cities := check_reviews(source)):
-        raise RecommenderError(f"{len(models.model)} models, but reviews of {cities} cities; give one model a city")
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.quality import quality, quality_sheet, rank_reviews
     from tod_bias.recommenders.lmrec.queries import distinct_names
     from tod_bias.recommenders.lmrec.training import training_settings
 
-    every = read_reviews(source)
-    folders = models.model
+    every, folders = read_reviews(source), models.model
+    if len(folders) != len(every):
+        raise RecommenderError(f"{len(folders)} models, but reviews of {len(every)} cities; give one model a city")
     loaded = [_matching(folder, part, models.device) for folder, part in zip(folders, every, strict=True)]
     claimed(output.out)
     names = distinct_names([part.city for part in every], folders)
@@ -166,15 +164,15 @@ class MaskingOutput(OutputOptions):
 def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptions, output: MaskingOutput) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
     check_models(models.model, models.masked_model)
-    if (cities := check_reviews(source)) != 1:
-        raise RecommenderError(f"reviews of {cities} cities are given; expected one")
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.recommenders.lmrec.training import training_settings
     from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
-    (part,) = read_reviews(source)
+    part, *others = read_reviews(source)
+    if others:
+        raise RecommenderError(f"reviews of {1 + len(others)} cities are given; expected one")
     folders = (models.model, models.masked_model)
     plain, masked = (_matching(folder, part, models.device) for folder in folders)
     if not masked.model.config.masked:

@@ -89,52 +89,34 @@ def check_models(*folders: Path) -> None:
             raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no {VENUES})")
 
 
-def check_reviews(options: ReviewOptions) -> int:
-    """See to it that options name reviews, before anything is loaded; returns of how many cities.
+def read_reviews(options: ReviewOptions) -> list[Any]:
+    """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset.
 
     Raises:
-        RecommenderError: they do not go together, or a file is given twice.
-        TodBiasError: one is not there.
+        TodBiasError: they do not go together, a file is given twice, or one is not there.
     """
     if options.yelp is not None and (options.reviews or not options.city):
         raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
     if options.yelp is None and options.city:
         raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
-    paths = [text.partition("=")[2] or text for text in options.reviews]
-    if doubled := repeated(paths):
+    named = [(text.partition("=")[0], text.partition("=")[2] or text) for text in options.reviews or ("sample",)]
+    if doubled := repeated(file for _, file in named):
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
-    check_files(options.yelp, *(path for path in paths if path != "sample"))
-    return len(options.city) if options.yelp is not None else max(1, len(paths))
-
-
-def read_reviews(options: ReviewOptions) -> list[Any]:
-    """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
-    check_reviews(options)
+    check_files(options.yelp, *(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
-    from tod_bias.recommenders.lmrec.sample import CITY
-    from tod_bias.recommenders.lmrec.sample import sample as generate
+    from tod_bias.recommenders.lmrec.sample import CITY, sample
 
     if options.yelp is not None:
-        sources = [(name, reading.read_yelp(options.yelp, name)) for name in options.city]
+        sources = [(city, reading.read_yelp(options.yelp, city)) for city in options.city]
     else:
-        sources = []
-        for text in options.reviews or ("sample",):
-            name, equals, file = text.partition("=")
-            if text == "sample":
-                sources.append((CITY, generate()))
-            else:
-                path = Path(file if equals else text)
-                sources.append((name if equals else path.stem, reading.read_csv(path)))
-    return [
-        reading.Reviews(
-            source,
-            city=name,
-            fewest=options.min_reviews,
-            missing=options.missing,
-            separators=options.separators,
-        )
-        for name, source in sources
-    ]
+        sources = [
+            (CITY, sample())
+            if file == "sample"
+            else (Path(name).stem if name == file else name, reading.read_csv(file))
+            for name, file in named
+        ]
+    how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing, "separators": options.separators}
+    return [reading.Reviews(source, city=city, **how) for city, source in sources]
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

@@ -15,7 +15,6 @@ from tod_bias.recommenders.lmrec.recommendations import Recommendations, tidy
 from tod_bias.recommenders.lmrec.saved import NEUTRAL, NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.training import training_settings
-from tod_bias.recommenders.lmrec.venue import prices_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +25,6 @@ def recommend_templates(
     *,
     templates: str | Path | None = None,
     top: int = K,
-    batch: int = 128,
     device: str | None = None,
     neutralise: bool = False,
     show_progress: bool = False,
@@ -45,7 +43,7 @@ def recommend_templates(
     cities = distinct_names(
         [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)], folders
     )
-    how: dict[str, Any] = {"top": top, "batch": batch, "neutralise": neutralise, "show_progress": show_progress}
+    how: dict[str, Any] = {"top": top, "neutralise": neutralise, "show_progress": show_progress}
     result = tidy(pd.concat([ask(model, words, city=city, **how) for model, city in zip(models, cities, strict=True)]))
     source = {
         "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},
@@ -93,7 +91,6 @@ def ask(
     *,
     city: str,
     top: int = K,
-    batch: int = 128,
     neutralise: bool = False,
     show_progress: bool = False,
 ) -> pd.DataFrame:
@@ -104,7 +101,6 @@ def ask(
         words: templates and the words that fill them.
         city: written into the frame.
         top: items a query.
-        batch: queries at once.
         neutralise: mask every query before it is asked (test-side neutralisation).
         show_progress: on stderr.
 
@@ -116,9 +112,8 @@ def ask(
     hide = Neutraliser(words)
     queries, labels = _labelled(words, hide)
     texts = [hide(query.text) if neutralise else query.text for query in queries]
-    ranked = model.rank(texts, top, batch=batch, show_progress=show_progress)
+    ranked = model.rank(texts, top, show_progress=show_progress)
     flat = ranked.ravel()
-    prices = prices_of(model.venues)
     part = {
         "kind": [query.kind for query in queries],
         "template": [query.template for query in queries],
@@ -133,7 +128,7 @@ def ask(
         rank=list(range(1, top + 1)) * len(queries),
         item=[model.venues[number].name for number in flat],
         item_id=[model.venues[number].id for number in flat],
-        price=[prices[number] for number in flat],
+        price=[model.venues[number].price for number in flat],
         categories=[model.venues[number].categories for number in flat],
     )
 

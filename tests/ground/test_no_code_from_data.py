@@ -160,7 +160,7 @@ FOLDERS = {
     "Google SGD": (("words", "--corpus", "google_sgd", "--datapath", "."), ("google_sgd/test/dialogues_001.json",)),
     "Taskmaster": (("words", "--corpus", "taskmaster2", "--datapath", "."), ("taskmaster2/flights.json",)),
     "Yelp": (
-        ("recommend", "train", "--out", "out", "--yelp", "{}", "--city", "Boston"),
+        ("recommend", "train", "--out", "out", "--reviews", "Boston={}"),
         ("business.json", "review.json"),
     ),
 }

@@ -29,12 +29,9 @@ class SeparatorOptions(Options):
 class ReviewOptions(SeparatorOptions):
     """Which reviews are read."""
 
-    reviews: tuple[str, ...] = ()
-    """[CITY=]FILE: a city's review CSV; by default sample, the bundled sample; may be repeated."""
-    yelp: Path | None = None
-    """Folder of Yelp's dataset (business.json, review.json)."""
-    city: tuple[str, ...] = ()
-    """With --yelp: the city to read; may be repeated."""
+    reviews: tuple[str, ...] = ("sample",)
+    """[CITY=]FILE, a city's review CSV; CITY=FOLDER, that city of Yelp's dataset (business.json, review.json); or
+    sample, the bundled sample; may be repeated."""
     min_reviews: Positive = 100
     """Leave out venues with fewer reviews."""
     missing: Literal["keep", "drop"] = "keep"
@@ -90,33 +87,29 @@ def check_models(*folders: Path) -> None:
 
 
 def read_reviews(options: ReviewOptions) -> list[Any]:
-    """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset.
+    """Reviews of every city that the options name.
 
     Raises:
-        TodBiasError: they do not go together, a file is given twice, or one is not there.
+        TodBiasError: a city or a file is given twice, or one is not there.
     """
-    if options.yelp is not None and (options.reviews or not options.city):
-        raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
-    if options.yelp is None and options.city:
-        raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
-    named = [(text.partition("=")[0], text.partition("=")[2] or text) for text in options.reviews or ("sample",)]
-    if doubled := repeated(file for _, file in named):
-        raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
-    check_files(options.yelp, *(file for _, file in named if file != "sample"))
+    named = [(text.partition("=")[0], text.partition("=")[2] or text) for text in options.reviews]
+    if doubled := repeated(named):
+        raise RecommenderError(f"--reviews {doubled[1]}: is given twice, and a city is one only once")
+    check_files(*(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY, sample
 
-    if options.yelp is not None:
-        sources = [(city, reading.read_yelp(options.yelp, city)) for city in options.city]
-    else:
-        sources = [
-            (CITY, sample())
-            if file == "sample"
-            else (Path(name).stem if name == file else name, reading.read_csv(file))
-            for name, file in named
-        ]
     how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing, "separators": options.separators}
-    return [reading.Reviews(source, city=city, **how) for city, source in sources]
+    every = []
+    for name, file in named:
+        city = name if name != file else Path(file).stem
+        if file == "sample":
+            every.append(reading.Reviews(sample(), city=CITY, **how))
+        elif Path(file).is_dir():
+            every.append(reading.Reviews(reading.read_yelp(file, city), city=city, **how))
+        else:
+            every.append(reading.Reviews(reading.read_csv(file), city=city, **how))
+    return every
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

@@ -93,8 +93,8 @@ def read_reviews(options: ReviewOptions) -> list[Any]:
         TodBiasError: a city or a file is given twice, or one is not there.
     """
     named = [(text.partition("=")[0], text.partition("=")[2] or text) for text in options.reviews]
-    if doubled := repeated(named):
-        raise RecommenderError(f"--reviews {doubled[1]}: is given twice, and a city is one only once")
+    if doubled := repeated(file for _, file in named if not Path(file).is_dir()):
+        raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
     check_files(*(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY, sample

@@ -44,13 +44,6 @@ def test_group_scores_are_scikit_learns():
         assert result[role]["f1"] == pytest.approx(f1[place])
 
 
-def test_precision_without_any_label_is_undefined():
-    result = group_scores(np.zeros(4, dtype=bool), np.array([True, True, False, False]))
-    assert result["E"]["precision"]["value"] is None
-    assert result["E"]["recall"]["value"] == 0
-    assert result["P"]["precision"]["value"] == 0.5
-
-
 def test_chi_squared_and_mcnemar():
     before = np.array([True] * 30 + [False] * 10)
     after = np.array([True] * 18 + [False] * 12 + [True] * 2 + [False] * 8)

@@ -6,7 +6,6 @@ import pytest
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.comparison import AuditedTraining, compare
-from tod_bias.recommenders.embeddings.reading import comparison_reading
 
 
 def run(eaa, sets, name, cosines=None):
@@ -79,24 +78,3 @@ def test_other_entities_are_named():
     other.entities.loc[0, "id"] = "stranger"
     with pytest.raises(EmbeddingsError, match=r"tested other entities: id '(stranger|i0)' of set E"):
         compare(run(BEFORE, SETS, "x"), other)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "p", "flagged", "said"),
-    [
-        (20.0, 12.0, 0.001, True, "lowers the association: difference of means 20.0000 → 12.0000 (-40.0%"),
-        (20.0, 12.0, 0.001, True, "but does not remove it"),
-        (20.0, 1.0, 0.001, False, "no longer flagged, which does not show that nothing is left"),
-        (20.0, 25.0, 0.001, True, "raises the association"),
-        (20.0, 19.0, 0.7, True, "does not detectably change the association"),
-    ],
-)
-def test_reading_says_what_changed_and_what_is_left(before, after, p, flagged, said):
-    entry = {
-        "before": before,
-        "after": after,
-        "change_percent": 100 * (after / before - 1),
-        "p_holm": p,
-    }
-    flags = [{"test": name, "flagged": flagged} for name in ("mean difference entities", "mean difference attribute")]
-    assert said in comparison_reading({"difference of means": entry}, "without", flags)[0]

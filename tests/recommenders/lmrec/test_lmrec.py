@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 
 import numpy as np
@@ -19,7 +18,7 @@ from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import train, training_settings
+from tod_bias.recommenders.lmrec.training import train
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +79,6 @@ def test_every_filled_template_is_a_query(audited):
     assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
 
 
-def test_the_report_states_the_findings(audited):
-    record = json.loads((audited / "audit.json").read_text())
-    assert any(line.startswith("Categories, gender, female against male: ") for line in record["reading"])
-    assert any("Desserts to female" in line for line in record["reading"])
-    assert any(line.startswith("Religion, mosque − synagogue: -") for line in record["reading"])
-    page = html.unescape((audited / "report.html").read_text())
-    assert page.count("<svg") == len(list((audited / "figures").iterdir()))
-    for line in record["reading"]:
-        assert line.split(";")[0] in page
-    assert "trained or asked again, may give others" in page
-    assert 'href="association.csv"' in page
-
-
 def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     lmrec = LMRec.load(trained)
     for name in ("seed0", "seed1"):
@@ -102,18 +88,12 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     folders = [tmp_path / "seed0", tmp_path / "seed1"]
     result, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
     assert result.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
-    assert not [note for note in result.notes if "weights" in note]
+    lmrec.model.config.masked = True
     for folder in folders:
-        lmrec.model.config.masked = True
         lmrec.save(folder)
         (folder / "training.json").write_text('{"settings": {"init": "encoders/bert", "seed": 0}}')
     said, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
-    assert [note for note in said.notes if "weights" in note] == [
-        "trained with names, relations and places masked, and asked with them: what is found of these words is what "
-        "the first weights make of them, as no review has taught the model anything of them",
-        "2 of 2 models began with the same weights, encoders/bert: what is found over them is true of these weights, "
-        "and may be an accident of them",
-    ]
+    assert len(said.notes) == len(result.notes) + 2  # trained with a mask, and begun with the same weights
     lmrec.model.config.masked = False
     with pytest.raises(RecommenderError, match="two models of one city in folders of one name"):
         recommend_templates([folders[0]] * 2, templates=tmp_path / "templates", top=2)
@@ -280,15 +260,8 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
     assert message in refused("recommend", *arguments, *model, "--out", "out")
 
 
-def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
-    assert training_settings(trained)["seed"] == 0
-    assert training_settings(tmp_path) == {}
-    with pytest.raises(ModelError, match="is a trained LMRec; expected an encoder"):
-        load_encoder(str(trained))
-
-
-def test_what_writes_text_is_no_encoder(gpt2, bart, tmp_path):
-    for folder in (gpt2, bart, tmp_path / "gone"):
+def test_what_writes_text_or_recommends_is_no_encoder(trained, gpt2, bart, tmp_path):
+    for folder in (trained, gpt2, bart, tmp_path / "gone"):
         with pytest.raises(ModelError) as caught:
             load_encoder(str(folder))
         assert "\n" not in str(caught.value)

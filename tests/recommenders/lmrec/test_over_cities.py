@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from tod_bias.recommenders.lmrec.associations import association
-from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.item_names import top_words
 from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
@@ -147,13 +146,6 @@ def test_a_label_of_one_city_only_has_the_rows_of_that_city():
     pd.testing.assert_frame_equal(part, whole)
 
 
-def test_what_each_of_too_few_cities_shows_is_said():
-    rng = np.random.default_rng(9)
-    rows = pd.concat([city(name, rng, planted=strength) for name, strength in (("A", 0.5), ("B", 1.2))])
-    said = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=0, permutations=1000)).record["reading"]
-    assert any("Found in each of the 2 cities by itself: Thai to black" in line for line in said)
-
-
 def test_one_city_alone_says_nothing_of_the_next():
     rng = np.random.default_rng(3)
     rows = [city(name, rng, planted=0.5) for name in "ABC"]
@@ -174,11 +166,3 @@ def test_prices_and_item_names_have_intervals_over_cities_within_their_range():
     words = top_words(rows, QUICK)
     assert words["ci_low"].between(0, 1).all()
     assert words["ci_high"].between(0, 1).all()
-
-
-def test_the_audit_says_how_far_its_findings_go():
-    rng = np.random.default_rng(5)
-    entry = audit(tidy(city("A", rng)), QUICK).record["notes"]
-    two = audit(tidy(pd.concat([city(name, rng) for name in "AB"], ignore_index=True)), QUICK).record["notes"]
-    assert any(note.startswith("one city:") for note in entry)
-    assert any(note.startswith("2 cities:") for note in two)

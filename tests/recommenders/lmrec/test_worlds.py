@@ -193,13 +193,3 @@ def test_places_that_share_few_templates_or_have_no_prices_are_not_compared():
     rows.loc[rows["substitution"] == "mall", "price"] = np.nan
     row = price_differences(tidy(rows), PLACES, replace(SHEN, resamples=50, permutations=200)).iloc[0]
     assert row[["difference", "p_value", "p_adjusted"]].isna().all()
-
-
-def test_pairs_of_places_are_one_sentence_a_family():
-    rng = np.random.default_rng(0)
-    rows = places(rng, templates=8)
-    others = places(rng, templates=8).replace({"court": "church", "mall": "mosque"}, regex=True)
-    rows = pd.concat([rows, others])
-    said = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=50, permutations=200)).record["reading"]
-    starts = [line.split(":")[0] for line in said if line.startswith("Pairs of places")]
-    assert starts == [f"Pairs of places ({kind})" for kind in ("location", "location and religion", "religion")]

@@ -50,8 +50,9 @@ class Associations:
     """The content of ``associations.json``."""
     entities: pd.DataFrame
     """One row an entity of E and P: id, set, EAA with interval, cosine with and label by each direction."""
-    directions: Sequence[Direction]
-    picture: Picture | None
+    directions: Sequence[Direction] = ()
+    """None where the audit was read from its folder."""
+    picture: Picture | None = None
 
     def save(self, folder: str | Path) -> None:
         """Write ``directions.npz``, ``entities.parquet`` and, last, ``associations.json``."""

@@ -8,7 +8,6 @@ depend on how a latent space is turned, so two trainings can be compared without
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
+from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.statistics.adjustment import holm
@@ -31,16 +31,7 @@ if TYPE_CHECKING:
 NAME = "comparison.json"
 
 
-@dataclass(frozen=True)
-class AuditedTraining:
-    """What an earlier audit left in its folder."""
-
-    record: Mapping[str, Any]
-    entities: pd.DataFrame
-    source: str
-
-
-def load_run(folder: str | Path) -> AuditedTraining:
+def load_run(folder: str | Path) -> Associations:
     """Read ``associations.json`` and ``entities.parquet``.
 
     Raises:
@@ -60,7 +51,7 @@ def load_run(folder: str | Path) -> AuditedTraining:
         raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except (OSError, ValueError, OverflowError) as error:
         raise _unreadable(place, str(error)) from error
-    return AuditedTraining(record, frame, str(place))
+    return Associations(record, frame)
 
 
 def _unreadable(place: Path, reason: str) -> EmbeddingsError:
@@ -104,8 +95,8 @@ def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
 
 
 def compare(
-    before: AuditedTraining,
-    after: AuditedTraining,
+    before: Associations,
+    after: Associations,
     *,
     permutations: int = 10_000,
     resamples: int = 1000,
@@ -128,12 +119,12 @@ def compare(
         permutations: of the tests.
         resamples: of the bootstrap; 0 for none.
         seed: of both.
-        names: of the two, for tables.
+        names: of the two, for tables and messages.
 
     Raises:
         EmbeddingsError: the two tested other entities.
     """
-    left, right = _aligned(before, after)
+    left, right = _aligned(before, after, names)
     first = (left["set"] == "E").to_numpy()
     ddof = int(before.record["ddof"])
     metrics: dict[str, dict[str, Any]] = {}
@@ -165,7 +156,6 @@ def compare(
         "schema": 1,
         "attribute": before.record["attribute"],
         "names": list(names),
-        "sources": [before.source, after.source],
         "sets": before.record["sets"],
         "metrics": metrics,
         "labels": labels,
@@ -176,14 +166,14 @@ def compare(
     }
 
 
-def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _aligned(before: Associations, after: Associations, names: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = ["set", "table", "id"]
     left, right = (run.entities.set_index(keys) for run in (before, after))
     if set(left.index) != set(right.index):
         only = next(iter(set(left.index) ^ set(right.index)))
-        where = before.source if only in left.index else after.source
+        where = names[0] if only in left.index else names[1]
         raise EmbeddingsError(
-            f"{before.source} and {after.source} tested other entities: id {only[2]!r} of set {only[0]} is in {where} "
+            f"{names[0]} and {names[1]} tested other entities: id {only[2]!r} of set {only[0]} is in {where} "
             f"alone; audit both with the same sets"
         )
     return left.reset_index(), right.loc[left.index].reset_index()

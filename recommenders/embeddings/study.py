@@ -14,7 +14,7 @@ from tod_bias.files import check_plain_file, subfolder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations, audit
-from tod_bias.recommenders.embeddings.comparison import NAME, AuditedTraining, compare
+from tod_bias.recommenders.embeddings.comparison import NAME, compare
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.reading import LIMITS, reading
 from tod_bias.recommenders.embeddings.sets import (
@@ -220,10 +220,8 @@ def case_study(
         embeddings, _ = train_two_tower(interactions, config, show_progress=show_progress)
         data = AssociationData(name, embeddings, resolve_sets(specs, embeddings), "gender", interactions)
         runs.append(data.audited(settings, show_progress=show_progress))
-    trainings = [AuditedTraining(run.record, run.entities, run.record["name"]) for run in runs]
     comparison = compare(
-        trainings[0],
-        trainings[1],
+        *runs,
         permutations=settings.permutations,
         resamples=settings.bootstrap,
         seed=settings.seed,

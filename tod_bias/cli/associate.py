@@ -116,7 +116,7 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
     from tod_bias.recommenders.embeddings.comparison import NAME, compare, load_run
 
     runs = load_run(before), load_run(after)
-    names = [str(run.record.get("name", run.source)) for run in runs]
+    names = [str(run.record.get("name", folder)) for run, folder in zip(runs, (before, after), strict=True)]
     if names[0] == names[1]:
         names = [str(before), str(after)]
     comparison = compare(

@@ -21,7 +21,7 @@ from tod_bias.cli.recommend_options import (
     pairs,
 )
 from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
@@ -180,17 +180,12 @@ def _read_saved(
 
 
 def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
-    """Dimension to its labels; a dimension may be given in several parts.
-
-    Raises:
-        RecommenderError: a label is in two dimensions.
-    """
+    """Dimension to its labels; a dimension may be given in several parts."""
     results: dict[str, list[str]] = {}
     for name, labels in (pair("--dimension", text) for text in given):
-        for label in filter(None, map(str.strip, labels.split(","))):
-            if other := next((other for other, known in results.items() if label in known and other != name), None):
-                raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
-            results.setdefault(name, []).append(label)
+        results.setdefault(name, []).extend(filter(None, map(str.strip, labels.split(","))))
+    if doubled := repeated(label for labels in results.values() for label in labels):
+        raise RecommenderError(f"--dimension: {doubled!r} is named twice; expected one dimension")
     return results
 
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.comparison import AuditedTraining, compare
+from tod_bias.recommenders.embeddings.audit import Associations
+from tod_bias.recommenders.embeddings.comparison import compare
 
 
 def run(eaa, sets, name, cosines=None):
@@ -20,7 +21,7 @@ def run(eaa, sets, name, cosines=None):
         "sets": {role: {"name": role} for role in "ABEP"},
         "flags": [],
     }
-    return AuditedTraining(record, frame, name)
+    return Associations(record, frame)
 
 
 SETS = ["E"] * 4 + ["P"] * 5
@@ -53,7 +54,7 @@ def test_values_and_p_values_are_those_of_loops():
 
 def test_order_of_entities_does_not_matter():
     after = run(AFTER, SETS, "y")
-    shuffled = AuditedTraining(after.record, after.entities.sample(frac=1, random_state=0), "y")
+    shuffled = Associations(after.record, after.entities.sample(frac=1, random_state=0))
     first, second = (
         compare(run(BEFORE, SETS, "x"), part, permutations=100, resamples=50) for part in (after, shuffled)
     )

@@ -235,7 +235,7 @@ BROKEN = {
     "a label in two dimensions": (
         HEAD + "q,1,female,w,1,A,i\n",
         ["--dimension", "a=female", "--dimension", "b=female"],
-        "--dimension b: 'female' is of the dimension 'a' already",
+        "--dimension: 'female' is named twice",
     ),
     "two labels of a dimension": (HEAD + "q,1,female; male,w,1,A,i\n", [], "'female' and 'male' are both of 'gender'"),
     "a column twice": (HEAD.replace("item", "price") + "q,1,all,w,1,A,2\n", [], "two columns are 'price'"),

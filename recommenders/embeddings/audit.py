@@ -51,7 +51,7 @@ class Associations:
     entities: pd.DataFrame
     """One row an entity of E and P: id, set, EAA with interval, cosine with and label by each direction."""
     directions: Sequence[Direction] = ()
-    """None where the audit was read from its folder."""
+    """Empty where the audit was read from its folder."""
     picture: Picture | None = None
 
     def save(self, folder: str | Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.documents import check_columns, check_plain
+from tod_bias.documents import check_columns, check_plain, loads, text_lines
 from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
@@ -67,3 +68,27 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
         return pd.read_csv(file, **options)
     except (OSError, ValueError) as error:  # pandas' own parsing errors are ValueErrors
         raise TodBiasError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
+
+
+def json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file that holds one a line, each with its place.
+
+    Args:
+        path: of the file.
+        needed: keys that each has, with a text.
+
+    Raises:
+        TodBiasError: the file cannot be read, or a line is no such object.
+    """
+    try:
+        for number, line in text_lines(path, "utf-8"):
+            place = f"{path}, line {number}"
+            try:
+                record = loads(line)
+            except json.JSONDecodeError as error:
+                raise TodBiasError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
+            if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
+                raise TodBiasError(f"{place}: expected an object with texts for {', '.join(needed)}")
+            yield place, record
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"{path}: cannot be read: {error}") from error

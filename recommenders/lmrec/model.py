@@ -20,11 +20,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.models.checkpoints import is_encoder, load_configuration, load_tokenizer
 from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
+from tod_bias.recommenders.files import json_lines
 from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.venue import VENUES, Venue
 
@@ -208,25 +208,17 @@ def encode(tokenizer: Any, texts: Sequence[str], max_length: int) -> list[list[i
     return tokenizer(prepared, truncation=True, max_length=max_length, **ids_only)["input_ids"]
 
 
-def read_venues(path: str | Path) -> Iterator[Venue]:
+def read_venues(path: Path) -> Iterator[Venue]:
     """The items of a model folder.
 
     Raises:
-        RecommenderError: the file or a line of it cannot be read.
+        TodBiasError: the file or a line of it cannot be read.
     """
-    path = Path(path)
-    try:
-        lines = read_text(path, "utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecommenderError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(lines, start=1):
+    for place, record in json_lines(path, ("id", "name")):
         try:
-            record = loads(line)
             yield Venue(record["id"], record["name"], record["price"], tuple(record["categories"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecommenderError(
-                f'{path}, line {number}: expected {{"id": …, "name": …, "price": …, "categories": […]}} ({error!r})'
-            ) from error
+        except (KeyError, TypeError) as error:
+            raise RecommenderError(f"{place}: expected id, name, price and categories ({error!r})") from error
 
 
 def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:

@@ -12,7 +12,6 @@ Only what a venue needs is kept in memory; reviews are read again in every pass.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
@@ -23,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tod_bias.documents import loads, text_lines
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.files import csv_rows
+from tod_bias.recommenders.files import csv_rows, json_lines
 from tod_bias.recommenders.lmrec.masking import MASK, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
@@ -79,7 +77,6 @@ class Reviews:
         fewest: leave out venues with fewer reviews.
         missing: what to do with a venue without price or categories: ``keep`` recommends it without them, ``drop``
             leaves it and its reviews out.
-        separators: characters that separate categories.
 
     Raises:
         RecommenderError: a broken line, a bad price, no venue with enough reviews.
@@ -92,7 +89,6 @@ class Reviews:
         city: str,
         fewest: int = FEWEST,
         missing: Missing = "keep",
-        separators: str = ",",
     ) -> None:
         self.city = city
         self.fewest = fewest
@@ -104,7 +100,7 @@ class Reviews:
         for key, row in first.items():
             if counts[key] < fewest:
                 continue
-            venue = _venue(row, separators)
+            venue = _venue(row)
             if missing == "drop" and (venue.price is None or not venue.categories):
                 self.dropped += 1
             else:
@@ -187,9 +183,9 @@ class Reviews:
         }
 
 
-def _venue(row: ReviewRow, separators: str) -> Venue:
+def _venue(row: ReviewRow) -> Venue:
     try:
-        return Venue(row.venue, row.name, price_level(row.price), split_categories(row.categories, separators))
+        return Venue(row.venue, row.name, price_level(row.price), split_categories(row.categories))
     except ValueError as error:
         raise RecommenderError(f"{row.place}: venue {row.venue!r}: {error}") from error
 
@@ -226,7 +222,7 @@ def read_yelp(folder: str | Path, city: str) -> Source:
     folder = Path(folder)
     business, review = (_yelp_file(folder, name) for name in ("business", "review"))
     venues: dict[str, ReviewRow] = {}
-    for place, record in _json_lines(business, ("business_id", "name", "city")):
+    for place, record in json_lines(business, ("business_id", "name", "city")):
         if str(record["city"]).strip().lower() == city.strip().lower():
             attributes, categories = record.get("attributes"), record.get("categories") or ""
             price = attributes.get("RestaurantsPriceRange2") if isinstance(attributes, dict) else None
@@ -237,7 +233,7 @@ def read_yelp(folder: str | Path, city: str) -> Source:
         raise RecommenderError(f"{business}: no business in the city {city!r}")
 
     def start() -> Iterator[ReviewRow]:
-        for _, record in _json_lines(review, ("business_id", "text")):
+        for _, record in json_lines(review, ("business_id", "text")):
             venue = venues.get(record["business_id"])
             if venue is not None:
                 yield ReviewRow(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
@@ -250,21 +246,6 @@ def _yelp_file(folder: Path, name: str) -> Path:
         if file.is_file():
             return file
     raise RecommenderError(f"{folder}: holds no {name}.json; expected the folder of Yelp's dataset")
-
-
-def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        for number, line in text_lines(path, "utf-8"):
-            place = f"{path}, line {number}"
-            try:
-                record = loads(line)
-            except json.JSONDecodeError as error:
-                raise RecommenderError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
-            if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
-                raise RecommenderError(f"{place}: expected an object with texts for {', '.join(needed)}")
-            yield place, record
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecommenderError(f"{path}: cannot be read: {error}") from error
 
 
 def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.DataFrame:

@@ -13,14 +13,13 @@ from tod_bias.cli.options import command
 from tod_bias.cli.recommend_options import (
     LevelOptions,
     NeutraliseOptions,
-    SeparatorOptions,
     TemplateOptions,
     TopOptions,
     check_models,
     pair,
     pairs,
 )
-from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions
+from tod_bias.config import DeviceOptions, InferenceOptions, Options, OutputOptions
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.results import Audit
 
 
-class ListOptions(SeparatorOptions):
+class ListOptions(Options):
     """Saved recommendations."""
 
     title = "Saved recommendations"
@@ -42,6 +41,8 @@ class ListOptions(SeparatorOptions):
     """NAME=FILE: saved recommendations of a city; may be repeated."""
     columns: tuple[str, ...] = ()
     """FILE'S=OURS,…: names of the file's columns for ours."""
+    separators: str = ","
+    """Characters that separate categories."""
     price_levels: str | None = None
     """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
     dimension: tuple[str, ...] = ()

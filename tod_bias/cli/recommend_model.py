@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import MinLen
+from pydantic import Field
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
@@ -84,6 +85,13 @@ class EvaluatedModels(DeviceOptions, NeutraliseOptions):
     """Folder of a trained LMRec; one per city."""
 
 
+class QualityStatistics(LevelOptions):
+    """How intervals are estimated."""
+
+    level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
+    """Level of the intervals."""
+
+
 class QualityOutput(OutputOptions):
     """Where scores go."""
 
@@ -92,7 +100,7 @@ class QualityOutput(OutputOptions):
 
 
 @command("tod-bias recommend evaluate --model models/leeds --reviews Leeds=leeds.csv")
-def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOptions, output: QualityOutput) -> None:
+def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: QualityStatistics, output: QualityOutput) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3)."""
     check_models(*models.model)
     from tod_bias.recommenders.lmrec.masking import Neutraliser

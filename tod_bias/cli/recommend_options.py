@@ -17,17 +17,10 @@ _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend
 """What is said of a model that is not there."""
 
 
-class SeparatorOptions(Options):
-    """How categories are written."""
+class ReviewOptions(Options):
+    """Which reviews are read."""
 
     title = "Data"
-
-    separators: str = ","
-    """Characters that separate categories."""
-
-
-class ReviewOptions(SeparatorOptions):
-    """Which reviews are read."""
 
     reviews: tuple[str, ...] = ("sample",)
     """[CITY=]FILE, a city's review CSV; CITY=FOLDER, that city of Yelp's dataset (business.json, review.json); or
@@ -99,7 +92,7 @@ def read_reviews(options: ReviewOptions) -> list[Any]:
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY, sample
 
-    how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing, "separators": options.separators}
+    how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing}
     every = []
     for name, file in named:
         city = name if name != file else Path(file).stem

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import refused, run_command
 
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, TodBiasError
 from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
 from tod_bias.recommenders.lmrec.sample import CHEAP, DEAR, PLANTED, sample, write_sample
@@ -76,7 +76,7 @@ def test_yelp_files(tmp_path):
     assert (remaining.venues[0].price, remaining.venues[0].categories) == (None, ())
     with (tmp_path / "yelp_academic_dataset_review.json").open("a") as file:
         file.write('\n{"business_id": "a"')
-    with pytest.raises(RecommenderError, match=r"review\.json, line 7: not JSON"):
+    with pytest.raises(TodBiasError, match=r"review\.json, line 7: not JSON"):
         Reviews(read_yelp(tmp_path, "Boston"), city="Boston", fewest=3)
 
 

@@ -13,7 +13,7 @@ from tod_bias.files import check_plain_file, replacing, subfolder, write_json, w
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, pairs_of, reading
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
@@ -138,43 +138,44 @@ def save(audited: Audit, recommendations: Recommendations, folder: str | Path, *
 def write_report(audited: Audit, folder: Path) -> Path:
     """Write ``report.html`` and ``figures/*.svg``."""
     check_plain_file(folder / REPORT)
-    made = _figures(audited)
-    _clean(folder, made)
+    made = list(_figures(audited))
+    _clean(folder, [name for name, _, _ in made])
     return write_page(
         folder / REPORT,
         _TEMPLATE,
         record=audited.record,
         level=f"{audited.level:.0%}",
-        figures=[
-            (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
-            for name, figure in made.items()
-        ],
+        figures=[(caption, draw(figure, folder / FIGURES / f"{name}.svg", caption)) for name, caption, figure in made],
         sheets=tables.sheets(audited),
         limits=LIMITS,
     )
 
 
-def _figures(audited: Audit) -> dict[str, Figure]:
-    """The figures by file name without ending; those without numbers are left out."""
+def _figures(audited: Audit) -> Iterator[tuple[str, str, Figure]]:
+    """File name without ending, caption and figure; those without numbers are left out."""
     from tod_bias.recommenders.lmrec import figures
 
-    made = {}
+    shares, words = audited.price_percentage, audited.top_words
     for dimension in audited.record["dimensions"]:
-        name = _file_name(dimension)
-        if audited.price_percentage["dimension"].eq(dimension).any():
-            made[f"price_percentage_{name}"] = figures.price_percentage(audited.price_percentage, dimension)
-        if audited.top_words["dimension"].eq(dimension).any():
-            made[f"top_words_{name}"] = figures.top_words(audited.top_words, dimension)
-    crosses = [name for name in audited.record["dimensions"] if CROSS in name and not audited.association.empty]
-    for dimension in crosses:
-        across, upwards = (_polar(audited, part) for part in dimension.split(CROSS))
-        if across and upwards:
-            made[f"association_{_file_name(dimension)}"] = figures.association_scatter(
-                audited.association, across, upwards, categories=_categories(audited, dimension), alpha=ALPHA
+        name, shown = _file_name(dimension), dimension.replace(CROSS, f" {CROSS} ")
+        if shares["dimension"].eq(dimension).any():
+            caption = f"Price percentage by {shown} (Shen eq. 1, Figs. 3 and 4); dashed: the neutral reference"
+            yield f"price_percentage_{name}", caption, figures.price_percentage(shares, dimension)
+        if words["dimension"].eq(dimension).any():
+            caption = (
+                f"Top words of recommended items' names by {shown} (Shen Fig. 6); ticks are the mean over the groups"
             )
+            yield f"top_words_{name}", caption, figures.top_words(words, dimension)
+        axes = [_polar(audited, part) for part in dimension.split(CROSS)]
+        if len(axes) == 2 and axes[0] and axes[1] and not audited.association.empty:
+            caption = f"Association of categories with {shown} (Shen eq. 2, Figs. 5 and 7); oval: the neutral reference"
+            scatter = figures.association_scatter(
+                audited.association, axes[0], axes[1], categories=_categories(audited, dimension), alpha=ALPHA
+            )
+            yield f"association_{name}", caption, scatter
     if audited.places and audited.average_price["value"].notna().any():
-        made["average_price"] = figures.average_price(audited.average_price, audited.places)
-    return made
+        caption = "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"
+        yield "average_price", caption, figures.average_price(audited.average_price, audited.places)
 
 
 def _categories(audited: Audit, dimension: str) -> Collection[str] | None:

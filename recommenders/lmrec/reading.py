@@ -204,17 +204,3 @@ def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
     value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
     bounds = None if value is None or low is None or high is None else (low, high)
     return ScoreCell(value, bounds, sign=sign)
-
-
-def captions(name: str) -> str:
-    """What a figure shows, by its file name."""
-    kinds = {
-        "price_percentage": "Price percentage by {} (Shen eq. 1, Figs. 3 and 4); dashed: the neutral reference",
-        "association": "Association of categories with {} (Shen eq. 2, Figs. 5 and 7); oval: the neutral reference",
-        "top_words": "Top words of recommended items' names by {} (Shen Fig. 6); ticks are the mean over the groups",
-    }
-    for kind, caption in kinds.items():
-        if name.startswith(f"{kind}_"):
-            dimension = name.removeprefix(f"{kind}_").replace("_x_", " × ").replace("_", " ")
-            return caption.format(dimension)
-    return "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"

@@ -26,7 +26,7 @@ from tod_bias.agents.options import check_options
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec
-from tod_bias.recommenders.lmrec.reviews import MISSING_WAYS, Reviews, read_csv
+from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
 from tod_bias.recommenders.lmrec.sample import CITY, sample
 from tod_bias.recommenders.lmrec.venue import Venue
 
@@ -64,16 +64,17 @@ class LMRecAgent(Agent):
         if shared:
             self.lmrec: LMRec = shared["lmrec"]
             self._written: list[str] = shared["written"]
+            self._hide: Neutraliser | None = shared["hide"]
             return
         if not opt.get("lmrec"):
             raise RecommenderError("LMRecAgent: no model; give --lmrec DIR, a folder of tod-bias recommend train")
         self.lmrec = LMRec.load(opt["lmrec"], device=opt.get("device"))
-        self.lmrec.neutraliser = Neutraliser() if opt.get("neutralise") else None
+        self._hide = Neutraliser() if opt.get("neutralise") else None
         self._written = [written(venue) for venue in self.lmrec.venues]
 
     def share(self) -> dict[str, Any]:
         """What copies of this agent share: the model."""
-        return {**super().share(), "lmrec": self.lmrec, "written": self._written}
+        return {**super().share(), "lmrec": self.lmrec, "written": self._written, "hide": self._hide}
 
     def act(self) -> Message:
         """Answer the utterance observed last."""
@@ -86,6 +87,7 @@ class LMRecAgent(Agent):
         ]
         replies = [Message({"id": self.id, "episode_done": False}) for _ in observations]
         texts = [str((observations[number] or {})["text"]) for number in requests]
+        texts = [self._hide(text) if self._hide else text for text in texts]
         for number, row in zip(requests, self.lmrec.rank(texts, len(self._written)), strict=True):
             ranked = [self._written[index] for index in row]
             replies[number]["text"] = ranked[0]
@@ -108,7 +110,9 @@ class ReviewTeacher(DialogTeacher):
         group = parser.add_argument_group("tod-bias ReviewTeacher")
         add_option(group, "--reviews", default="sample", help="[CITY=]FILE, a city's review CSV, or 'sample'")
         add_option(group, "--min-reviews", type=int, default=100, help="leave out venues with fewer reviews")
-        add_option(group, "--missing", default="keep", choices=MISSING_WAYS, help="venues without price or categories")
+        add_option(
+            group, "--missing", default="keep", choices=("keep", "drop"), help="venues without price or categories"
+        )
         add_option(group, "--split-seed", type=int, default=0, help="the seed that the model was trained with")
         return parser
 

@@ -163,18 +163,18 @@ class StoppedError(Exception):
 
 @contextmanager
 def stopping_at(checkpoint: int) -> Iterator[None]:
-    """Trainings of stage models end while their checkpoint of this number, from 1 on, is being written."""
-    from tod_bias.models.training import StageTask
+    """Trainings end while their checkpoint of this number, from 1 on, is being written."""
+    from tod_bias.models import trainer
 
-    save, calls = StageTask.save_weights, []
+    save, calls = trainer._Trainer._save, []
 
-    def stopping(self: StageTask, model: object, folder: str) -> None:
+    def stopping(self: Any, folder: str, state: Any = None) -> None:
         calls.append(folder)
-        save(self, model, folder)
+        save(self, folder, state)
         if len(calls) == checkpoint:
             raise StoppedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StageTask, "save_weights", stopping)
+        patch.setattr(trainer._Trainer, "_save", stopping)
         with pytest.raises(StoppedError):
             yield

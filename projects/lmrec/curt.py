@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tod_bias.recommenders.lmrec.stage import VenueResponse
+from venue_stages import VenueResponse
+
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.systems.stage import StageInput
 

@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.recommenders.embeddings.vectors import checked_matrix, in_blocks, lengths, unit
+from tod_bias.recommenders.embeddings.vectors import checked_matrix, unit
 from tod_bias.statistics.intervals import welch_interval
-
-_BLOCK = 65_536
-"""Entities whose unit vectors are in memory at once."""
 
 
 def cosines(vectors: Any, direction: Any) -> np.ndarray:
@@ -25,11 +22,12 @@ def cosines(vectors: Any, direction: Any) -> np.ndarray:
 
 
 def _along(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Products of a vector with the unit vectors of rows, without making the unit vectors where that is exact."""
-    sizes = lengths(matrix)
-    if sizes is not None:
-        return np.asarray((matrix @ vector) / sizes)
-    return np.concatenate([unit(matrix[rows]) @ vector for rows in in_blocks(len(matrix), _BLOCK)])
+    """Products of a vector with the unit vectors of rows."""
+    return np.asarray((matrix @ vector) / _lengths(matrix))
+
+
+def _lengths(matrix: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sqrt(np.einsum("nd,nd->n", matrix, matrix)))
 
 
 def eaa(entities: Any, a: Any, b: Any) -> np.ndarray:
@@ -56,13 +54,7 @@ def eaa(entities: Any, a: Any, b: Any) -> np.ndarray:
 def mean_unit(vectors: Any, name: str = "set", dimensions: int | None = None) -> np.ndarray:
     """Mean of the unit vectors of a set, (dimensions,): its product with ε̂ is the mean cosine to the set."""
     matrix = checked_matrix(vectors, name, dimensions)
-    sizes = lengths(matrix)
-    if sizes is not None:
-        return np.asarray((1 / sizes) @ matrix / len(matrix))
-    total = np.zeros(matrix.shape[1])
-    for rows in in_blocks(len(matrix), _BLOCK):
-        total += unit(matrix[rows]).sum(axis=0)
-    return total / len(matrix)
+    return np.asarray((1 / _lengths(matrix)) @ matrix / len(matrix))
 
 
 def eaa_interval(entities: Any, a: Any, b: Any, level: float = 0.95) -> np.ndarray:
@@ -76,16 +68,9 @@ def eaa_interval(entities: Any, a: Any, b: Any, level: float = 0.95) -> np.ndarr
         return np.full((2, len(matrix)), np.nan)
     values = eaa(matrix, first, second)
     spreads = [np.cov(unit(side), rowvar=False).reshape(2 * matrix.shape[1:]) / len(side) for side in (first, second)]
-    parts = np.stack([_quadratic(matrix, spread) for spread in spreads])  # (2, n)
+    rows = unit(matrix)
+    parts = np.stack([np.maximum(np.einsum("nd,nd->n", rows @ spread, rows), 0.0) for spread in spreads])  # (2, n)
     return welch_interval(values, parts, (len(first), len(second)), level)
-
-
-def _quadratic(matrix: np.ndarray, form: np.ndarray) -> np.ndarray:
-    parts = []
-    for rows in in_blocks(len(matrix), _BLOCK):
-        block = unit(matrix[rows])
-        parts.append(np.einsum("nd,nd->n", block @ form, block))
-    return np.maximum(np.concatenate(parts), 0.0)
 
 
 def geaa(entities: Any, a: Any, b: Any) -> float:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.results import Results
-from tod_bias.files import replacing
+from tod_bias.files import replacing, write_json
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.embeddings.association import eaa, eaa_interval
-from tod_bias.recommenders.embeddings.bootstrap import bootstrap
-from tod_bias.recommenders.embeddings.direction import Direction, check_size, split
-from tod_bias.recommenders.embeddings.identification import direction_record, fit_directions, judge_directions
-from tod_bias.recommenders.embeddings.labelling import classify, from_items
-from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, make_tests, metrics
+from tod_bias.recommenders.embeddings.classification import classify, from_items
+from tod_bias.recommenders.embeddings.directions import (
+    ALPHA,
+    Direction,
+    direction_record,
+    fit_directions,
+    judge_directions,
+    split,
+)
+from tod_bias.recommenders.embeddings.measurement import Scores, bootstrap, entity_frame, make_tests, metrics
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.space import Picture, picture
@@ -31,30 +36,32 @@ if TYPE_CHECKING:
 
     from tod_bias.recommenders.latent_factor.interactions import Interactions
 
+RECORD = "associations.json"
+"""The file that tells the folder of an audit."""
 SCHEMA = 1
 """Version of ``associations.json``."""
 
 
-class Associations(Results):
-    """The content of ``associations.json``, with a row an entity beside it."""
+@dataclass(frozen=True)
+class Associations:
+    """One audit."""
 
-    record_name = "associations.json"
-    frame_name = "entities.parquet"
-    directions: Sequence[Direction]
-    """The bias directions themselves; written to ``directions.npz``."""
-    picture: Picture | None
-
-    @property
-    def entities(self) -> pd.DataFrame:
-        """One row an entity of E and P: id, set, EAA with interval, cosine with and label by each direction."""
-        return self.turns
+    record: dict[str, Any]
+    """The content of ``associations.json``."""
+    entities: pd.DataFrame
+    """One row an entity of E and P: id, set, EAA with interval, cosine with and label by each direction."""
+    directions: Sequence[Direction] = ()
+    """Empty where the audit was read from its folder."""
+    picture: Picture | None = None
 
     def save(self, folder: str | Path) -> None:
         """Write ``directions.npz``, ``entities.parquet`` and, last, ``associations.json``."""
         place = writable(folder)
         with replacing(place / "directions.npz") as path, path.open("wb") as stream:
             np.savez(stream, **{part.name: part.vector for part in self.directions})  # type: ignore[arg-type]
-        super().save(place)
+        with replacing(place / "entities.parquet") as path:
+            self.entities.to_parquet(path, index=False)
+        write_json(place / RECORD, self.record)
 
 
 def audit(
@@ -62,9 +69,9 @@ def audit(
     sets: EntitySets,
     settings: AuditSettings | None = None,
     *,
+    attribute: str = "attribute",
     interactions: Interactions | None = None,
-    audience: np.ndarray | None = None,
-    picture_of: Picture | None = None,
+    pairs: np.ndarray | None = None,
     show_progress: bool = False,
 ) -> Associations:
     """Measure, test and flag the association of E and P with the attribute that A and B define.
@@ -73,112 +80,63 @@ def audit(
         embeddings: of users and items, or of one table.
         sets: A, B, E and, if there is one, P.
         settings: usual ones if not given.
+        attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
-        audience: (items,) share of A in each item's audience, instead of what the interactions say.
-        picture_of: picture of another training, whose most biased entities this one's picture is fitted on too.
+        pairs: (pairs, 2) rows of A and of B for the PCA direction; drawn at random if left out.
         show_progress: on stderr.
 
     Raises:
-        EmbeddingsError: sets or settings that cannot be used.
+        EmbeddingsError: sets that cannot be used.
     """
     started = time.monotonic()
     chosen = settings or AuditSettings()
-    a, b = sets.a.vectors, sets.b.vectors
+    a, b, e = (part.vectors for part in (sets.a, sets.b, sets.e))
+    p = np.zeros((0, a.shape[1])) if sets.p is None else sets.p.vectors
     parts = split(len(a), len(b), chosen.seed) if min(len(a), len(b)) >= 2 else None
-    if parts is not None:
-        for size in chosen.csvc or ():
-            check_size(size, len(parts.train_a), len(parts.train_b))
-    with progress_bar(6, "directions", show=show_progress) as bar:
-        directions, notes = fit_directions(a, b, parts, chosen)
-        bar.advance()
-        bar.describe("significance of directions")
-        verdicts = judge_directions(directions, a, b, parts, chosen)
+    with progress_bar(4, "directions", show=show_progress) as bar:
+        directions, notes = fit_directions(a, b, parts, pairs, chosen.seed)
+        verdicts = judge_directions(directions, a, b, parts, pairs, chosen.seed)
         bar.advance()
         bar.describe("permutations")
-        scores = _scores(sets, directions)
+        second = eaa(p, a, b) if len(p) else np.zeros(0)
+        scores = Scores(unit(e), unit(p) if len(p) else p, unit(a), unit(b), eaa(e, a, b), second, directions)
         tests = make_tests(scores, chosen)
         bar.advance()
         bar.describe("bootstrap")
-        bounds = bootstrap(
-            *(scores.e, scores.p, scores.a, scores.b),
-            [part.vector for part in directions],
-            resamples=chosen.bootstrap,
-            ddof=chosen.ddof,
-            seed=chosen.seed,
-        )
+        bounds = bootstrap(scores, chosen)
         bar.advance()
         bar.describe("classification")
-        tested = np.concatenate([part.vectors for part in (sets.e, sets.p) if part is not None])
-        frame = entity_frame(sets, scores, eaa_interval(tested, a, b))
+        frame = entity_frame(sets, scores, eaa_interval(np.concatenate([e, p]), a, b))
         usable = {name for name, verdict in verdicts.items() if verdict and verdict.significant}
-        classification = classify(sets, directions, usable, frame, interactions, audience)
+        classification = classify(sets, directions, usable, frame, interactions)
         if interactions is not None:
-            classification |= from_items(embeddings, sets, interactions, chosen, notes)
+            classification |= from_items(embeddings, sets, interactions, chosen.seed, notes)
+        view = picture(a, b, {part.name: part.vectors for part in (sets.e, sets.p) if part is not None})
         bar.advance()
-        view = picture(a, b, _others(sets), rows=_rows(picture_of, a, b))
-        bar.advance()
-    result = Associations(
-        schema=SCHEMA,
-        attribute=chosen.attribute,
-        embeddings=_sizes(embeddings),
-        sets={part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
-        **metrics(sets, scores, tests, bounds, verdicts, chosen),
-        directions=direction_record(directions, verdicts, parts, a, b),
-        classification=classification,
-        latent_space=_space_record(view),
-        notes=[*embeddings.notes, *notes, *_set_notes(sets)],
-        signature=_signature(chosen),
-    )
-    result["flags"] = flags(result)
-    result["seconds"] = round(time.monotonic() - started, 3)
-    result.turns, result.directions, result.picture = frame, directions, view
-    return result
-
-
-def _scores(sets: EntitySets, directions: Sequence[Direction]) -> Scores:
-    a, b, e = (part.vectors for part in (sets.a, sets.b, sets.e))
-    if sets.p is None:
-        none = np.zeros((0, a.shape[1]))
-        return Scores(unit(e), none, unit(a), unit(b), eaa(e, a, b), np.zeros(0), directions)
-    p = sets.p.vectors
-    return Scores(unit(e), unit(p), unit(a), unit(b), eaa(e, a, b), eaa(p, a, b), directions)
-
-
-def _rows(other: Picture | None, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    if other is None or max(other.rows_a.max(), -1) >= len(a) or max(other.rows_b.max(), -1) >= len(b):
-        return None
-    return other.rows_a, other.rows_b
-
-
-def _others(sets: EntitySets) -> dict[str, np.ndarray]:
-    return {part.name: part.vectors for part in (sets.e, sets.p) if part is not None}
-
-
-def _sizes(embeddings: Embeddings) -> dict[str, Any]:
     sizes = {name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()}
-    return {"source": embeddings.source, **sizes}
-
-
-def _signature(chosen: AuditSettings) -> dict[str, Any]:
-    return {
-        "version": version("tod-bias"),
-        "seed": chosen.seed,
-        "permutations": chosen.permutations,
-        "bootstrap": chosen.bootstrap,
-        "alpha": chosen.alpha,
-        "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
-        "EAA's over A and B (Welch)",
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "attribute": attribute,
+        "embeddings": {"source": embeddings.source, **sizes},
+        "sets": {part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
+        **metrics(sets, scores, tests, bounds, verdicts, chosen),
+        "directions": direction_record(directions, verdicts, parts, a, b),
+        "classification": classification,
+        "latent_space": view and view.record(),
+        "notes": [*embeddings.notes, *notes, *_set_notes(sets)],
+        "signature": {
+            "version": version("tod-bias"),
+            "seed": chosen.seed,
+            "permutations": chosen.permutations,
+            "bootstrap": chosen.bootstrap,
+            "alpha": ALPHA,
+            "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
+            "EAA's over A and B (Welch)",
+        },
     }
-
-
-def _space_record(view: Picture | None) -> dict[str, Any] | None:
-    if view is None:
-        return None
-    return {
-        "fitted_on": {"A": len(view.rows_a), "B": len(view.rows_b)},
-        "explained_variance": list(view.explained),
-        "first_component_cosine_to_centroid": view.cosine,
-    }
+    record["flags"] = flags(record)
+    record["seconds"] = round(time.monotonic() - started, 3)
+    return Associations(record, frame, directions, view)
 
 
 def _set_notes(sets: EntitySets) -> list[str]:

@@ -5,32 +5,27 @@ A label is A or B. Shares have Wilson intervals; disparities between groups are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.direction import LinearClassifier, fit_classifier, split
-from tod_bias.recommenders.embeddings.vectors import unit
-from tod_bias.statistics.intervals import wilson_interval
+from tod_bias.recommenders.embeddings.directions import Direction, fit_classifier, share, split
+from tod_bias.recommenders.embeddings.sets import EntitySets
+from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tod_bias.recommenders.latent_factor.interactions import Interactions
+
+TOP_ITEMS = 3
+"""Items of a user's history that describe the user (Beattie section 5.2.4)."""
 
 DECILES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Bounds of the share of the larger side in an item's audience (Beattie Table 4)."""
-
-
-def share(hits: int, trials: int) -> dict[str, Any]:
-    """A share with its 95% Wilson interval; None without trials."""
-    if not trials:
-        return {"value": None, "ci": None, "n": 0}
-    return {"value": hits / trials, "ci": list(wilson_interval(hits, trials)), "n": trials}
-
-
-def accuracy(classifier: LinearClassifier, a: np.ndarray, b: np.ndarray) -> dict[str, Any]:
-    """Share of A and B that is labelled right (Beattie Table 1), in [0, 1]."""
-    return share(*classifier.right(a, b))
 
 
 def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[str, Any]]:
@@ -148,15 +143,6 @@ def disparity(labelled_a: np.ndarray, groups: Sequence[str], truth_a: np.ndarray
     }
 
 
-@dataclass(frozen=True)
-class Histories:
-    """Users described by the centroid of their top items."""
-
-    a: np.ndarray
-    """(users of A with items, dimensions)."""
-    b: np.ndarray
-
-
 def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
     """Centroid of each user's top items, (users with at least one item, dimensions).
 
@@ -170,26 +156,121 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
     return np.array(remaining).reshape(-1, items.shape[1])
 
 
-def predict_users(histories: Histories, seed: int = 0) -> dict[str, Any]:
+def predict_users(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, Any]:
     """Can a user's attribute be predicted from the items alone (Beattie section 6.4.2)?
 
     A linear SVC on four fifths of the users, tested on the rest.
+
+    Args:
+        a: (users of A, dimensions) centroids of their top items.
+        b: the same of B.
+        seed: of the split.
 
     Returns:
         ``accuracy`` on the test users, and how many of A are taken for B and of B for A, all with Wilson intervals.
 
     Raises:
-        EmbeddingsError: fewer than two users of A or B have items.
+        EmbeddingsError: fewer than two users on a side.
     """
-    if min(len(histories.a), len(histories.b)) < 2:
-        raise EmbeddingsError("fewer than two users of A or of B have items; no classifier can be trained")
-    parts = split(len(histories.a), len(histories.b), seed)
-    classifier = fit_classifier(histories.a[parts.train_a], histories.b[parts.train_b])
-    test_a, test_b = histories.a[parts.test_a], histories.b[parts.test_b]
+    parts = split(len(a), len(b), seed)
+    classifier = fit_classifier(a[parts.train_a], b[parts.train_b])
+    test_a, test_b = a[parts.test_a], b[parts.test_b]
     wrong_a, wrong_b = int((~classifier.predict(test_a)).sum()), int(classifier.predict(test_b).sum())
     return {
-        "accuracy": accuracy(classifier, test_a, test_b),
+        "accuracy": classifier.accuracy(test_a, test_b),
         "A_as_B": share(wrong_a, len(test_a)),
         "B_as_A": share(wrong_b, len(test_b)),
         "trained_on": len(parts.train_a) + len(parts.train_b),
     }
+
+
+def classify(
+    sets: EntitySets,
+    directions: Sequence[Direction],
+    usable: Collection[str],
+    frame: pd.DataFrame,
+    interactions: Interactions | None,
+) -> dict[str, Any]:
+    """What the directions' classifiers make of E, P and the items.
+
+    Args:
+        sets: A, B, E and, if there is one, P.
+        directions: those without a classifier are passed over.
+        usable: names of directions that passed their tests.
+        frame: a row per entity of E and P with its labels.
+        interactions: whose users say what the items' audience is.
+    """
+    items = sets.e.entities
+    shares = None
+    if interactions is not None and items.name == "items" and sets.a.entities.name == "users":
+        shares = _audience(interactions, sets, items)
+    result: dict[str, Any] = {}
+    for part in directions:
+        if part.classifier is None:
+            continue
+        entry: dict[str, Any] = {"usable": part.name in usable}
+        if sets.p is not None:
+            of_sets = (
+                None
+                if shares is None or sets.p.entities is not items
+                else shares[np.concatenate([sets.e.rows, sets.p.rows])]
+            )
+            entry |= _of_groups(frame[f"labelled_A_{part.name}"].to_numpy(), frame["set"].eq("E").to_numpy(), of_sets)
+        if shares is not None:
+            labelled = part.classifier.predict(items.vectors[~items.is_zero])
+            entry["audience_deciles"] = audience_deciles(labelled, shares[~items.is_zero])
+        result[part.name] = entry
+    return result
+
+
+def _of_groups(labelled: np.ndarray, first: np.ndarray, shares: np.ndarray | None) -> dict[str, Any]:
+    """How E (where ``first``) and P are labelled, and the disparity between them, by the true audience if known."""
+    entry: dict[str, Any] = {
+        "groups": group_scores(labelled, first),
+        "groups_mann_whitney": group_difference(labelled, first),
+    }
+    truth = None
+    if shares is not None and (known := ~np.isnan(shares)).any():
+        truth, labelled, first = shares[known] > 0.5, labelled[known], first[known]
+    if first.any() and not first.all():
+        entry["disparity"] = disparity(labelled, np.where(first, "E", "P").tolist(), truth)
+    return entry
+
+
+def from_items(
+    embeddings: Embeddings, sets: EntitySets, interactions: Interactions, seed: int, notes: list[str]
+) -> dict[str, Any]:
+    """Whether users' attribute can be predicted from their items; ``notes`` gets what could not be done."""
+    if not {"users", "items"} <= set(embeddings.tables) or sets.a.entities.name != "users":
+        return {}
+    top = _top(interactions, embeddings, TOP_ITEMS)
+    items = embeddings.tables["items"].vectors
+    a, b = (history_centroids(items, top, part.rows) for part in (sets.a, sets.b))
+    if min(len(a), len(b)) < 2:
+        notes.append("fewer than two users of A or B have interactions: users were not predicted from items")
+        return {}
+    return {"users_from_items": predict_users(a, b, seed) | {"top_items": TOP_ITEMS}}
+
+
+def _audience(interactions: Interactions, sets: EntitySets, items: Entities) -> np.ndarray:
+    """Share of A among each item's users that are in A or B, in the order of the embeddings' items."""
+    a, b = set(sets.a.ids), set(sets.b.ids)
+    side = np.array([1 if name in a else 2 if name in b else 0 for name in interactions.user_ids])
+    count = len(interactions.item_ids)
+    counts = [np.bincount(interactions.item[side[interactions.user] == part], minlength=count) for part in (1, 2)]
+    total = counts[0] + counts[1]
+    share_a = np.divide(counts[0], total, out=np.full(count, np.nan), where=total > 0)
+    known = dict(zip(interactions.item_ids, share_a.tolist(), strict=True))
+    return np.array([known.get(name, math.nan) for name in items.ids])
+
+
+def _top(interactions: Interactions, embeddings: Embeddings, count: int) -> list[np.ndarray]:
+    users, items = embeddings.tables["users"], embeddings.tables["items"]
+    result = [np.zeros(0, dtype=int)] * len(users)
+    rows = items.rows_by_id
+    for name, top in zip(interactions.user_ids, interactions.top_items(count), strict=True):
+        place = users.rows_by_id.get(name)
+        if place is not None:
+            known = [rows[interactions.item_ids[item]] for item in top if interactions.item_ids[item] in rows]
+            result[place] = np.array([row for row in known if not items.is_zero[row]], dtype=int)
+    return result

@@ -8,7 +8,6 @@ depend on how a latent space is turned, so two trainings can be compared without
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +16,9 @@ from pydantic import BaseModel, ValidationError
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
+from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
+from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import sign_test
@@ -28,20 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "comparison.json"
-MEANS = "difference of means"
-"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
 
 
-@dataclass(frozen=True)
-class AuditedTraining:
-    """What an earlier audit left in its folder."""
-
-    record: Mapping[str, Any]
-    entities: pd.DataFrame
-    source: str
-
-
-def load_run(folder: str | Path) -> AuditedTraining:
+def load_run(folder: str | Path) -> Associations:
     """Read ``associations.json`` and ``entities.parquet``.
 
     Raises:
@@ -61,7 +51,7 @@ def load_run(folder: str | Path) -> AuditedTraining:
         raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except (OSError, ValueError, OverflowError) as error:
         raise _unreadable(place, str(error)) from error
-    return AuditedTraining(record, frame, str(place))
+    return Associations(record, frame)
 
 
 def _unreadable(place: Path, reason: str) -> EmbeddingsError:
@@ -75,6 +65,11 @@ class _Ripa(BaseModel):
     usable: bool
 
 
+class _Flag(BaseModel):
+    test: str
+    flagged: bool
+
+
 class _Record(BaseModel):
     """What is read of ``associations.json``."""
 
@@ -83,24 +78,25 @@ class _Record(BaseModel):
     directions: dict[str, Any]
     R_RIPA: dict[str, _Ripa]
     sets: dict[str, dict[str, Any] | None]
+    flags: list[_Flag]
 
 
 def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
     """Raises ValueError for what is no table of tested entities."""
     names = [name for name in record["directions"] if f"cos_{name}" in frame]
-    if lacking := [name for name in names if name not in record["R_RIPA"]]:
-        raise ValueError(f"R_RIPA of {lacking[0]!r} is missing")
     if lacking := [name for name in ("id", "set", "table", "eaa") if name not in frame]:
         raise ValueError(f"entities.parquet has no column {lacking[0]!r}")
-    if frame.duplicated(["set", "table", "id"]).any() or not (frame["set"] == "E").any():
-        raise ValueError("entities.parquet holds no entity of set E, or one twice")
+    if not set(names) <= set(record["R_RIPA"]) or frame.duplicated(["set", "table", "id"]).any():
+        raise ValueError("directions or entities are not those of one audit")
+    if not (frame["set"] == "E").any():
+        raise ValueError("entities.parquet holds no entity of set E")
     for name in ("eaa", *(f"cos_{name}" for name in names)):
         frame[name].to_numpy(dtype=float)
 
 
 def compare(
-    before: AuditedTraining,
-    after: AuditedTraining,
+    before: Associations,
+    after: Associations,
     *,
     permutations: int = 10_000,
     resamples: int = 1000,
@@ -123,12 +119,12 @@ def compare(
         permutations: of the tests.
         resamples: of the bootstrap; 0 for none.
         seed: of both.
-        names: of the two, for tables.
+        names: of the two, for tables and messages.
 
     Raises:
         EmbeddingsError: the two tested other entities.
     """
-    left, right = _aligned(before, after)
+    left, right = _aligned(before, after, names)
     first = (left["set"] == "E").to_numpy()
     ddof = int(before.record["ddof"])
     metrics: dict[str, dict[str, Any]] = {}
@@ -160,27 +156,38 @@ def compare(
         "schema": 1,
         "attribute": before.record["attribute"],
         "names": list(names),
-        "sources": [before.source, after.source],
         "sets": before.record["sets"],
         "metrics": metrics,
         "labels": labels,
+        "reading": comparison_reading(metrics, names[1], after.record["flags"]),
         "permutations": permutations,
         "bootstrap": resamples,
         "seed": seed,
     }
 
 
-def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _aligned(before: Associations, after: Associations, names: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = ["set", "table", "id"]
     left, right = (run.entities.set_index(keys) for run in (before, after))
     if set(left.index) != set(right.index):
         only = next(iter(set(left.index) ^ set(right.index)))
-        where = before.source if only in left.index else after.source
+        where = names[0] if only in left.index else names[1]
         raise EmbeddingsError(
-            f"{before.source} and {after.source} tested other entities: id {only[2]!r} of set {only[0]} is in {where} "
+            f"{names[0]} and {names[1]} tested other entities: id {only[2]!r} of set {only[0]} is in {where} "
             f"alone; audit both with the same sets"
         )
     return left.reset_index(), right.loc[left.index].reset_index()
+
+
+_SUMS = {
+    "E": "GEAA E",
+    "P": "GEAA P",
+    "difference of sums": "DEAA",
+    "difference": MEANS,
+    "effect size": "effect size",
+}
+_MEANS = {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
+"""What the metrics of EAA, and those of a direction, are called."""
 
 
 def _changes(
@@ -215,25 +222,13 @@ def _changes(
 
     ones = [np.ones((1, len(side))) for side in (e, p)]
     exact, sampled = value(e, p, ones), value(e, p, counts)
-    labels = (
-        {"E": "GEAA E", "P": "GEAA P", "difference of sums": "DEAA", "difference": MEANS, "effect size": "effect size"}
-        if as_sums
-        else {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
-    )
-    p_values: dict[str, float] = {}
-    for name, delta in (("E", e[:, 1] - e[:, 0]), ("P", p[:, 1] - p[:, 0])):
-        if len(delta):
-            p_values[name] = sign_test(delta, permutations=permutations, seed=seed).p_value
-    if len(p):
-        # The difference of the two groups' means: each entity weighs by its group's size.
-        signed = np.concatenate([(e[:, 1] - e[:, 0]) / len(e), -(p[:, 1] - p[:, 0]) / len(p)])
-        p_values["difference"] = sign_test(signed, permutations=permutations, seed=seed).p_value
+    p_values = _sign_tests(e, p, permutations, seed)
     fewest = min(len(side) for side in (e, p) if len(side))
     result = {}
-    for name, pair in exact.items():
-        if name not in labels:
+    for name, label in (_SUMS if as_sums else _MEANS).items():
+        if name not in exact:
             continue
-        old, new = float(pair[0, 0]), float(pair[0, 1])
+        old, new = map(float, exact[name][0])
         draws = sampled[name]
         entry: dict[str, Any] = {
             "before": finite(old),
@@ -247,5 +242,15 @@ def _changes(
                 percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
             entry["ci"] = finite_pair(interval(draws[:, 1] - draws[:, 0], fewest))
             entry["change_percent_ci"] = finite_pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
-        result[labels[name]] = entry
+        result[label] = entry
     return result
+
+
+def _sign_tests(e: np.ndarray, p: np.ndarray, permutations: int, seed: int) -> dict[str, float]:
+    """p-values of exchanging the two scores, (entities, 2), on E, on P, and on the difference of their means."""
+    changes = {"E": e[:, 1] - e[:, 0]}
+    if len(p):
+        changes["P"] = p[:, 1] - p[:, 0]
+        # The difference of the two groups' means: each entity weighs by its group's size.
+        changes["difference"] = np.concatenate([changes["E"] / len(e), -changes["P"] / len(p)])
+    return {name: sign_test(change, permutations=permutations, seed=seed).p_value for name, change in changes.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,102 +57,80 @@ def _scatter(panel: Axes, points: np.ndarray, colour: str, marker: str, label: s
 
 
 @styled
-def association(runs: Sequence[tuple[str, pd.DataFrame, Mapping[str, Any]]]) -> Figure:
-    """Distribution of EAA in the test sets, a row a training; the line is the set's mean."""
-    sets = runs[0][2]
-    roles = [role for role in ("E", "P") if role in sets]
-    values = np.concatenate([frame["eaa"].to_numpy() for _, frame, _ in runs])
-    bins = np.linspace(min(values.min(), 0), max(values.max(), 0), 41) if np.ptp(values) else 10
-    figure = new_figure(WIDTH, 0.9 + 1.6 * len(runs))
-    panels = np.atleast_1d(figure.subplots(len(runs), 1, sharex=True))
-    for panel, (name, frame, _) in zip(panels, runs, strict=True):
-        for role, colour, hatch in zip(roles, (E_COLOUR, P_COLOUR), ("", "//"), strict=False):
-            part = frame.loc[frame["set"] == role, "eaa"].to_numpy()
-            panel.hist(
-                part, bins=bins, color=colour, alpha=0.65, hatch=hatch, edgecolor="white", label=sets[role]["name"]
-            )
-            panel.axvline(part.mean(), color=colour, linewidth=2)
-        panel.axvline(0, color=INK, linewidth=0.8)
-        panel.set_title(name)
-        panel.set_ylabel("entities")
-        strip(panel)
-    panels[-1].set_xlabel(f"EAA (left: towards {sets['B']['name']}, right: towards {sets['A']['name']})")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+def association(entities: pd.DataFrame, sets: Mapping[str, Any]) -> Figure:
+    """Distribution of EAA in the test sets; thick lines are the sets' means."""
+    values = entities["eaa"].to_numpy()
+    bins: Any = np.linspace(min(values.min(), 0), max(values.max(), 0), 41) if np.ptp(values) else 10
+    figure = new_figure(WIDTH, 2.5)
+    panel = figure.subplots()
+    for role, colour, hatch in zip(_tested(sets), (E_COLOUR, P_COLOUR), ("", "//"), strict=False):
+        part = entities.loc[entities["set"] == role, "eaa"].to_numpy()
+        panel.hist(part, bins=bins, color=colour, alpha=0.65, hatch=hatch, edgecolor="white", label=sets[role]["name"])
+        panel.axvline(part.mean(), color=colour, linewidth=2)
+    panel.axvline(0, color=INK, linewidth=0.8)
+    panel.set_ylabel("entities")
+    panel.set_xlabel(f"EAA (left: towards {sets['B']['name']}, right: towards {sets['A']['name']})")
+    strip(panel)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
+def _tested(sets: Mapping[str, Any]) -> list[str]:
+    return [role for role in ("E", "P") if role in sets]
+
+
 @styled
-def r_ripa(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
+def r_ripa(run: Mapping[str, Any]) -> Figure:
     """R-RIPA of the test sets by direction with intervals; hollow where the direction is not to be used."""
-    sets = runs[0][1]["sets"]
-    roles = [role for role in ("E", "P") if role in sets]
-    names = list(dict.fromkeys(name for _, run in runs for name in run["R_RIPA"]))
-    figure = new_figure(WIDTH, 1.2 + 0.42 * len(names))
-    panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True, sharex=True))
-    for panel, (title, run) in zip(panels, runs, strict=True):
-        for row, name in enumerate(names):
-            entry = run["R_RIPA"].get(name)
-            for role, colour, marker in zip(roles, (E_COLOUR, P_COLOUR), "^D", strict=False):
-                if entry is None or entry[role] is None:
-                    continue
-                bounds = entry["intervals"].get(role)
-                if bounds:
-                    panel.plot(bounds, [row, row], color=colour, linewidth=1.6)
-                filled = colour if entry["usable"] else "white"
-                label = sets[role]["name"] if row == 0 else None
-                panel.plot(
-                    entry[role], row, marker, color=colour, markerfacecolor=filled, linestyle="none", label=label
-                )
-        panel.axvline(0, color=INK, linewidth=0.8, zorder=0)
-        panel.set_yticks(range(len(names)), names)
-        panel.set_ylim(len(names) - 0.5, -0.5)
-        panel.set_title(title)
-        panel.set_xlabel("R-RIPA (mean cosine), 95%")
-        panel.grid(axis="x")
-        strip(panel)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    if any(not entry["usable"] for _, run in runs for entry in run["R_RIPA"].values()):
+    sets, entries = run["sets"], run["R_RIPA"]
+    figure = new_figure(WIDTH, 1.2 + 0.42 * len(entries))
+    panel = figure.subplots()
+    for row, entry in enumerate(entries.values()):
+        for role, colour, marker in zip(_tested(sets), (E_COLOUR, P_COLOUR), "^D", strict=False):
+            if bounds := entry["intervals"].get(role):
+                panel.plot(bounds, [row, row], color=colour, linewidth=1.6)
+            filled = colour if entry["usable"] else "white"
+            label = sets[role]["name"] if row == 0 else None
+            panel.plot(entry[role], row, marker, color=colour, markerfacecolor=filled, linestyle="none", label=label)
+    panel.axvline(0, color=INK, linewidth=0.8, zorder=0)
+    panel.set_yticks(range(len(entries)), list(entries))
+    panel.set_ylim(len(entries) - 0.5, -0.5)
+    panel.set_xlabel("R-RIPA (mean cosine), 95%")
+    panel.grid(axis="x")
+    strip(panel)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    if not all(entry["usable"] for entry in entries.values()):
         figure.text(0.995, 0.01, "hollow: direction not to be used", ha="right", va="bottom", color=MUTED)
     return figure
 
 
 @styled
-def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
+def deciles(run: Mapping[str, Any]) -> Figure:
     """Share of items labelled A against the share of A in their audience (Beattie Table 4)."""
-    result = [
-        (
-            title,
-            {name: e["audience_deciles"] for name, e in run["classification"].items() if "audience_deciles" in e},
-        )
-        for title, run in runs
-    ]
-    sets = runs[0][1]["sets"]
+    entries = {name: e["audience_deciles"] for name, e in run["classification"].items() if "audience_deciles" in e}
+    name = run["sets"]["A"]["name"]
     figure = new_figure(WIDTH, 3.6)
-    panels = np.atleast_1d(figure.subplots(1, len(result), sharey=True))
-    for panel, (title, entries) in zip(panels, result, strict=True):
-        for number, (name, rows) in enumerate(entries.items()):
-            points = []
-            for row in rows:
-                middle = (row["from"] + row["to"]) / 2
-                if row["labelled_A"]["value"] is not None:
-                    points.append((middle if row["side"] == "A" else 1 - middle, row["labelled_A"]))
-            points.sort(key=lambda point: point[0])
-            places = np.array([place for place, _ in points]) + 0.008 * (number - (len(entries) - 1) / 2)
-            shares = np.array([part["value"] for _, part in points])
-            bounds = np.abs(np.array([part["ci"] for _, part in points]).T - shares)
-            colour = STAGE_COLOURS[(number + 4) % len(STAGE_COLOURS)]
-            panel.errorbar(
-                places, shares, bounds, color=colour, marker=MARKERS[number % len(MARKERS)], linewidth=1.4, label=name
-            )
-        panel.axvline(0.5, color=GRID, linewidth=0.8, zorder=0)
-        panel.axhline(0.5, color=GRID, linewidth=0.8, zorder=0)
-        panel.set_xlim(0, 1)
-        panel.set_ylim(-0.03, 1.03)
-        panel.set_title(title)
-        panel.set_xlabel(f"share of {sets['A']['name']} in an item's audience")
-        strip(panel, ("bottom", "left"))
-    panels[0].set_ylabel(f"share of items labelled {sets['A']['name']}, 95%")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    panel = figure.subplots()
+    for number, (classifier, rows) in enumerate(entries.items()):
+        points = []
+        for row in rows:
+            middle = (row["from"] + row["to"]) / 2
+            if row["labelled_A"]["value"] is not None:
+                points.append((middle if row["side"] == "A" else 1 - middle, row["labelled_A"]))
+        points.sort(key=lambda point: point[0])
+        places = np.array([place for place, _ in points]) + 0.008 * (number - (len(entries) - 1) / 2)
+        shares = np.array([part["value"] for _, part in points])
+        bounds = np.abs(np.array([part["ci"] for _, part in points]).T - shares)
+        colour, marker = STAGE_COLOURS[(number + 4) % len(STAGE_COLOURS)], MARKERS[number % len(MARKERS)]
+        panel.errorbar(places, shares, bounds, color=colour, marker=marker, linewidth=1.4, label=classifier)
+    panel.axvline(0.5, color=GRID, linewidth=0.8, zorder=0)
+    panel.axhline(0.5, color=GRID, linewidth=0.8, zorder=0)
+    panel.set_xlim(0, 1)
+    panel.set_ylim(-0.03, 1.03)
+    panel.set_xlabel(f"share of {name} in an item's audience")
+    panel.set_ylabel(f"share of items labelled {name}, 95%")
+    strip(panel, ("bottom", "left"))
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
 
 

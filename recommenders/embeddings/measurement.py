@@ -1,4 +1,8 @@
-"""Beattie's step *implement*: the association metrics with their tests, and the row of every entity."""
+"""Beattie's step *implement*: the association metrics with their tests and intervals, and the row of every entity.
+
+E, P, A and B are samples, so the bootstrap resamples all four. A resample of A is a row of counts, and the mean unit
+vectors of all resamples are one product of counts with unit vectors; EAA of all resamples is a second product.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.recommenders.embeddings.association import separation
-from tod_bias.recommenders.embeddings.bootstrap import Intervals
-from tod_bias.recommenders.embeddings.direction import Direction
+from tod_bias.recommenders.embeddings.directions import Direction, DirectionTests
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
-from tod_bias.recommenders.embeddings.significance import DirectionTests
+from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import TestResult, group_test, sign_test
 from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.statistics.record import finite, finite_pair
+from tod_bias.statistics.resampling import blocks, resample_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +92,90 @@ def make_tests(scores: Scores, chosen: AuditSettings) -> Tests:
             for number in range(along_e.shape[1])
         ),
     )
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """95% intervals; NaN where a set of one entity (or no second set) leaves nothing to resample."""
+
+    geaa_e: np.ndarray
+    geaa_p: np.ndarray
+    deaa: np.ndarray
+    mean_difference: np.ndarray
+    """Of mean EAA over E − mean EAA over P."""
+    effect_size: np.ndarray
+    directions: tuple[dict[str, np.ndarray], ...]
+    """One a direction: ``E``, ``P``, ``differential`` and ``effect_size`` of R-RIPA, the direction held fixed."""
+
+
+def bootstrap(scores: Scores, chosen: AuditSettings) -> Intervals:
+    """Intervals of GEAA, DEAA, the difference of mean EAA and effect size (eqs. 2-4), of R-RIPA and its own (5-6)."""
+    e, p, a, b = scores.e, scores.p, scores.a, scores.b
+    resamples, ddof = chosen.bootstrap, chosen.ddof
+    rng = np.random.default_rng(chosen.seed)
+    directions = np.stack([part.vector for part in scores.directions], axis=1)
+    cosines = e @ directions, p @ directions  # (entities, directions)
+    widest = max(len(e) + len(p), len(a), len(b))
+    parts: list[tuple[np.ndarray, ...]] = []
+    for rows in blocks(resamples, widest):
+        shift = _means(rng, rows, a) - _means(rng, rows, b)  # (rows, dimensions)
+        moments, fixed_moments = [], []
+        for side, along in zip((e, p), cosines, strict=True):
+            counts = resample_counts(rng, rows, len(side)).astype(float) if len(side) else np.zeros((rows, 0))
+            eaa = shift @ side.T  # (rows, entities): EAA under each resample of A and B
+            moments.append(((counts * eaa).sum(axis=1), (counts * eaa**2).sum(axis=1)))
+            fixed_moments.append((counts @ along, counts @ along**2))  # (rows, directions)
+        parts.append(
+            (
+                *_statistics(moments[0], moments[1], len(e), len(p), ddof),
+                *_statistics(fixed_moments[0], fixed_moments[1], len(e), len(p), ddof),
+            )
+        )
+    if not parts:
+        none, by_direction = np.full((0,), np.nan), np.full((0, len(scores.directions)), np.nan)
+        parts.append((none, none, none, by_direction, by_direction, by_direction))
+    mean_e, mean_p, effect, r_e, r_p, r_effect = (np.concatenate(column) for column in zip(*parts, strict=True))
+    fewest = min(len(e), len(a), len(b))
+    both = min(fewest, len(p))
+
+    def bounds(samples: np.ndarray, clusters: int) -> np.ndarray:
+        return interval(samples, clusters) if resamples > 1 else np.full((2, *samples.shape[1:]), np.nan)
+
+    result = tuple(
+        {
+            "E": bounds(r_e[:, number], len(e)),
+            "P": bounds(r_p[:, number], len(p)),
+            "differential": bounds(r_e[:, number] - r_p[:, number], min(len(e), len(p))),
+            "effect_size": bounds(r_effect[:, number], min(len(e), len(p))),
+        }
+        for number in range(len(scores.directions))
+    )
+    return Intervals(
+        geaa_e=bounds(mean_e * len(e), fewest),
+        geaa_p=bounds(mean_p * len(p), both),
+        deaa=bounds(mean_e * len(e) - mean_p * len(p), both),
+        mean_difference=bounds(mean_e - mean_p, both),
+        effect_size=bounds(effect, both),
+        directions=result,
+    )
+
+
+def _means(rng: np.random.Generator, rows: int, vectors: np.ndarray) -> np.ndarray:
+    return (resample_counts(rng, rows, len(vectors)).astype(float) @ vectors) / len(vectors)
+
+
+def _statistics(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], e: int, p: int, ddof: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means of both sides and their separation, from sums and sums of squares."""
+    count = e + p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_e, mean_p = first[0] / e, second[0] / p
+        mean = (first[0] + second[0]) / count
+        square = (first[1] + second[1]) / count - mean**2
+        spread = np.sqrt(np.maximum(square, 0.0) * count / (count - ddof))
+        effect = np.where(spread > 0, (mean_e - mean_p) / spread, np.nan)
+    return mean_e, mean_p, effect
 
 
 def metrics(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tod_bias.recommenders.embeddings.comparison import MEANS
 from tod_bias.report.notation import fixed, p_text
 
+MEANS = "difference of means"
+"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
 LIMITS = (
     "This describes where vectors lie, not whom a recommendation harms or helps: whether an association is a harm is "
     "for people who know the setting to decide.",
@@ -77,16 +78,18 @@ def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any
     return f"{start}. No difference is supported (Holm {p_text(entities['p_holm'])})."
 
 
-def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def comparison_reading(
+    metrics: Mapping[str, Mapping[str, Any]], name: str, flags: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Sentences on two trainings: what changed, and what is left.
 
     Args:
-        comparison: the content of ``comparison.json``.
-        after: the content of the second run's ``associations.json``.
+        metrics: the changes of ``comparison.json``.
+        name: of the second training.
+        flags: of the second training.
     """
-    names = comparison["names"]
-    key = MEANS if MEANS in comparison["metrics"] else "GEAA E"
-    entry = comparison["metrics"][key]
+    key = MEANS if MEANS in metrics else "GEAA E"
+    entry = metrics[key]
     percent, p = entry["change_percent"], entry.get("p_holm")
     if percent is None or p is None:
         return ["No change can be computed."]
@@ -96,10 +99,10 @@ def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) 
     weaker = abs(entry["after"]) < abs(entry["before"])
     changed = p < 0.05
     wanted = (" entities", " attribute") if key == MEANS else ("GEAA E",)  # whatever is exchanged
-    remains = all(flag["flagged"] for flag in after["flags"] if flag["test"].endswith(wanted))
+    remains = all(flag["flagged"] for flag in flags if flag["test"].endswith(wanted))
     how = ("lowers" if weaker else "raises") if changed else "does not detectably change"
     said = (
-        f"{names[1]} {how} the association: {key} {fixed(entry['before'], digits)} → {fixed(entry['after'], digits)} "
+        f"{name} {how} the association: {key} {fixed(entry['before'], digits)} → {fixed(entry['after'], digits)} "
         f"({fixed(percent, 1, sign=True)}%{bounds}, Holm {p_text(p)})"
     )
     left = (
@@ -109,7 +112,7 @@ def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) 
         if remains
         else "and what is left is no longer flagged, which does not show that nothing is left"
     )
-    others = _opposed(comparison["metrics"], weaker)
+    others = _opposed(metrics, weaker)
     against = [f"Not every metric agrees: {', '.join(others)}."] if others else []
     return [
         f"{said}, {left}.",

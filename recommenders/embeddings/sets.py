@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tod_bias.documents import read_json
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import EmbeddingsError, repeated
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROLES = ("A", "B", "E", "P")
 _KEYS = {"in", "rows", "ids", "where", "name"}
@@ -41,14 +44,6 @@ class EntitySet:
     def ids(self) -> list[str]:
         """In the order of the rows."""
         return [self.entities.ids[row] for row in self.rows]
-
-    def on(self, embeddings: Embeddings) -> EntitySet:
-        """The same entities, by id, in other embeddings.
-
-        Raises:
-            EmbeddingsError: they do not hold one of them.
-        """
-        return _checked(self.role, self.name, embeddings, self.entities.name, self.ids, f"set {self.role}")
 
 
 @dataclass(frozen=True)
@@ -82,11 +77,6 @@ class EntitySets:
         """A, B, E, P, without a missing P."""
         return [self.a, self.b, self.e, *([self.p] if self.p is not None else [])]
 
-    def on(self, embeddings: Embeddings) -> EntitySets:
-        """The same entities, by id, in other embeddings."""
-        moved = {part.role.lower(): part.on(embeddings) for part in self.all}
-        return EntitySets(moved["a"], moved["b"], moved["e"], moved.get("p"), self.source)
-
 
 def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
     """Read the sets from a JSON file.
@@ -109,59 +99,61 @@ def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
 
 def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets") -> EntitySets:
     """The sets that a mapping of roles describes, as in :func:`load_sets`."""
-    if not isinstance(content, Mapping):
-        raise EmbeddingsError(f"{source}: expected an object with A, B, E and P, got {type(content).__name__}")
-    unknown = [key for key in content if key not in ROLES]
-    if unknown:
-        raise EmbeddingsError(f"{source}: unknown set {unknown[0]!r}; expected A, B, E and P")
-    missing = [role for role in ("A", "B") if content.get(role) is None]
-    if missing:
-        raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
+    if not isinstance(content, Mapping) or not set(content) <= set(ROLES):
+        raise EmbeddingsError(f"{source}: expected an object with A, B, E and P, got {content!r:.60}")
     result = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}
+    if missing := [role for role in ("A", "B") if role not in result]:
+        raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
     if "E" not in result:
-        result["E"] = _everything(embeddings, source, result)
+        if "P" in result or len(embeddings.tables) == 1:
+            raise EmbeddingsError(f"{source}: no set E; name the entities to test")
+        table = embeddings.table(None, "E", source)
+        result["E"] = EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
     return EntitySets(result["A"], result["B"], result["E"], result.get("P"), source)
-
-
-def _everything(embeddings: Embeddings, source: str, result: Mapping[str, EntitySet]) -> EntitySet:
-    if "P" in result or len(embeddings.tables) == 1:
-        raise EmbeddingsError(f"{source}: no set E; name the entities to test")
-    table = embeddings.table(None, "E", source)
-    return EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
 
 
 def _resolve(role: str, spec: Any, embeddings: Embeddings, source: str) -> EntitySet:
     where = f"{source}: set {role}"
     if not isinstance(spec, Mapping):
-        return _checked(role, role, embeddings, None, spec, where)
-    unknown = [key for key in spec if key not in _KEYS]
-    if unknown:
+        return _listed(role, role, embeddings.table(None, role, where), spec, where)
+    if unknown := [key for key in spec if key not in _KEYS]:
         raise EmbeddingsError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(sorted(_KEYS))}")
     given = [key for key in ("rows", "ids", "where") if key in spec]
     if len(given) != 1:
         raise EmbeddingsError(f"{where}: give one of rows, ids and where; got {', '.join(given) or 'none'}")
-    name = str(spec.get("name", role))
-    table = embeddings.table(spec.get("in"), role, where)
+    table, listed, name = embeddings.table(spec.get("in"), role, where), spec[given[0]], spec.get("name")
     if given[0] == "where":
-        return _where(role, spec.get("name"), table, spec["where"], where)
-    listed = spec[given[0]]
-    if given[0] == "ids" and isinstance(listed, Sequence):
+        return _where(role, name, table, listed, where)
+    if given[0] == "ids" and isinstance(listed, list):
         listed = [str(entry) for entry in listed]
-    return _checked(role, name, embeddings, table.name, listed, where)
+    return _listed(role, str(name or role), table, listed, where)
 
 
 def _where(role: str, name: Any, table: Entities, conditions: Any, where: str) -> EntitySet:
     if not isinstance(conditions, Mapping) or not conditions:
-        raise EmbeddingsError(f"{where}: 'where' expects attribute: value, got {conditions!r}")
+        raise EmbeddingsError(f"{where}: 'where' expects attribute: value, got {conditions!r:.60}")
     chosen = ~table.is_zero if role == "E" else np.ones(len(table), dtype=bool)
     for attribute, value in conditions.items():
         if isinstance(value, (list, Mapping)):
-            raise EmbeddingsError(
-                f"{where}: 'where' takes one value of {attribute!r}, got {value!r:.60}; name it in ids"
-            )
+            raise EmbeddingsError(f"{where}: 'where' takes one value of {attribute!r}, got {value!r:.60}")
         chosen &= has_value(table, str(attribute), value, where)
     label = str(name) if name else ", ".join(str(value) for value in conditions.values())
-    return _checked(role, label, Embeddings({table.name: table}), table.name, np.flatnonzero(chosen).tolist(), where)
+    return _listed(role, label, table, np.flatnonzero(chosen).tolist(), where)
+
+
+def attribute_cells(table: Entities, attribute: str, where: str) -> pd.Series:
+    """An attribute of every entity.
+
+    Raises:
+        EmbeddingsError: no such attribute.
+    """
+    if table.attributes is None or attribute not in table.attributes:
+        known = [] if table.attributes is None else [str(column) for column in table.attributes]
+        raise EmbeddingsError(
+            f"{where}: {table.name} have no attribute {attribute!r}; known: {', '.join(known) or 'none'}"
+            + ("" if known else f"; give them with --{table.name} FILE.csv")
+        )
+    return table.attributes[attribute]
 
 
 def has_value(table: Entities, attribute: str, value: Any, where: str) -> np.ndarray:
@@ -170,13 +162,7 @@ def has_value(table: Entities, attribute: str, value: Any, where: str) -> np.nda
     Raises:
         EmbeddingsError: no such attribute, or no entity with this value.
     """
-    if table.attributes is None or attribute not in table.attributes:
-        known = [] if table.attributes is None else [str(column) for column in table.attributes]
-        raise EmbeddingsError(
-            f"{where}: {table.name} have no attribute {attribute!r}; known: {', '.join(known) or 'none'}"
-            + ("" if known else f"; give them with --{table.name} FILE.csv")
-        )
-    column = table.attributes[attribute]
+    column = attribute_cells(table, attribute, where)
     cells = column.astype(str).where(column.notna(), "").str.split("|")
     result = np.array([str(value) in cell for cell in cells])
     if not result.any():
@@ -186,41 +172,28 @@ def has_value(table: Entities, attribute: str, value: Any, where: str) -> np.nda
     return result
 
 
-def _checked(
-    role: str, name: str, embeddings: Embeddings, table_name: str | None, listed: Any, where: str
-) -> EntitySet:
-    table = embeddings.table(table_name, role, where)
-    if isinstance(listed, str) or not isinstance(listed, Sequence):
+def _listed(role: str, name: str, table: Entities, listed: Any, where: str) -> EntitySet:
+    if not isinstance(listed, list):
         raise EmbeddingsError(f"{where}: expected a list of row numbers or ids, got {type(listed).__name__}")
     if not listed:
         raise EmbeddingsError(f"{where}: the set is empty; it needs at least one entity")
-    rows = np.array([_row(entry, table, where) for entry in listed])
-    unique, counts = np.unique(rows, return_counts=True)
-    if (counts > 1).any():
-        raise EmbeddingsError(f"{where}: id {table.ids[unique[counts > 1][0]]!r} stands twice in the set")
-    zero = rows[table.is_zero[rows]]
-    if len(zero):
+    rows = []
+    for entry in listed:
+        row = table.rows_by_id.get(entry) if isinstance(entry, str) else entry
+        if type(row) is not int or not 0 <= row < len(table):
+            raise EmbeddingsError(
+                f"{where}: unknown row or id {entry!r}: {table.name} of {table.source} has rows 0 to {len(table) - 1} "
+                f"and ids {', '.join(table.ids[:3])}, …"
+            )
+        rows.append(row)
+    if (doubled := repeated(rows)) is not None:
+        raise EmbeddingsError(f"{where}: id {table.ids[doubled]!r} stands twice in the set")
+    if zero := [row for row in rows if table.is_zero[row]]:
         raise EmbeddingsError(
             f"{where}: row {zero[0]} (id {table.ids[zero[0]]!r}) of {table.name} in {table.source} is a zero vector, "
             f"which has no cosine; leave it out"
         )
-    return EntitySet(role, name, table, rows)
-
-
-def _row(entry: Any, table: Entities, where: str) -> int:
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        if 0 <= entry < len(table):
-            return entry
-        raise EmbeddingsError(f"{where}: unknown row {entry}: {table.name} has rows 0 to {len(table) - 1}")
-    if isinstance(entry, str):
-        try:
-            return table.rows_by_id[entry]
-        except KeyError:
-            known = ", ".join(table.ids[:3])
-            raise EmbeddingsError(
-                f"{where}: unknown id {entry!r}: no such entity in {table.name} of {table.source} (ids: {known}, …)"
-            ) from None
-    raise EmbeddingsError(f"{where}: expected row numbers (integers) or ids (strings), got {entry!r}")
+    return EntitySet(role, name, table, np.array(rows))
 
 
 def attribute_specs(table: Entities, option: str, roles: tuple[str, str]) -> dict[str, Any]:
@@ -232,16 +205,12 @@ def attribute_specs(table: Entities, option: str, roles: tuple[str, str]) -> dic
     column, _, values = option.partition("=")
     names = [value.strip() for value in values.split(",") if value.strip()]
     if not names:
-        if table.attributes is None or column not in table.attributes:
-            has_value(table, column, "", option)  # says what is missing
-        assert table.attributes is not None
-        names = sorted(str(value) for value in table.attributes[column].dropna().unique())
+        cells = attribute_cells(table, column, option)
+        names = sorted(str(value) for value in cells.dropna().unique())
         if len(names) != 2:
             listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
             raise EmbeddingsError(
-                f"{column} of {table.name} has {len(names)} values ({listed}); name two, e.g. {column}={names[0]},…"
-                if names
-                else f"{column} of {table.name} has no value"
+                f"{column} of {table.name} has {len(names)} values ({listed}); name two: {column}=VALUE,VALUE"
             )
     if len(names) > 2 or (len(names) == 1 and roles == ("A", "B")):
         raise EmbeddingsError(f"{option}: expected {column}=VALUE,VALUE, got {len(names)} value(s)")

@@ -1,18 +1,38 @@
-"""What an audit's numbers depend on, beside embeddings and sets."""
+"""What a user asks of an audit of embeddings, not yet read, and what its numbers depend on."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 from pydantic import Field
 
-from tod_bias.config import InferenceOptions, Positive, Resamples, Seeded
-from tod_bias.recommenders.embeddings.significance import ALPHA
+from tod_bias.config import InferenceOptions, Options, Resamples, Seeded
 from tod_bias.statistics.permutation import Alternative
 
-TOP_ITEMS = 3
-"""Items of a user's history that describe the user (Beattie section 5.2.4)."""
+
+class AssociationRequest(Options):
+    """Embeddings, and which sets of their entities are compared."""
+
+    title: ClassVar[str] = "Embeddings"
+
+    embeddings: Path | None = None
+    """.npz (implicit's too), .parquet, word2vec text (.txt, .vec) or a torch state (.pt, .pth, .safetensors)."""
+    sets: Path | None = None
+    """JSON file with A, B, E, P: lists of rows or ids."""
+    users: Path | None = None
+    """CSV or Parquet: id and attributes of users."""
+    items: Path | None = None
+    """CSV or Parquet: id and attributes of items."""
+    attribute: str | None = None
+    """Users' attribute: COLUMN or COLUMN=A,B."""
+    test: str | None = None
+    """Items to test: COLUMN=E,P; by default all items."""
+    interactions: Path | None = None
+    """CSV or Parquet, or a folder of associate train: who used which item; for audiences and histories."""
+    pairs: Path | None = None
+    """CSV of pairs (id of A, id of B) for the PCA direction."""
 
 
 class AssociationStatistics(InferenceOptions, Seeded):
@@ -27,23 +47,7 @@ class AssociationStatistics(InferenceOptions, Seeded):
 class AuditSettings(AssociationStatistics):
     """What the numbers depend on, beside embeddings and sets."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset(
-        {"attribute", "csvc", "svc_sample", "pairs", "top_items", "alpha"}
-    )
-
     alternative: Alternative = "two-sided"
     """Of the permutation tests."""
     ddof: Annotated[int, Field(ge=0, le=1)] = 0
     """Effect sizes divide by n (0) or n - 1 (1)."""
-    attribute: str = "attribute"
-    """Its name, in words."""
-    csvc: tuple[int, ...] | None = None
-    """Most biased entities a side, one direction each; None for the usual sizes."""
-    svc_sample: int | None = None
-    """Entities a side of the SVC direction; None for all training entities."""
-    pairs: Any = None
-    """(pairs, 2) rows of A and of B for the PCA direction; None draws them at random."""
-    top_items: Positive = TOP_ITEMS
-    """Items of a user's history that describe the user."""
-    alpha: float = ALPHA
-    """Of the tests, before corrections."""

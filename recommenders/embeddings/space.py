@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tod_bias.recommenders.embeddings.direction import centroid_direction, most_biased
+from tod_bias.recommenders.embeddings.directions import centroid_direction, most_biased
 from tod_bias.recommenders.embeddings.vectors import unit
 
 MOST_BIASED = 200
@@ -17,11 +18,8 @@ MOST_BIASED = 200
 class Picture:
     """Entities on the first two principal components of the most biased entities of A and B."""
 
-    rows_a: np.ndarray
-    """Rows of A that the components were fitted on."""
-    rows_b: np.ndarray
     a: np.ndarray
-    """(entities, 2) those of A."""
+    """(entities, 2) the most biased of A, that the components were fitted on."""
     b: np.ndarray
     groups: dict[str, np.ndarray]
     """Name of a set to its (entities, 2)."""
@@ -30,15 +28,16 @@ class Picture:
     cosine: float
     """Of the first component with the centroid difference of A and B, in [0, 1]: the component points to A."""
 
+    def record(self) -> dict[str, Any]:
+        """What ``associations.json`` says of it."""
+        return {
+            "fitted_on": {"A": len(self.a), "B": len(self.b)},
+            "explained_variance": list(self.explained),
+            "first_component_cosine_to_centroid": self.cosine,
+        }
 
-def picture(
-    a: np.ndarray,
-    b: np.ndarray,
-    groups: dict[str, np.ndarray],
-    *,
-    size: int = MOST_BIASED,
-    rows: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Picture | None:
+
+def picture(a: np.ndarray, b: np.ndarray, groups: dict[str, np.ndarray], *, size: int = MOST_BIASED) -> Picture | None:
     """Fit PCA on the ``size`` most biased entities a side and project the groups on it.
 
     Args:
@@ -46,13 +45,11 @@ def picture(
         b: (|B|, dimensions).
         groups: name of a set to its (entities, dimensions).
         size: at the most half of a set is taken.
-        rows: rows of A and B to fit on instead, e.g. those of another training of the same entities.
 
     Returns:
         None where fewer than three entities or two dimensions leave nothing to fit.
     """
-    if rows is None:
-        rows = most_biased(a, b, max(1, min(size, len(a) // 2, len(b) // 2)))
+    rows = most_biased(a, b, max(1, min(size, len(a) // 2, len(b) // 2)))
     fitted = unit(np.concatenate([a[rows[0]], b[rows[1]]]))
     if len(fitted) < 3 or fitted.shape[1] < 2:
         return None
@@ -68,7 +65,6 @@ def picture(
         return np.asarray((unit(vectors) - middle) @ components.T * flip)
 
     return Picture(
-        *rows,
         project(a[rows[0]]),
         project(b[rows[1]]),
         {name: project(vectors) for name, vectors in groups.items()},

@@ -1,235 +1,179 @@
 """An audit's numbers as tables, for the terminal, the report and CSV files.
 
-Several trainings of the same entities stand in one table, as in Beattie's.
+``run`` is the content of an ``associations.json`` everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tod_bias.report.notation import fixed
 from tod_bias.report.sheets import Probability, Sheet, Value
 
-Named = Sequence[tuple[str, Mapping[str, Any]]]
-"""Name of a training and the content of its ``associations.json``."""
+Record = Mapping[str, Any]
 
 
-def _share(result: Mapping[str, Any] | None) -> Value:
-    return Value(result["value"], result["ci"], is_share=True) if result else Value(None, is_share=True)
-
-
-def _several(runs: Named) -> tuple[str, ...]:
-    return ("training",) if len(runs) > 1 else ()
-
-
-def _label(name: str, runs: Named) -> tuple[str, ...]:
-    return (name,) if len(runs) > 1 else ()
-
-
-def sheets(runs: Named) -> list[Sheet]:
-    """All tables that the runs have numbers for."""
-    made = [metrics(runs), r_ripa(runs), accuracies(runs), significance(runs), cosines(runs), deciles(runs)]
-    made += [groups(runs), disparities(runs), users(runs)]
+def sheets(run: Record) -> list[Sheet]:
+    """All tables that a run has numbers for."""
+    made = [metrics(run), r_ripa(run), accuracies(run), significance(run), cosines(run), deciles(run)]
+    made += [groups(run), disparities(run), users(run)]
     return [sheet for sheet in made if sheet.rows]
 
 
-def metrics(runs: Named) -> Sheet:
+def _share(result: Record) -> Value:
+    return Value(result["value"], result["ci"], is_share=True)
+
+
+def metrics(run: Record) -> Sheet:
     """GEAA, DEAA, the difference of means and the effect size (eqs. 2-4) with both permutation tests.
 
     DEAA is the paper's difference of sums and has no test; the difference of means has both.
     """
     rows: list[tuple[Any, ...]] = []
-    for name, run in runs:
-        label, tests = _label(name, runs), run["tests"]
-        for role, value in run["GEAA"].items():
-            size = run["sets"][role]["size"]
-            rows.append(
-                (
-                    *label,
-                    f"GEAA({run['sets'][role]['name']})",
-                    Value(value, run["intervals"]["GEAA"][role], 3, sign=True),
-                    Value(value / size, None, 4, sign=True),
-                    "",
-                    Probability(tests["GEAA"][role]["p_value"]),
-                )
-            )
-        if run["DEAA"] is not None:
-            result = tests["mean_difference"]
-            p_values = tuple(Probability(result[null]["p_value"]) for null in ("entities", "attribute"))
-            bounds = run["intervals"]
-            rows.append((*label, "DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", "", ""))
-            mean = Value(run["mean_difference"], bounds["mean_difference"], 4, sign=True)
-            rows.append((*label, "difference of means", mean, "", *p_values))
-            rows.append(
-                (*label, "effect size", Value(run["effect_size"], bounds["effect_size"], 3, sign=True), "", "", "")
-            )
-    columns = (
-        *_several(runs),
-        "metric",
-        "value [95%]",
-        "a mean entity",
-        "p: E ↔ P",
-        "p: A ↔ B",
-    )
+    tests, bounds = run["tests"], run["intervals"]
+    for role, value in run["GEAA"].items():
+        named = run["sets"][role]
+        mean = Value(value / named["size"], None, 4, sign=True)
+        p = Probability(tests["GEAA"][role]["p_value"])
+        rows.append((f"GEAA({named['name']})", Value(value, bounds["GEAA"][role], 3, sign=True), mean, "", p))
+    if run["DEAA"] is not None:
+        p_values = [Probability(tests["mean_difference"][null]["p_value"]) for null in ("entities", "attribute")]
+        rows.append(("DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", "", ""))
+        mean = Value(run["mean_difference"], bounds["mean_difference"], 4, sign=True)
+        rows.append(("difference of means", mean, "", *p_values))
+        rows.append(("effect size", Value(run["effect_size"], bounds["effect_size"], 3, sign=True), "", "", ""))
+    columns = ("metric", "value [95%]", "a mean entity", "p: E ↔ P", "p: A ↔ B")
     return Sheet("metrics", "Association (p: labels of E and P, or of A and B, exchanged)", columns, tuple(rows))
 
 
-def r_ripa(runs: Named, *, short: bool = False) -> Sheet:
+def r_ripa(run: Record, *, short: bool = False) -> Sheet:
     """R-RIPA (eqs. 5-6) by direction (Beattie Table 3); unusable directions are marked.
 
     ``short`` leaves out the intervals of the two sets' own values.
     """
     rows: list[tuple[Any, ...]] = []
-    dim = []
-    for name, run in runs:
-        for direction, entry in run["R_RIPA"].items():
-            bounds = entry["intervals"]
-            if not entry["usable"]:
-                dim.append(len(rows))
-            cells = tuple(
-                Value(entry[key], None if short and key in "EP" else bounds.get(key), 3, sign=True)
-                for key in ("E", "P", "differential", "effect_size")
-            )
-            shown = "yes" if entry["usable"] else "NO"
-            rows.append((*_label(name, runs), direction, *cells, Probability(entry["p_value"]), shown))
-    first = runs[0][1]["sets"]
-    second = first["P"]["name"] if "P" in first else "P"
-    columns = (*_several(runs), "direction", first["E"]["name"], second, "differential", "effect size", "p", "usable")
-    return Sheet("table3_r_ripa", "R-RIPA by bias direction (Beattie Table 3)", columns, tuple(rows), tuple(dim))
+    for direction, entry in run["R_RIPA"].items():
+        bounds = entry["intervals"]
+        cells = (
+            Value(entry[key], None if short and key in "EP" else bounds.get(key), 3, sign=True)
+            for key in ("E", "P", "differential", "effect_size")
+        )
+        rows.append((direction, *cells, Probability(entry["p_value"]), _usable(entry["usable"])))
+    sets = run["sets"]
+    second = sets["P"]["name"] if "P" in sets else "P"
+    columns = ("direction", sets["E"]["name"], second, "differential", "effect size", "p", "usable")
+    return Sheet("table3_r_ripa", "R-RIPA by bias direction (Beattie Table 3)", columns, tuple(rows), _dim(rows))
 
 
-def accuracies(runs: Named) -> Sheet:
+def _usable(usable: bool) -> str:
+    return "yes" if usable else "NO"
+
+
+def _dim(rows: list[tuple[Any, ...]]) -> tuple[int, ...]:
+    """The rows of directions that are not to be used."""
+    return tuple(number for number, row in enumerate(rows) if row[-1] == _usable(False))
+
+
+def accuracies(run: Record) -> Sheet:
     """Accuracy of the classifiers behind directions (Beattie Table 1)."""
     rows = [
-        (*_label(name, runs), direction, _share(entry["accuracy"]["train"]), _share(entry["accuracy"]["test"]))
-        for name, run in runs
+        (direction, _share(entry["accuracy"]["train"]), _share(entry["accuracy"]["test"]))
         for direction, entry in run["directions"].items()
         if "accuracy" in entry
     ]
-    columns = (*_several(runs), "direction", "train [95%]", "test [95%]")
+    columns = ("direction", "train [95%]", "test [95%]")
     return Sheet("table1_accuracy", "Accuracy of classifiers of A and B (Beattie Table 1)", columns, tuple(rows))
 
 
-def significance(runs: Named) -> Sheet:
+def significance(run: Record) -> Sheet:
     """The three tests of every direction (Beattie section 4.3.1)."""
     rows: list[tuple[Any, ...]] = []
-    dim = []
-    for name, run in runs:
-        for direction, entry in run["directions"].items():
-            if not entry["significant"]:
-                dim.append(len(rows))
-            tests = entry["tests"]
-            p_values = tuple(
-                Probability(tests[test]["p_value"] if test in tests else None)
-                for test in ("sets", "random_direction", "random_entities")
-            )
-            level = fixed(next(iter(tests.values()))["level"], 4) if tests else ""
-            verdict = "yes" if entry["significant"] else "NO"
-            rows.append((*_label(name, runs), direction, *p_values, level, verdict))
+    for direction, entry in run["directions"].items():
+        tests = entry["tests"]
+        p_values = (
+            Probability(tests[test]["p_value"] if test in tests else None)
+            for test in ("sets", "random_direction", "random_entities")
+        )
+        level = fixed(tests["sets"]["level"], 4) if tests else ""
+        rows.append((direction, *p_values, level, _usable(entry["significant"])))
     columns = (
-        *_several(runs),
-        "direction",
-        "A against B",
-        "against random directions",
-        "against random vectors",
-        "Bonferroni level",
+        *("direction", "A against B", "against random directions", "against random vectors", "Bonferroni level"),
         "usable",
     )
-    return Sheet("directions", "Significance of directions, on held-out entities", columns, tuple(rows), tuple(dim))
+    return Sheet("directions", "Significance of directions, on held-out entities", columns, tuple(rows), _dim(rows))
 
 
-def cosines(runs: Named) -> Sheet:
+def cosines(run: Record) -> Sheet:
     """Cosines between directions (Beattie Table 2)."""
-    names = list(dict.fromkeys(direction for _, run in runs for direction in run["directions"]))
+    names = list(run["directions"])
     rows = [
-        (
-            *_label(name, runs),
-            direction,
-            *(Value(1.0 if other == direction else entry["cosines"].get(other), None, 2) for other in names),
-        )
-        for name, run in runs
+        (direction, *(Value(1.0 if other == direction else entry["cosines"][other], None, 2) for other in names))
         for direction, entry in run["directions"].items()
     ]
-    columns = (*_several(runs), "direction", *names)
-    return Sheet("table2_cosines", "Cosines between directions (Beattie Table 2)", columns, tuple(rows))
+    return Sheet("table2_cosines", "Cosines between directions (Beattie Table 2)", ("direction", *names), tuple(rows))
 
 
-def _classifiers(run: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
+def _classifiers(run: Record, key: str) -> dict[str, Record]:
     return {name: entry for name, entry in run["classification"].items() if key in entry}
 
 
-def deciles(runs: Named) -> Sheet:
+def deciles(run: Record) -> Sheet:
     """Items labelled A or B by decile of their audience (Beattie Table 4)."""
     rows: list[tuple[Any, ...]] = []
-    for name, run in runs:
-        for direction, entry in _classifiers(run, "audience_deciles").items():
-            for decile in entry["audience_deciles"]:
-                side = run["sets"][decile["side"]]["name"]
-                span = f"{decile['from']:.0%} to {decile['to']:.0%}"
-                count = str(decile["labelled_A"]["n"])
-                rows.append((*_label(name, runs), direction, side, span, _share(decile["labelled_A"]), count))
-    a = runs[0][1]["sets"]["A"]["name"]
-    columns = (*_several(runs), "classifier", "larger side", "of its audience", f"labelled {a} [95%]", "items")
+    for direction, entry in _classifiers(run, "audience_deciles").items():
+        for decile in entry["audience_deciles"]:
+            span = f"{decile['from']:.0%} to {decile['to']:.0%}"
+            labelled = decile["labelled_A"]
+            rows.append((direction, run["sets"][decile["side"]]["name"], span, _share(labelled), str(labelled["n"])))
+    columns = ("classifier", "larger side", "of its audience", f"labelled {run['sets']['A']['name']} [95%]", "items")
     return Sheet("table4_deciles", "Labels of items by audience (Beattie Table 4)", columns, tuple(rows))
 
 
-def groups(runs: Named) -> Sheet:
+def groups(run: Record) -> Sheet:
     """Precision, recall and F1 of E labelled A and P labelled B (Beattie Table 5)."""
     rows: list[tuple[Any, ...]] = []
-    for name, run in runs:
-        sets = run["sets"]
-        for direction, entry in _classifiers(run, "groups").items():
-            for role, wanted in (("E", "A"), ("P", "B")):
-                result = entry["groups"][role]
-                rows.append(
-                    (
-                        *_label(name, runs),
-                        direction,
-                        f"{sets[role]['name']} as {sets[wanted]['name']}",
-                        _share(result["precision"]),
-                        _share(result["recall"]),
-                        Value(result["f1"], None, 2),
-                        Probability(entry["groups_mann_whitney"]["p_value"]) if role == "E" else "",
-                    )
+    sets = run["sets"]
+    for direction, entry in _classifiers(run, "groups").items():
+        for role, wanted in (("E", "A"), ("P", "B")):
+            result = entry["groups"][role]
+            rows.append(
+                (
+                    direction,
+                    f"{sets[role]['name']} as {sets[wanted]['name']}",
+                    _share(result["precision"]),
+                    _share(result["recall"]),
+                    Value(result["f1"], None, 2),
+                    Probability(entry["groups_mann_whitney"]["p_value"]) if role == "E" else "",
                 )
-    columns = (*_several(runs), "classifier", "label", "precision [95%]", "recall [95%]", "F1", "p, E against P")
+            )
+    columns = ("classifier", "label", "precision [95%]", "recall [95%]", "F1", "p, E against P")
     return Sheet("table5_groups", "Labels of the test sets (Beattie Table 5)", columns, tuple(rows))
 
 
-def disparities(runs: Named) -> Sheet:
+def disparities(run: Record) -> Sheet:
     """Demographic parity and equalised odds between E and P."""
+    names = ("demographic_parity_difference", "equalized_odds_difference")
     rows = [
-        (
-            *_label(name, runs),
-            direction,
-            Value(entry["disparity"]["demographic_parity_difference"], None, 3),
-            Value(entry["disparity"]["equalized_odds_difference"], None, 3),
-        )
-        for name, run in runs
+        (direction, *(Value(entry["disparity"][name], None, 3) for name in names))
         for direction, entry in _classifiers(run, "disparity").items()
     ]
-    columns = (*_several(runs), "classifier", "demographic parity difference", "equalised odds difference")
+    columns = ("classifier", "demographic parity difference", "equalised odds difference")
     return Sheet("disparity", "Disparity of labels between E and P (0 is parity)", columns, tuple(rows))
 
 
-def users(runs: Named) -> Sheet:
+def users(run: Record) -> Sheet:
     """Users' attribute predicted from their items."""
-    rows = []
-    for name, run in runs:
-        result = run["classification"].get("users_from_items")
-        if result:
-            cells = (_share(result["accuracy"]), _share(result["A_as_B"]), _share(result["B_as_A"]))
-            rows.append((*_label(name, runs), f"top {result['top_items']}", *cells))
-    sets = runs[0][1]["sets"]
-    a, b = sets["A"]["name"], sets["B"]["name"]
-    columns = (*_several(runs), "items", "test accuracy [95%]", f"{a} taken for {b}", f"{b} taken for {a}")
-    return Sheet(
-        "users_from_items", f"{runs[0][1]['attribute']} of users predicted from their items", columns, tuple(rows)
-    )
+    rows: list[tuple[Any, ...]] = []
+    if result := run["classification"].get("users_from_items"):
+        cells = (_share(result[key]) for key in ("accuracy", "A_as_B", "B_as_A"))
+        rows.append((f"top {result['top_items']}", *cells))
+    a, b = run["sets"]["A"]["name"], run["sets"]["B"]["name"]
+    columns = ("items", "test accuracy [95%]", f"{a} taken for {b}", f"{b} taken for {a}")
+    return Sheet("users_from_items", f"{run['attribute']} of users predicted from their items", columns, tuple(rows))
 
 
-def changes(comparison: Mapping[str, Any], *, short: bool = False) -> Sheet:
+def changes(comparison: Record, *, short: bool = False) -> Sheet:
     """Every metric of two trainings side by side; ``short`` leaves out intervals of differences and what repeats."""
     rows: list[tuple[Any, ...]] = []
     dim = []
@@ -256,7 +200,7 @@ def changes(comparison: Mapping[str, Any], *, short: bool = False) -> Sheet:
     return Sheet("comparison", f"{second} against {first}", columns, tuple(rows), tuple(dim))
 
 
-def label_changes(comparison: Mapping[str, Any]) -> Sheet:
+def label_changes(comparison: Record) -> Sheet:
     """Labels in two trainings: chi-squared and McNemar."""
     rows = []
     for direction, groups_of in comparison["labels"].items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,8 @@ class Entities:
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
             raise EmbeddingsError(
-                f"{where}: row {bad[0]} (id {ids[bad[0]]!r}) holds a NaN or infinite number"
-                f"{_and_more(len(bad))}; drop such entities or train again"
+                f"{where}: row {bad[0]} (id {ids[bad[0]]!r}) holds a NaN or infinite number; {len(bad)} rows do: drop "
+                "such entities or train again"
             )
         object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "ids", ids)
@@ -127,10 +127,6 @@ class Embeddings:
         return self.tables[name]
 
 
-def _and_more(count: int) -> str:
-    return f", and {count - 1} more" if count > 1 else ""
-
-
 def checked_matrix(vectors: Any, name: str, dimensions: int | None = None) -> np.ndarray:
     """A set's vectors as float64, (entities, dimensions), checked.
 
@@ -138,36 +134,17 @@ def checked_matrix(vectors: Any, name: str, dimensions: int | None = None) -> np
         EmbeddingsError: an empty set, a NaN, a zero vector, or other dimensions than ``dimensions``.
     """
     matrix = np.asarray(vectors, dtype=np.float64)
-    if matrix.ndim != 2:
+    if matrix.ndim != 2 or not len(matrix):
         raise EmbeddingsError(f"{name}: expected a matrix (entities, dimensions), got shape {matrix.shape}")
-    if not len(matrix):
-        raise EmbeddingsError(f"{name}: the set is empty; it needs at least one entity")
     if dimensions is not None and matrix.shape[1] != dimensions:
         raise EmbeddingsError(f"{name}: dimensions differ: {matrix.shape[1]} against {dimensions}")
-    if lengths(matrix) is not None:
-        return matrix
-    if not np.isfinite(matrix).all():
-        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise EmbeddingsError(f"{name}: row {row} holds a NaN or infinite number")
-    if not matrix.any(axis=1).all():
-        row = int(np.flatnonzero(~matrix.any(axis=1))[0])
-        raise EmbeddingsError(f"{name}: row {row} is a zero vector, which has no cosine; drop it")
+    usable = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
+    if not usable.all():
+        raise EmbeddingsError(f"{name}: row {int(np.argmin(usable))} holds a NaN or infinite number, or nothing but 0")
     return matrix
-
-
-def lengths(matrix: np.ndarray) -> np.ndarray | None:
-    """Lengths of the rows, or None where squares leave the range in which they are exact, or are no numbers."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.einsum("nd,nd->n", matrix, matrix)
-    return np.sqrt(squares) if squares.min(initial=1.0) > 1e-200 and squares.max(initial=1.0) < 1e200 else None
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     """The vectors at length 1, (…, dimensions). Scaled first, so that tiny and huge ones keep their precision."""
     scaled = vectors / np.abs(vectors).max(axis=-1, keepdims=True)
     return scaled / np.linalg.norm(scaled, axis=-1, keepdims=True)
-
-
-def in_blocks(count: int, size: int) -> Sequence[slice]:
-    """Slices of at most ``size`` that cover ``count`` rows."""
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]

@@ -72,15 +72,12 @@ def synthetic_interactions(
         weights = popularity[members] / popularity[members].sum()
         at = np.flatnonzero(chosen == number)
         item[at] = rng.choice(members, size=len(at), p=weights)
-    names = [f"u{number:05d}" for number in range(users)]
-    titles = [f"i{number:05d}" for number in range(items)]
-    people = pd.DataFrame(
-        {
-            "user_id": names,
-            "gender": np.where(female, "female", "male"),
-            "region": np.where(north, "north", "south"),
-        }
+    names = np.array([f"u{number:05d}" for number in range(users)])
+    titles = np.array([f"i{number:05d}" for number in range(items)])
+    gender, region = np.where(female, "female", "male"), np.where(north, "north", "south")
+    return interactions_of(
+        pd.DataFrame({"user": names[owner], "item": titles[item]}),
+        pd.DataFrame({"user_id": names, "gender": gender, "region": region}),
+        pd.DataFrame({"item_id": titles, "genre": np.array(GENRES)[genre]}),
+        "the synthetic interactions",
     )
-    shelf = pd.DataFrame({"item_id": titles, "genre": np.array(GENRES)[genre]})
-    events_frame = pd.DataFrame({"user": np.array(names)[owner], "item": np.array(titles)[item]})
-    return interactions_of(events_frame, people, shelf, "the synthetic interactions")

@@ -9,7 +9,6 @@ with popular items weigh less (importance weights).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,10 @@ START = 0.1
 """Standard deviation of the embeddings before training."""
 
 
-class UserTower(nn.Module):
-    """User number and, where the model sees it, attribute value to a vector."""
+class TwoTower(nn.Module):
+    """Users, with the value of an attribute where the model sees it, and items in one latent space."""
 
-    def __init__(self, users: int, values: int, settings: TwoTowerConfig) -> None:
+    def __init__(self, users: int, items: int, values: int, settings: TwoTowerConfig) -> None:
         super().__init__()
         size = settings.dimensions
         self.user_embedding = nn.Embedding(users, size)
@@ -37,38 +36,45 @@ class UserTower(nn.Module):
         nn.init.normal_(self.user_embedding.weight, std=START)
         width = size * (2 if settings.attribute else 1)
         self.layers = nn.Sequential(nn.Linear(width, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, size))
-
-    def forward(self, user: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """(batch,) users and attribute values to (batch, dimensions)."""
-        vectors = self.user_embedding(user)
-        parts = [vectors] if self.attribute_embedding is None else [vectors, self.attribute_embedding(value)]
-        return vectors + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
-
-
-class TwoTower(nn.Module):
-    """User and item towers into one latent space."""
-
-    def __init__(self, users: int, items: int, values: int, settings: TwoTowerConfig) -> None:
-        super().__init__()
-        self.users = UserTower(users, values, settings)
-        self.item_embedding = nn.Embedding(items, settings.dimensions)
+        self.item_embedding = nn.Embedding(items, size)
         self.item_bias = nn.Embedding(items, 1)
         nn.init.normal_(self.item_embedding.weight, std=START)
         nn.init.zeros_(self.item_bias.weight)
 
+    def forward(self, user: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """(batch,) users and attribute values to (batch, dimensions), the output of the user tower."""
+        vectors = self.user_embedding(user)
+        parts = [vectors] if self.attribute_embedding is None else [vectors, self.attribute_embedding(value)]
+        return vectors + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
 
-@dataclass(frozen=True)
-class TrainedTwoTower:
-    """A trained model's embeddings, and how training went."""
+    def loss(
+        self,
+        users: torch.Tensor,
+        positives: torch.Tensor,
+        negatives: torch.Tensor,
+        correction: torch.Tensor,
+        importance: torch.Tensor,
+    ) -> torch.Tensor:
+        """Sampled softmax over each positive and the negatives, weighted by importance.
 
-    embeddings: Embeddings
-    record: dict[str, Any]
-    """Settings, mean loss an epoch (nats), and recall of the held-out interactions."""
+        Args:
+            users: (batch, dimensions).
+            positives: (batch,) items.
+            negatives: (negatives,) items.
+            correction: (items,) logarithm of how often an item is expected among the negatives.
+            importance: (items,) weight of an interaction with the item.
+        """
+        right = (users * self.item_embedding(positives)).sum(dim=-1) + self.item_bias(positives)[:, 0]
+        right = right - correction[positives]
+        others = users @ self.item_embedding(negatives).T + self.item_bias(negatives)[:, 0] - correction[negatives]
+        others = others.masked_fill(negatives[None, :] == positives[:, None], -math.inf)  # the positive is no negative
+        losses = torch.logsumexp(torch.cat([right[:, None], others], dim=1), dim=1) - right
+        return (losses * importance[positives]).mean()
 
 
 def train_two_tower(
     interactions: Interactions, settings: TwoTowerConfig | None = None, *, show_progress: bool = False
-) -> TrainedTwoTower:
+) -> tuple[Embeddings, dict[str, Any]]:
     """Train a two-tower network and take its output vectors as the embeddings of users and items.
 
     One interaction of every user with three or more is held out; ``recall_at_50`` is the share of them among the 50
@@ -79,6 +85,9 @@ def train_two_tower(
         settings: usual ones if not given.
         show_progress: on stderr.
 
+    Returns:
+        The embeddings, and how training went: settings, mean loss an epoch (nats), recall of the held-out interactions.
+
     Raises:
         InteractionsError: the users have no such attribute, or the loss is no longer finite.
     """
@@ -87,23 +96,14 @@ def train_two_tower(
     rng = np.random.default_rng(chosen.seed)
     held = _held_out(interactions, rng)
     trained_on = np.setdiff1d(np.arange(len(interactions)), held)
-    popularity = np.maximum(np.bincount(interactions.item[trained_on], minlength=len(interactions.item_ids)), 1)
-    draw = popularity**chosen.sampling / (popularity**chosen.sampling).sum()
-    importance = popularity ** (-chosen.importance)
-    importance = importance / importance[interactions.item[trained_on]].mean()  # the mean interaction weighs 1
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         model = TwoTower(len(interactions.user_ids), len(interactions.item_ids), len(values), chosen)
-        weights = torch.as_tensor(importance, dtype=torch.float32)
-        data = _Data(interactions, torch.tensor(codes), trained_on, draw, weights)
-        losses = _fit(model, data, chosen, rng, show_progress)
+        losses = _fit(model, interactions, codes, trained_on, chosen, rng, show_progress)
         with torch.no_grad():
-            user_vectors = model.users(torch.arange(len(codes)), data.codes).numpy()
+            user_vectors = model(torch.arange(len(codes)), codes).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
             bias = model.item_bias.weight[:, 0].numpy().copy()
-    if not all(np.isfinite(part).all() for part in (user_vectors, item_vectors, bias)):
-        raise _diverged(chosen.epochs * _steps(data, chosen), "embeddings that are not finite")
     name = f"the two-tower model {'with ' + chosen.attribute if chosen.attribute else 'without an attribute'}"
     embeddings = Embeddings(
         {
@@ -121,94 +121,63 @@ def train_two_tower(
         "loss": [round(loss, 4) for loss in losses],
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
-    return TrainedTwoTower(embeddings, record)
-
-
-@dataclass(frozen=True)
-class _Data:
-    """What a model is trained on."""
-
-    interactions: Interactions
-    codes: torch.Tensor
-    """(users,) attribute values."""
-    rows: np.ndarray
-    """Interactions that are not held out."""
-    draw: np.ndarray
-    """(items,) probability of being drawn as a negative."""
-    importance: torch.Tensor
-    """(items,) weight of an interaction with the item."""
-
-
-def _steps(data: _Data, chosen: TwoTowerConfig) -> int:
-    return math.ceil(len(data.rows) / chosen.batch)
+    return embeddings, record
 
 
 def _fit(
-    model: TwoTower, data: _Data, chosen: TwoTowerConfig, rng: np.random.Generator, show_progress: bool
+    model: TwoTower,
+    interactions: Interactions,
+    codes: torch.Tensor,
+    trained_on: np.ndarray,
+    chosen: TwoTowerConfig,
+    rng: np.random.Generator,
+    show_progress: bool,
 ) -> list[float]:
     """Train, and return the mean loss of every epoch."""
+    popularity = np.maximum(np.bincount(interactions.item[trained_on], minlength=len(interactions.item_ids)), 1)
+    draw = popularity**chosen.sampling / (popularity**chosen.sampling).sum()
+    weights = popularity ** (-chosen.importance)
+    weights = weights / weights[interactions.item[trained_on]].mean()  # the mean interaction weighs 1
+    importance = torch.as_tensor(weights, dtype=torch.float32)
+    correction = torch.as_tensor(np.log(draw * chosen.negatives), dtype=torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
-    user_all, item_all = torch.tensor(data.interactions.user), torch.tensor(data.interactions.item)
-    correction = torch.as_tensor(np.log(data.draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
+    user_all, item_all = torch.tensor(interactions.user), torch.tensor(interactions.item)
     losses: list[float] = []
-    step, steps = 0, _steps(data, chosen)
+    steps = math.ceil(len(trained_on) / chosen.batch)
     with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
-        for _ in range(chosen.epochs):
+        for epoch in range(chosen.epochs):
             total = 0.0
-            for rows in np.array_split(rng.permutation(data.rows), steps):
+            for number, rows in enumerate(np.array_split(rng.permutation(trained_on), steps), start=1):
                 at = torch.as_tensor(rows)
-                negatives = torch.as_tensor(rng.choice(len(data.draw), size=chosen.negatives, p=data.draw))
-                users = model.users(user_all[at], data.codes[user_all[at]])  # (batch, dimensions)
-                loss = _loss(model, users, item_all[at], negatives, correction, data.importance)
-                step += 1
-                if not math.isfinite(float(loss.detach())):
-                    raise _diverged(step, f"loss {float(loss.detach())}")
+                negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
+                users = model(user_all[at], codes[user_all[at]])  # (batch, dimensions)
+                loss = model.loss(users, item_all[at], negatives, correction, importance)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+                finite = all(torch.isfinite(part).all() for part in (loss.detach(), *model.parameters()))
+                if not finite:
+                    raise InteractionsError(
+                        f"the training diverged at step {epoch * steps + number}; no embeddings were written; give a "
+                        "lower learning_rate, or interactions with smaller weights"
+                    )
                 total += float(loss.detach()) * len(rows)
                 bar.advance()
-            losses.append(total / len(data.rows))
+            losses.append(total / len(trained_on))
     return losses
 
 
-def _diverged(step: int, what: str) -> InteractionsError:
-    return InteractionsError(
-        f"the training diverged at step {step} ({what}); no embeddings were written; give a lower learning_rate, or "
-        "interactions with smaller weights"
-    )
-
-
-def _loss(
-    model: TwoTower,
-    users: torch.Tensor,
-    positives: torch.Tensor,
-    negatives: torch.Tensor,
-    correction: torch.Tensor,
-    importance: torch.Tensor,
-) -> torch.Tensor:
-    def vectors(items: torch.Tensor) -> torch.Tensor:
-        return model.item_embedding(items)  # type: ignore[no-any-return]
-
-    right = (users * vectors(positives)).sum(dim=-1) + model.item_bias(positives)[:, 0] - correction[positives]
-    others = users @ vectors(negatives).T + model.item_bias(negatives)[:, 0] - correction[negatives]
-    others = others.masked_fill(negatives[None, :] == positives[:, None], -math.inf)  # the positive is no negative
-    logits = torch.cat([right[:, None], others], dim=1)  # (batch, 1 + negatives)
-    losses = torch.logsumexp(logits, dim=1) - right
-    return (losses * importance[positives]).mean()
-
-
-def _attribute_codes(interactions: Interactions, attribute: str | None) -> tuple[list[str], np.ndarray]:
+def _attribute_codes(interactions: Interactions, attribute: str | None) -> tuple[list[str], torch.Tensor]:
     """Values of the attribute, and each user's number among them; unknown ones are a value of their own."""
     if attribute is None:
-        return [""], np.zeros(len(interactions.user_ids), dtype=np.int64)
+        return [""], torch.zeros(len(interactions.user_ids), dtype=torch.int64)
     if attribute not in interactions.users:
         known = ", ".join(map(str, interactions.users.columns[1:])) or "none"
         raise InteractionsError(f"users have no attribute {attribute!r} to train with; known: {known}")
     column = interactions.users[attribute]
     texts = column.astype(str).where(column.notna(), "")
     values = sorted(set(texts))
-    return values, texts.map({value: number for number, value in enumerate(values)}).to_numpy(dtype=np.int64)
+    return values, torch.tensor([values.index(text) for text in texts])
 
 
 def _held_out(interactions: Interactions, rng: np.random.Generator) -> np.ndarray:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clusters, queries_of, word_count
-from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
+from tod_bias.recommenders.lmrec.inference import (
+    FEWEST_QUERIES,
+    SHEN,
+    crossing_of,
+    exchange,
+    fewest_clusters,
+    queries_of,
+    quotients,
+    word_count,
+)
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
-from tod_bias.statistics.crossed import CrossedSpread, Crossing, crossed_sums, crossed_variance
+from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
-from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
@@ -45,50 +51,7 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
         *("p_cities", "permuted", "words"),
     ]
-    return joined(compared(recommendations, inference or SHEN, _units, RELATIVE), columns)
-
-
-def compared(
-    recommendations: Recommendations, how: Inference, units_of: Callable[[pd.DataFrame], Units], scale: Scale
-) -> list[pd.DataFrame]:
-    """Every pair of labels of every dimension, in each city and over all, in both directions.
-
-    Args:
-        recommendations: the tidy frame.
-        how: intervals and tests.
-        units_of: what is summed over the queries of a label.
-        scale: of differences.
-    """
-    made: list[pd.DataFrame] = []
-    for dimension in recommendations.all_dimensions:
-        rows = recommendations.rows(dimension)
-        labels = recommendations.labels(dimension)
-        present = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
-        by_city = {}
-        for city in recommendations.cities:
-            pairs = list(combinations([label for label in labels if (city, label) in present], 2))
-            if pairs:
-                subset = rows[rows["city"] == city]
-                by_city[city] = _association(
-                    units_of(subset), pairs, city, dimension, recommendations.dimensions, how, scale
-                )
-        made += by_city.values()
-        alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-        for pair in combinations(labels, 2):
-            cities = tuple(city for city in by_city if all((city, label) in present for label in pair))
-            alike.setdefault(cities, []).append(pair)
-        for cities, pairs in alike.items():
-            if len(cities) == 1:
-                result = by_city[cities[0]]
-                both = [tuple(sorted(pair)) for pair in pairs]
-                wanted = [tuple(sorted(pair)) in both for pair in zip(result["label"], result["other"], strict=True)]
-                made.append(result[wanted].assign(city=ALL))
-            elif cities:
-                subset = rows[rows["city"].isin(cities)]
-                made.append(
-                    _association(units_of(subset), pairs, ALL, dimension, recommendations.dimensions, how, scale)
-                )
-    return made
+    return compared(recommendations, inference or SHEN, _units, columns)
 
 
 @dataclass(frozen=True)
@@ -103,17 +66,60 @@ class Units:
     """What is summed."""
 
 
-class Scale(NamedTuple):
-    """The unit of differences of two shares or means."""
+def compared(
+    recommendations: Recommendations,
+    how: Inference,
+    units_of: Callable[[pd.DataFrame], Units],
+    columns: Sequence[str],
+    furthest: float | None = None,
+) -> pd.DataFrame:
+    """Every pair of labels of every dimension, in each city and over all, in both directions.
 
-    relative: bool
-    """As parts of the whole's share, Shen eq. 2."""
-    most: float = math.inf
-    """The furthest that two can be apart, where they are not."""
+    Args:
+        recommendations: the tidy frame.
+        how: intervals and tests.
+        units_of: what is summed over the queries of a label.
+        columns: of the result.
+        furthest: how far two labels can be apart; None where differences are parts of the whole's share (Shen eq. 2).
+    """
+    import pandas as pd
+
+    made = [pd.DataFrame(columns=list(columns))]
+    for dimension in recommendations.all_dimensions:
+        made += _of_dimension(recommendations, dimension, how, units_of, furthest)
+    return pd.concat(made[1:] or made, ignore_index=True)[list(columns)]
 
 
-RELATIVE = Scale(relative=True)
-"""Of associations."""
+def _of_dimension(
+    recommendations: Recommendations,
+    dimension: str,
+    how: Inference,
+    units_of: Callable[[pd.DataFrame], Units],
+    furthest: float | None,
+) -> Iterator[pd.DataFrame]:
+    rows = recommendations.rows(dimension)
+    pairs = list(combinations(recommendations.labels(dimension), 2))
+
+    def scored(cities: Sequence[str], name: str, chosen: Sequence[tuple[str, str]]) -> pd.DataFrame:
+        units = units_of(rows[rows["city"].isin(cities)])
+        return _Comparison(units, name, dimension, recommendations.dimensions, how, furthest).scored(chosen)
+
+    by_city: dict[str, pd.DataFrame] = {}
+    cities_of: dict[tuple[str, str], tuple[str, ...]] = dict.fromkeys(pairs, ())
+    for city in recommendations.cities:
+        present = set(rows.loc[rows["city"] == city, "group"])
+        if here := [pair for pair in pairs if present.issuperset(pair)]:
+            by_city[city] = scored([city], city, here)
+            cities_of |= {pair: (*cities_of[pair], city) for pair in here}
+    yield from by_city.values()
+    for cities in dict.fromkeys(cities_of.values()):
+        alike = [pair for pair in pairs if cities_of[pair] == cities]
+        if len(cities) == 1:
+            part = by_city[cities[0]]
+            both = {*alike, *(pair[::-1] for pair in alike)}
+            yield part[[pair in both for pair in zip(part["label"], part["other"], strict=True)]].assign(city=ALL)
+        elif cities:
+            yield scored(cities, ALL, alike)
 
 
 def _units(rows: pd.DataFrame) -> Units:
@@ -129,155 +135,177 @@ def _units(rows: pd.DataFrame) -> Units:
     return Units(frame, table, list(categories))
 
 
-@dataclass(frozen=True)
 class _Comparison:
     """The queries of one city, or of all, whose labels are compared."""
 
-    units: Units
-    codes: np.ndarray  # (queries,) numbers of their labels
-    labels: list[str]
-    sums: np.ndarray  # (cities, labels, categories + 1)
-    dimension: str
-    dimensions: Sequence[str]
-    city: str
-    how: Inference
-    scale: Scale
+    def __init__(
+        self,
+        units: Units,
+        city: str,
+        dimension: str,
+        dimensions: Sequence[str],
+        how: Inference,
+        furthest: float | None,
+    ) -> None:
+        import pandas as pd
 
-    @property
-    def is_over_cities(self) -> bool:
-        """Whether intervals and tests are over cities too."""
-        return len(self.sums) > 1
+        self.units, self.city, self.dimension, self.dimensions = units, city, dimension, dimensions
+        self.how, self.furthest = how, furthest
+        self.codes, labels = pd.factorize(units.frame["group"])  # (queries,) numbers of their labels
+        self.labels = list(labels)
+        cities = pd.factorize(units.frame["city"])[0]
+        self.sums = np.zeros((cities.max() + 1, len(labels), units.table.shape[1]))  # (cities, labels, categories + 1)
+        np.add.at(self.sums, (cities, self.codes), units.table)
+        self.is_over_cities = len(self.sums) > 1
+        self.design = crossing_of(units.frame, self.codes, cities=self.is_over_cities)
+        self.samples = np.zeros((0, *self.sums.shape[1:]))
+        if not self.is_over_cities:
+            rng = how.rng("association", city, dimension)
+            self.samples = crossed_sums(rng, units.table, self.design, how.resamples)
 
+    def scored(self, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+        """The rows of some pairs of labels, in both directions."""
+        import pandas as pd
 
-def _association(
-    units: Units,
-    pairs: Sequence[tuple[str, str]],
-    city: str,
-    dimension: str,
-    dimensions: Sequence[str],
-    how: Inference,
-    scale: Scale,
-) -> pd.DataFrame:
-    import pandas as pd
+        single = [self._pair(*pair) for pair in pairs]
+        return pd.concat([part for rows in single for part in (rows, _mirrored(rows))], ignore_index=True)
 
-    codes, labels = pd.factorize(units.frame["group"])
-    cities = pd.factorize(units.frame["city"])[0]
-    sums = np.zeros((cities.max() + 1, len(labels), units.table.shape[1]))
-    np.add.at(sums, (cities, codes), units.table)
-    among = _Comparison(units, codes, list(labels), sums, dimension, dimensions, city, how, scale)
-    design = crossing_of(units.frame, codes, cities=among.is_over_cities)
-    samples = np.zeros((0, *sums.shape[1:]))
-    if not among.is_over_cities:
-        samples = crossed_sums(how.rng("association", city, dimension), units.table, design, how.resamples)
-    made = []
-    for pair in pairs:
-        rows = _pair(among, pair, design, samples)
-        made += [rows, _mirrored(rows)]
-    return pd.concat(made, ignore_index=True)
+    def _pair(self, label: str, other: str) -> pd.DataFrame:
+        """The rows of two labels, a category each."""
+        import pandas as pd
 
-
-def _pair(among: _Comparison, pair: tuple[str, str], design: Crossing, samples: np.ndarray) -> pd.DataFrame:
-    """The rows of two labels, a category each."""
-    import pandas as pd
-
-    units, how, sums = among.units, among.how, among.sums
-    first, second = map(among.labels.index, pair)
-    whole = sums.sum(axis=0)
-    difference, ratio = _scores(whole, first, second, among.scale)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = whole[:, :-1] / whole[:, -1:]
-    p_permutation, permuted = _permutation_test(units, *pair, among.city, among.dimension, among.dimensions, how)
-    both = units.frame["group"].isin(pair).to_numpy()
-    count = word_count(units.frame[both], units.table[both, -1])
-    tested = design
-    if not count.enough:
-        tested = crossing_of(units.frame, among.codes, cities=among.is_over_cities, words=False)
-    influences = _influences(units.table, among.codes, whole, first, second, among.scale)
-    spread, log_spread = (crossed_variance(part, tested) for part in influences)
-    p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
-    p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(units.categories), np.nan)
-    if among.is_over_cities:
-        bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how, among.scale)
-        p_value = np.maximum(p_value, p_cities)
-    else:
-        bounds, ratio_bounds = _within_city(among, first, second, design, samples)
-    if not count.enough_for_intervals:
-        bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
-    rows = pd.DataFrame(
-        {
-            "city": among.city,
-            "dimension": among.dimension,
-            "category": units.categories,
-            "label": pair[0],
-            "other": pair[1],
-            "share": shares[first],
-            "other_share": shares[second],
-            "difference": difference,
-            "ci_low": bounds[0],
-            "ci_high": bounds[1],
-            "ratio": ratio,
-            "ratio_ci_low": ratio_bounds[0],
-            "ratio_ci_high": ratio_bounds[1],
-            "items": sums[:, [first, second], :-1].sum(axis=(0, 1)).astype(int),
-            "p_value": p_value,
-            "p_permutation": p_permutation,
-            "p_crossed": p_crossed,
-            "p_cities": p_cities,
-            "permuted": permuted,
-            "words": count.recorded,
-        }
-    )
-    rows = rows[rows["items"] > 0].reset_index(drop=True)
-    return rows.assign(p_adjusted=adjusted(rows["p_value"].to_numpy(), how.correction))
-
-
-def _within_city(
-    among: _Comparison, first: int, second: int, design: Crossing, samples: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(2, categories) bounds of difference and ratio from bootstrap samples; NaN where few queries got a category."""
-    differences, ratios = _scores(samples, first, second, among.scale)
-    clusters = min(fewest_clusters(design.ways, among.codes == number) for number in (first, second))
-    bounds = among.how.bounds(differences, clusters)
-    ratio_bounds = among.how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
-    ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
-    both = np.isin(among.codes, (first, second))
-    few = (among.units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
-    bounds[:, few] = ratio_bounds[:, few] = np.nan
-    return bounds, ratio_bounds
-
-
-def _over_cities(
-    sums: np.ndarray,
-    first: int,
-    second: int,
-    spreads: tuple[CrossedSpread, CrossedSpread],
-    how: Inference,
-    scale: Scale,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values over cities alone.
-
-    The wider of two intervals: that of leaving out a city at a time, and that over cities, words and templates.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
-        furthest = {"highest": scale.most, "lowest": -scale.most}
-        if scale.relative:  # where only one label has a category
-            furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}
-        present = sums[:, [first, second], :-1].sum(axis=1) > 0
-        difference = jackknife(
-            sums, lambda subset: _scores(subset, first, second, scale)[0], how.level, is_scored=present, **furthest
+        units, how = self.units, self.how
+        first, second = self.labels.index(label), self.labels.index(other)
+        whole = self.sums.sum(axis=0)
+        difference, ratio = self._scores(whole, first, second)
+        shares = quotients(whole)
+        p_permutation, permuted = self._permutation_test(label, other)
+        both = units.frame["group"].isin([label, other]).to_numpy()
+        count = word_count(units.frame[both], units.table[both, -1])
+        tested = self.design
+        if not count.enough:
+            tested = crossing_of(units.frame, self.codes, cities=self.is_over_cities, words=False)
+        spreads = [crossed_variance(part, tested) for part in self._influences(first, second)]
+        p_crossed = spreads[0].p_values(difference) if how.permutations else np.full(len(difference), np.nan)
+        p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(difference), np.nan)
+        if self.is_over_cities:
+            bounds, ratio_bounds, p_cities = self._over_cities(first, second, spreads)
+            p_value = np.maximum(p_value, p_cities)
+        else:
+            bounds, ratio_bounds = self._within_city(first, second)
+        if not count.enough_for_intervals:
+            bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
+        rows = pd.DataFrame(
+            {
+                "city": self.city,
+                "dimension": self.dimension,
+                "category": units.categories,
+                "label": label,
+                "other": other,
+                "share": shares[first],
+                "other_share": shares[second],
+                "difference": difference,
+                "ci_low": bounds[0],
+                "ci_high": bounds[1],
+                "ratio": ratio,
+                "ratio_ci_low": ratio_bounds[0],
+                "ratio_ci_high": ratio_bounds[1],
+                "items": self.sums[:, [first, second], :-1].sum(axis=(0, 1)).astype(int),
+                "p_value": p_value,
+                "p_permutation": p_permutation,
+                "p_crossed": p_crossed,
+                "p_cities": p_cities,
+                "permuted": permuted,
+                "words": count.recorded,
+            }
         )
-        ratio = jackknife(
-            sums, lambda subset: np.log(_scores(subset, first, second, scale)[1]), how.level, is_scored=present
-        )
-        bounds = []
-        for result, spread in zip((difference, ratio), spreads, strict=True):
-            half = np.nan_to_num(spread.half(how.level), nan=0.0)
-            bounds.append(
-                np.stack([np.minimum(result.low, result.value - half), np.maximum(result.high, result.value + half)])
+        rows = rows[rows["items"] > 0].reset_index(drop=True)
+        return rows.assign(p_adjusted=adjusted(rows["p_value"].to_numpy(), how.correction))
+
+    def _scores(self, sums: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+        """Eqs. 2 and 3 of two labels from (…, labels, categories + 1) sums of items with a category, of all items."""
+        shares, whole = quotients(sums), quotients(sums.sum(axis=-2))
+        mine, theirs = shares[..., first, :], shares[..., second, :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (mine - theirs) / (whole if self.furthest is None else 1.0), mine / theirs
+
+    def _influences(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+        """How far each query moves the difference and the logarithm of the ratio, each (queries, categories).
+
+        A share x / n moves by (xᵢ − share nᵢ) / n, and the scores by the chain rule.
+        """
+        table, codes, sums = self.units.table, self.codes, self.sums.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = sums[:, :-1] / sums[:, -1:]
+            whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
+            mine, theirs = (
+                np.where(
+                    (codes == label)[:, None], (table[:, :-1] - shares[label] * table[:, -1:]) / sums[label, -1], 0.0
+                )
+                for label in (first, second)
             )
-        bounds[0] = np.clip(bounds[0], furthest["lowest"], furthest["highest"])
-        return bounds[0], np.exp(bounds[1]), difference.p_value
+            moved = mine - theirs
+            if self.furthest is None:
+                of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
+                moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
+            return moved, mine / shares[first] - theirs / shares[second]
+
+    def _within_city(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+        """(2, categories) bounds of difference and ratio from resamples; NaN where few queries got a category."""
+        differences, ratios = self._scores(self.samples, first, second)
+        clusters = min(fewest_clusters(self.design.ways, self.codes == label) for label in (first, second))
+        bounds = self.how.bounds(differences, clusters)
+        ratio_bounds = self.how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
+        ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
+        both = np.isin(self.codes, (first, second))
+        few = (self.units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
+        bounds[:, few] = ratio_bounds[:, few] = np.nan
+        return bounds, ratio_bounds
+
+    def _over_cities(
+        self, first: int, second: int, spreads: Sequence[CrossedSpread]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values over cities alone.
+
+        The wider of two intervals: that of leaving out a city at a time, and that over cities, words and templates.
+        """
+        sums, level = self.sums, self.how.level
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lowest, highest = -(self.furthest or 0.0), self.furthest or 0.0
+            if self.furthest is None:  # where only one label has a category
+                of_label = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
+                lowest, highest = -1 / of_label[second], 1 / of_label[first]
+            present = sums[:, [first, second], :-1].sum(axis=1) > 0
+            difference = jackknife(
+                sums,
+                lambda part: self._scores(part, first, second)[0],
+                level,
+                is_scored=present,
+                lowest=lowest,
+                highest=highest,
+            )
+            ratio = jackknife(sums, lambda part: np.log(self._scores(part, first, second)[1]), level, is_scored=present)
+            halves = [np.nan_to_num(spread.half(level), nan=0.0) for spread in spreads]
+            bounds, logs = (
+                np.stack([np.minimum(part.low, part.value - half), np.maximum(part.high, part.value + half)])
+                for part, half in zip((difference, ratio), halves, strict=True)
+            )
+            return np.clip(bounds, lowest, highest), np.exp(logs), difference.p_value
+
+    def _permutation_test(self, label: str, other: str) -> tuple[np.ndarray, str]:
+        """Two-sided p-values of all categories, and what was permuted."""
+        if not self.how.permutations:
+            return np.full(len(self.units.categories), np.nan), ""
+        chosen = self.units.frame["group"].isin([label, other]).to_numpy()
+        frame, table = self.units.frame[chosen], self.units.table[chosen]
+        total = table.sum(axis=0, dtype=float)
+
+        def distances(sums: np.ndarray) -> np.ndarray:
+            return np.abs(quotients(sums) - quotients(total - sums))
+
+        moves = exchange(frame, (frame["group"] == label).to_numpy(), self.dimension, self.dimensions)
+        rng = self.how.rng("permutation", self.city, self.dimension, label, other)
+        return moves.p_values(table, distances, rng, self.how.permutations), moves.permuted
 
 
 def _mirrored(result: pd.DataFrame) -> pd.DataFrame:
@@ -295,62 +323,3 @@ def _mirrored(result: pd.DataFrame) -> pd.DataFrame:
             ratio_ci_low=1 / result["ratio_ci_high"],
             ratio_ci_high=1 / result["ratio_ci_low"],
         )
-
-
-def _scores(sums: np.ndarray, first: int, second: int, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
-    """Eqs. 2 and 3 of two labels from (…, labels, categories + 1) sums of items with a category and of all items."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = sums[..., :-1] / sums[..., -1:]
-        whole = sums.sum(axis=-2)
-        mine, theirs = shares[..., first, :], shares[..., second, :]
-        unit = whole[..., :-1] / whole[..., -1:] if scale.relative else 1.0
-        return (mine - theirs) / unit, mine / theirs
-
-
-def _influences(
-    table: np.ndarray, codes: np.ndarray, sums: np.ndarray, first: int, second: int, scale: Scale
-) -> tuple[np.ndarray, np.ndarray]:
-    """How far each query moves the difference and the logarithm of the ratio, linearised, each (queries, categories).
-
-    A share x / n moves by (xᵢ − share nᵢ) / n, and the scores by the chain rule.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = sums[:, :-1] / sums[:, -1:]
-        whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
-        subset = {
-            number: np.where(
-                (codes == number)[:, None], (table[:, :-1] - shares[number] * table[:, -1:]) / sums[number, -1], 0.0
-            )
-            for number in (first, second)
-        }
-        moved = subset[first] - subset[second]
-        if scale.relative:
-            of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
-            moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
-        return (
-            moved,
-            subset[first] / shares[first] - subset[second] / shares[second],
-        )
-
-
-def _permutation_test(
-    units: Units, label: str, other: str, city: str, dimension: str, dimensions: Sequence[str], how: Inference
-) -> tuple[np.ndarray, str]:
-    """Two-sided p-values of all categories, and what was permuted."""
-    chosen = units.frame["group"].isin([label, other]).to_numpy()
-    frame, table = units.frame[chosen], units.table[chosen]
-    if not how.permutations:
-        return np.full(len(units.categories), np.nan), ""
-    moves = exchange(frame, (frame["group"] == label).to_numpy(), dimension, dimensions)
-    table = moves.summed(table)
-    total = table.sum(axis=0, dtype=float)
-
-    def distances(sums: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.abs(sums[:, :-1] / sums[:, -1:] - (total - sums)[:, :-1] / (total - sums)[:, -1:])
-
-    result = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
-    rng = how.rng("permutation", city, dimension, label, other)
-    for drawn in relabelled(rng, moves.mine, moves.strata, how.permutations):
-        result.add(distances((drawn @ table).astype(float)))
-    return result.p_values(), moves.permuted

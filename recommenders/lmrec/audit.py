@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.documents import check_plain, read_json
-from tod_bias.errors import RecommenderError, shortened
-from tod_bias.files import replacing, subfolder, write_json, write_table
+from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.page import write_report
-from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
-from tod_bias.recommenders.lmrec.saved import COLUMNS
-from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
-from tod_bias.report.page import FIGURES, REPORT
-from tod_bias.report.sheets import Sheet
+from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
+from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
+from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
@@ -36,119 +29,9 @@ SCHEMA = 1
 """Version of ``audit.json``."""
 MOST_PLACES = 100
 """Of more substitutions without a label the pairs are not compared."""
-TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
-"""The CSV files of an audit, by name without ending."""
 FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
-
-
-RECORD = "audit.json"
-"""The file that tells the folder of an audit."""
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The tables of one audit and its record."""
-
-    price_percentage: pd.DataFrame
-    association: pd.DataFrame
-    average_price: pd.DataFrame
-    price_differences: pd.DataFrame
-    price_by_label: pd.DataFrame
-    top_words: pd.DataFrame
-    record: Mapping[str, Any]
-    """The content of ``audit.json``."""
-    recommendations: Recommendations | None = None
-    """What was audited; None of an audit that was read from its folder."""
-
-    @property
-    def level(self) -> float:
-        """Of the intervals."""
-        return float(self.record["inference"]["level"])
-
-    @property
-    def places(self) -> Mapping[str, Sequence[str]]:
-        """Kind to substitutions that are places: the rank chart."""
-        return dict(self.record["places"])
-
-    @classmethod
-    def read(cls, folder: str | Path) -> Audit:
-        """What :meth:`save` wrote, without the recommendations.
-
-        Raises:
-            RecommenderError: a file is not there, or is not what an audit writes.
-        """
-        folder = Path(folder)
-        with _readable(folder):
-            frames: dict[str, Any] = {name: _table(folder / f"{name}.csv") for name in TABLES}
-            return cls(**frames, record=dict(read_json(folder / RECORD)))
-
-    def save(self, folder: str | Path, *, figures: bool = True) -> None:
-        """Write the CSV files, ``recommendations.parquet``, figures, ``report.html``, and last ``audit.json``.
-
-        Raises:
-            TodBiasError: the folder cannot be written.
-        """
-        folder = writable(folder)
-        for name in TABLES:
-            write_table(folder / f"{name}.csv", getattr(self, name))
-        if self.recommendations is not None:
-            with replacing(folder / "recommendations.parquet") as part:
-                frame(self.recommendations).to_parquet(part, index=False)
-        if figures:
-            self.write_report(folder)
-        else:
-            (folder / REPORT).unlink(missing_ok=True)
-            _clean(folder, ())
-        write_json(folder / RECORD, self.record)
-
-    def write_report(self, folder: Path) -> Path:
-        """Write ``report.html`` and ``figures/*.svg``."""
-        drawn = self.figures()
-        _clean(folder, drawn)
-        return write_report(folder, self.sheets(), drawn, self.record)
-
-    def sheets(self) -> list[Sheet]:
-        """The main numbers over all cities, as the report has them."""
-        return tables.sheets(
-            self.price_percentage, self.price_by_label, self.association, self.average_price, self.places, self.level
-        )
-
-    def figures(self) -> dict[str, Figure]:
-        """The figures by file name without ending; those without numbers are left out."""
-        from tod_bias.recommenders.lmrec import figures
-
-        made = {}
-        for dimension in self.record["dimensions"]:
-            name = _file_name(dimension)
-            if self.price_percentage["dimension"].eq(dimension).any():
-                made[f"price_percentage_{name}"] = figures.price_percentage(self.price_percentage, dimension)
-            if self.top_words["dimension"].eq(dimension).any():
-                made[f"top_words_{name}"] = figures.top_words(self.top_words, dimension)
-        crosses = [name for name in self.record["dimensions"] if CROSS in name and not self.association.empty]
-        for dimension in crosses:
-            across, upwards = (self._polar(part) for part in dimension.split(CROSS))
-            if across and upwards:
-                made[f"association_{_file_name(dimension)}"] = figures.association_scatter(
-                    self.association, across, upwards, categories=self._categories(dimension), alpha=ALPHA
-                )
-        if self.places and self.average_price["value"].notna().any():
-            made["average_price"] = figures.average_price(self.average_price, self.places)
-        return made
-
-    def _categories(self, dimension: str) -> Collection[str] | None:
-        """The categories that a scatter plot shows; None for all."""
-        shown = nightlife() if "relationship" in dimension else frozenset()
-        known = {str(name).lower() for name in self.association["category"]}
-        return shown if known & {name.lower() for name in shown} else None
-
-    def _polar(self, dimension: str) -> tuple[str, str, str] | None:
-        """Dimension, label to the right or top, label to the left or bottom, as in Shen's figures."""
-        labels = list(self.record["dimensions"][dimension])
-        for first, second in (("white", "black"), ("female", "male")):
-            if {first, second} <= set(labels):
-                return dimension, first, second
-        return (dimension, labels[0], labels[1]) if len(labels) > 1 else None
+_TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 
 
 def audit(
@@ -170,21 +53,23 @@ def audit(
 
     how = inference or SHEN
     distinct = recommendations.distinct
-    priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
-    empty = Recommendations(recommendations.frame, (), recommendations.neutral)
-    notes = [*recommendations.notes, *_missing(recommendations)]
     places = places_of(distinct, words)
+    notes = [*recommendations.notes, *_missing(recommendations)]
     if (many := sum(map(len, places.values()))) > MOST_PLACES:
         places = {}
         notes.append(f"{many} substitutions have no label, more than {MOST_PLACES}: they are not compared as places")
-    average = prices.average_price(recommendations if priced else _nothing(recommendations), how)
-    kinds = {word: kind for kind, words in places.items() for word in words} if priced else {}
-    differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
-    association = associations.association(recommendations if categorised else empty, how)
-    percentage = prices.price_percentage(recommendations if priced else empty, how)
-    by_label = prices.price_by_label(recommendations if priced else empty, how)
+    priced = distinct["price"].notna().any()
+    empty = replace(recommendations, frame=recommendations.frame.iloc[:0], dimensions=())
+    of_prices = recommendations if priced else empty
+    of_categories = recommendations if distinct["categories"].map(len).any() else empty
+    kinds = {word: kind for kind, group in places.items() for word in group} if priced else {}
+    differences = prices.price_differences(recommendations, kinds, how)
+    if len(kinds) > 1 and differences.empty:
+        notes.append(f"no two places share {prices.FEWEST_TEMPLATES} templates: they are not compared")
+    association = associations.association(of_categories, how)
+    percentage = prices.price_percentage(of_prices, how)
     notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
-    record = {
+    record: dict[str, Any] = {
         "schema": SCHEMA,
         "source": dict(source or {}),
         "cities": recommendations.cities,
@@ -196,13 +81,21 @@ def audit(
         "dimensions": {name: recommendations.labels(name) for name in recommendations.all_dimensions},
         "places": {name: list(group) for name, group in places.items()},
         "notes": notes,
-        "inference": dataclasses.asdict(how),
+        "inference": asdict(how),
         "found": _shifts(association),
-        "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
-    words_of_names = item_names.top_words(recommendations, how)
-    return Audit(percentage, association, average, differences, by_label, words_of_names, record, recommendations)
+    result = Audit(
+        price_percentage=percentage,
+        price_by_label=prices.price_by_label(of_prices, how),
+        association=association,
+        average_price=prices.average_price(of_prices, how),
+        price_differences=differences,
+        top_words=item_names.top_words(recommendations, how),
+        record=record,
+    )
+    record["reading"] = reading(result)
+    return result
 
 
 def _missing(recommendations: Recommendations) -> Iterator[str]:
@@ -223,11 +116,90 @@ def _missing(recommendations: Recommendations) -> Iterator[str]:
         yield f"{cities} cities: over so few only very even shifts are found; each city's own are in the files"
 
 
+def save(audited: Audit, recommendations: Recommendations, folder: str | Path, *, figures: bool = True) -> None:
+    """Write the CSV files, ``recommendations.parquet``, figures, ``report.html``, and last ``audit.json``.
+
+    Raises:
+        TodBiasError: the folder cannot be written.
+    """
+    folder = writable(folder)
+    for name in TABLES:
+        write_table(folder / f"{name}.csv", getattr(audited, name))
+    with replacing(folder / "recommendations.parquet") as part:
+        recommendations.saved().to_parquet(part, index=False)
+    if figures:
+        write_report(audited, folder)
+    else:
+        (folder / REPORT).unlink(missing_ok=True)  # it would be of another audit
+        _clean(folder, ())
+    write_json(folder / RECORD, audited.record)
+
+
+def write_report(audited: Audit, folder: Path) -> Path:
+    """Write ``report.html`` and ``figures/*.svg``."""
+    check_plain_file(folder / REPORT)
+    made = list(_figures(audited))
+    _clean(folder, [name for name, _, _ in made])
+    return write_page(
+        folder / REPORT,
+        _TEMPLATE,
+        record=audited.record,
+        level=f"{audited.level:.0%}",
+        figures=[(caption, draw(figure, folder / FIGURES / f"{name}.svg", caption)) for name, caption, figure in made],
+        sheets=tables.sheets(audited),
+        limits=LIMITS,
+    )
+
+
+def _figures(audited: Audit) -> Iterator[tuple[str, str, Figure]]:
+    """File name without ending, caption and figure; those without numbers are left out."""
+    from tod_bias.recommenders.lmrec import figures
+
+    shares, words = audited.price_percentage, audited.top_words
+    for dimension in audited.record["dimensions"]:
+        name, shown = _file_name(dimension), dimension.replace(CROSS, f" {CROSS} ")
+        if shares["dimension"].eq(dimension).any():
+            caption = f"Price percentage by {shown} (Shen eq. 1, Figs. 3 and 4); dashed: the neutral reference"
+            yield f"price_percentage_{name}", caption, figures.price_percentage(shares, dimension)
+        if words["dimension"].eq(dimension).any():
+            caption = (
+                f"Top words of recommended items' names by {shown} (Shen Fig. 6); ticks are the mean over the groups"
+            )
+            yield f"top_words_{name}", caption, figures.top_words(words, dimension)
+        axes = [_polar(audited, part) for part in dimension.split(CROSS)]
+        if len(axes) == 2 and axes[0] and axes[1] and not audited.association.empty:
+            caption = f"Association of categories with {shown} (Shen eq. 2, Figs. 5 and 7); oval: the neutral reference"
+            scatter = figures.association_scatter(
+                audited.association, axes[0], axes[1], categories=_categories(audited, dimension), alpha=ALPHA
+            )
+            yield f"association_{name}", caption, scatter
+    if audited.places and audited.average_price["value"].notna().any():
+        caption = "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"
+        yield "average_price", caption, figures.average_price(audited.average_price, audited.places)
+
+
+def _categories(audited: Audit, dimension: str) -> Collection[str] | None:
+    """The categories that a scatter plot shows; None for all."""
+    if "relationship" not in dimension:
+        return None
+    shown = {name.lower() for name in word_list("nightlife.txt")}
+    return shown if shown & {str(name).lower() for name in audited.association["category"]} else None
+
+
+def _polar(audited: Audit, dimension: str) -> tuple[str, str, str] | None:
+    """Dimension, label to the right or top, label to the left or bottom, as in Shen's figures."""
+    labels = list(audited.record["dimensions"][dimension])
+    for first, second in (("white", "black"), ("female", "male")):
+        if {first, second} <= set(labels):
+            return dimension, first, second
+    return (dimension, labels[0], labels[1]) if len(labels) > 1 else None
+
+
 def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write ``report.html`` and ``figures/*.svg`` of an audit from its ``audit.json`` and CSV files.
 
     Args:
-        folder: what :meth:`Audit.save` wrote.
+        folder: what :func:`save` wrote.
         out: folder for the page; the audit's own if left out.
 
     Raises:
@@ -235,31 +207,8 @@ def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
     """
     folder = Path(folder)
     audited = Audit.read(folder)
-    with _readable(folder):
-        return audited.write_report(writable(folder if out is None else out))
-
-
-@contextmanager
-def _readable(folder: Path) -> Iterator[None]:
-    """Raises RecommenderError for what a damaged file of an audit leads to."""
-    try:
-        yield
-    except (OSError, json.JSONDecodeError) as error:
-        raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = shortened(f"{type(error).__name__}: {error}", 200)
-        raise RecommenderError(f"{folder}: not what recommend audit writes ({reason}); repeat it") from error
-
-
-_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted")
-
-
-def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    check_plain(path)
-    texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
-    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    with readable(folder):
+        return write_report(audited, writable(folder if out is None else out))
 
 
 def _clean(folder: Path, drawn: Collection[str]) -> None:
@@ -289,10 +238,6 @@ def _file_name(dimension: str) -> str:
     return re.sub(r"[^\w-]+", "_", dimension.replace(CROSS, "_x_"))
 
 
-def _nothing(recommendations: Recommendations) -> Recommendations:
-    return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
-
-
 def _shifts(association: pd.DataFrame) -> dict[str, Any]:
     """How many shifts of how many the test finds over all cities, a pair of labels."""
     rows = association[association["city"] == ALL]
@@ -304,29 +249,3 @@ def _shifts(association: pd.DataFrame) -> dict[str, Any]:
         for dimension, part in rows.groupby("dimension", sort=False)
         for (label, other), subset in pairs_of(part)
     }
-
-
-def frame(recommendations: Recommendations) -> pd.DataFrame:
-    """The tidy frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
-    import pandas as pd
-
-    parts = []
-    for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
-        subset = rows.copy()
-        names = [str(column) for column in subset if str(column).startswith("label:")]
-        subset["label"] = "neutral" if neutral else _labels(subset, names)
-        parts.append(subset[list(COLUMNS)])
-    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
-    return whole.assign(categories=lists, rank=whole["rank"].astype(int))
-
-
-def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    import pandas as pd
-
-    text = pd.Series("", index=rows.index)
-    for name in names:
-        part = name.removeprefix("label:") + "=" + rows[name]
-        present = rows[name] != ""
-        text = text.where(~present, text.where(text == "", text + "; ") + part)
-    return text.where(text != "", "all")

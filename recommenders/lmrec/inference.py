@@ -28,42 +28,242 @@ words with w items, is said of these words and not of the group, and the t test 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.statistics import settings
-from tod_bias.statistics.intervals import t_interval
+from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
+from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
+from tod_bias.statistics.permutation import Exceedances, relabelled
+from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHEN = settings.Inference(level=0.90, correction="bh")
+SHEN = Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
 FEWEST_QUERIES = 5
 """What fewer queries got has no interval within a city: resampling so few shows no spread."""
+FEWEST_WAYS = 100
+"""Words change places where there are so many ways for it; p is no smaller than one in so many then."""
+_WORDS = ("substitution", "second")
+_POSSESSIVE = re.compile(r"\b(his|her)\b")
 
 
-def mean_of_shares(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
-    """Mean over cities of values in 0–1 with a t interval: (mean, lower, upper).
+def templates_of(frame: pd.DataFrame) -> np.ndarray:
+    """The template of every row, (rows,) texts: as given, else the query without its words.
 
-    Args:
-        rows: a row a city, with value, ci_low, ci_high; those without a value are left out, and where only one has a
-            value its own interval holds.
-        level: of the interval.
+    Possessives follow the first word (… and his wife), so they are left out of what is made from a query; a query that
+    does not hold its words is its own template.
     """
-    values, lows, highs = rows[["value", "ci_low", "ci_high"]].dropna(subset="value").to_numpy(dtype=float).T
-    if len(values) < 2:
-        return (values[0], lows[0], highs[0]) if len(values) else (np.nan, np.nan, np.nan)
-    low, high = t_interval(values, level)
-    return float(values.mean()), max(low, 0.0), min(high, 1.0)
+    result = []
+    keys = zip(*(texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
+    for kind, template, query, first, second in keys:
+        text = template
+        if not text:
+            text = query
+            for word, place in ((second, "[SECOND]"), (first, "[FIRST]")):
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", place, text) if word else text
+            text = _POSSESSIVE.sub("[POSSESSIVE]", text)
+        result.append(f"{kind}\0{text}")
+    return np.array(result, dtype=object)
 
 
-def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """The parts below each other with just these columns; an empty frame of no parts."""
+def texts(column: pd.Series) -> np.ndarray:
+    """A column's cells as Python has them, (rows,): pandas is slow in making each of them on its way."""
+    return column.to_numpy(dtype=object)
+
+
+def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
+    """The number of every row's query with its group, (rows,), and a row of each of them."""
     import pandas as pd
 
-    if not parts:
-        return pd.DataFrame(columns=list(columns))
-    return pd.concat(parts, ignore_index=True)[list(columns)]
+    numbers = pd.factorize(cells([pd.factorize(texts(rows[name]))[0] for name in ("unit", "group")]))[0]
+    return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
+
+
+def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
+    """How queries are clustered: by city if asked for, by each word, by template.
+
+    The labels of other dimensions are by design: white and black women's names are each drawn among their own. Where
+    words are not known every query stands for itself.
+
+    Args:
+        frame: a row a query, with the columns of the tidy frame.
+        groups: (queries,) numbers.
+        cities: whether a city is a cluster too; a word is one cluster in all of them.
+        words: whether words are a sample; False takes them as they are, for what is said of these words alone.
+    """
+    import pandas as pd
+
+    ways = [pd.factorize(frame["city"])[0]] if cities else []
+    named = [name for name in _WORDS if frame[name].ne("").any()]
+    for name in (named or ["substitution"]) if words else []:
+        known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
+        ways.append(pd.factorize(known)[0])
+    ways.append(pd.factorize(templates_of(frame))[0])
+    facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
+    return crossing(groups, ways, facts)
+
+
+def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
+    """Clusters of the way that has the fewest among some units, ways of one cluster apart; 1 if there is no other."""
+    counts = [len(np.unique(way[mine])) for way in ways]
+    return min([count for count in counts if count > 1], default=1)
+
+
+@dataclass(frozen=True)
+class WordCount:
+    """How many words stand for each of some groups."""
+
+    words: int | None
+    """Of the group with the fewest; None where the words are not known."""
+    effective: float
+    """The same, words weighed by what was recommended for them; NaN where they are not known."""
+
+    @property
+    def enough_for_intervals(self) -> bool:
+        """Whether intervals over words say anything; unknown words are left to the audit's note."""
+        return self.words is None or self.words >= FEWEST
+
+    @property
+    def enough(self) -> bool:
+        """Whether a finding can be said of the groups; what is not known is not counted as few."""
+        return not self.effective < ENOUGH_WORDS
+
+    @property
+    def recorded(self) -> float:
+        """For the column ``words``."""
+        return self.effective if math.isnan(self.effective) else round(self.effective, 2)
+
+
+def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
+    """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
+
+    Args:
+        frame: a row a query.
+        weights: (queries,) what each weighs, for instance how many items it was recommended.
+    """
+    import pandas as pd
+
+    of_groups, any_known = [], []
+    groups = pd.factorize(texts(frame["group"]))[0]
+    for name in _WORDS:
+        words, known = pd.factorize(texts(frame[name]))
+        if "" in known or frame.empty:
+            continue
+        _, first, pairs = np.unique(cells([groups, words]), return_index=True, return_inverse=True)
+        summed = np.bincount(pairs, np.asarray(weights, dtype=float))
+        by_group = [summed[groups[first] == number] for number in range(groups.max() + 1)]
+        count = WordCount(
+            min(int((part > 0).sum()) for part in by_group), min(effective_number(part) for part in by_group)
+        )
+        any_known.append(count)
+        if len(first) == len(known):
+            of_groups.append(count)
+    chosen = of_groups or any_known
+    return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What changes places in a test of two groups."""
+
+    codes: np.ndarray
+    """(queries,): the cluster that each query moves with."""
+    mine: np.ndarray
+    """(clusters,), true in the first group."""
+    strata: np.ndarray
+    """(clusters,); clusters of different strata do not change places."""
+    permuted: str
+    """``words`` or ``queries``."""
+
+    def p_values(
+        self,
+        table: np.ndarray,
+        distances: Callable[[np.ndarray], np.ndarray],
+        rng: np.random.Generator,
+        permutations: int,
+    ) -> np.ndarray:
+        """Two-sided p-values, (scores,), of exchanging the groups.
+
+        Args:
+            table: (queries, n), what is summed over the queries of the first group.
+            distances: (rows, n) such sums to (rows, scores) distances from the null hypothesis.
+            rng: draws who changes places.
+            permutations: how many.
+        """
+        summed = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
+        np.add.at(summed, self.codes, table)
+        result = Exceedances(distances(summed[self.mine].sum(axis=0, dtype=float)[None])[0])
+        for drawn in relabelled(rng, self.mine, self.strata, permutations):
+            result.add(distances((drawn @ summed).astype(float)))
+        return result.p_values()
+
+
+def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: Sequence[str]) -> Exchange:
+    """Words change places within the groups of the other dimensions; queries within a city where words cannot.
+
+    Args:
+        frame: a row a query.
+        mine: (queries,), true in the first group.
+        dimension: whose groups change places.
+        dimensions: all of them.
+    """
+    import pandas as pd
+
+    others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
+    facts = [pd.factorize(texts(frame[name]))[0] for name in ("city", *others)]
+    for word in _WORDS:
+        codes, words = pd.factorize(texts(frame[word]))
+        first = np.unique(codes, return_index=True)[1]
+        part = mine[first]
+        if "" in words or (part[codes] != mine).any():
+            continue  # words unknown, or of several groups
+        fixed = [fact[first] for fact in facts if (fact[first][codes] == fact).all()]
+        groups = pd.factorize(cells(fixed))[0] if fixed else np.zeros(len(words), dtype=int)
+        ways = math.prod(math.comb(int((groups == g).sum()), int(part[groups == g].sum())) for g in set(groups))
+        if ways >= FEWEST_WAYS:
+            return Exchange(codes, part, groups, "words")
+    return Exchange(np.arange(len(frame)), mine, pd.factorize(cells(facts))[0], "queries")
+
+
+def quotients(sums: np.ndarray) -> np.ndarray:
+    """(…, n) means or shares: all columns but the last by the last one, which counts; NaN of nothing."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[..., :-1] / sums[..., -1:])
+
+
+def quotient_bounds(
+    table: np.ndarray,
+    design: Crossing,
+    city: np.ndarray,
+    how: Inference,
+    rng: np.random.Generator,
+    limits: tuple[float, float],
+) -> np.ndarray:
+    """Bounds of the :func:`quotients` of all queries together, (2, n).
+
+    Args:
+        table: (queries, n + 1).
+        design: how queries are clustered, by city too where there are several.
+        city: (queries,) numbers.
+        how: level and resamples.
+        rng: draws the clusters of a single city.
+        limits: the least and the largest value that there can be.
+    """
+    if city.max(initial=0) == 0:
+        samples = crossed_sums(rng, table, design, how.resamples)[:, 0]
+        return how.bounds(quotients(samples), fewest_clusters(design.ways, np.ones(len(table), dtype=bool)))
+    over = jackknife(sums_by(city, table, city.max() + 1), quotients, how.level)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
+    half = crossed_variance(influences, design).half(how.level)
+    return np.clip(np.stack([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)]), *limits)

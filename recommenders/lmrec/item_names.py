@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.design import crossing_of, fewest_clusters, word_count
-from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.inference import SHEN, crossing_of, quotient_bounds, word_count
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
-from tod_bias.statistics.crossed import crossed_sums, crossed_variance
-from tod_bias.statistics.jackknife import jackknife
+from tod_bias.recommenders.lmrec.templates import word_list
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
 
@@ -20,21 +18,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
-_FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    the an of and or nor but for to from in into on onto at by with without within about above across after
-    against along among around as before behind below beneath beside between beyond down during except inside
-    like near off out outside over past per since than through throughout till toward towards under until up
-    upon via he him his she her hers it its they them their theirs we us our ours you your yours me my mine
-    who whom whose this that these those which what where when why how here there all any both each every few
-    more most much other some such no not only own same so too very be am is are was were been being have has
-    had having do does did doing can could may might must shall should will would if because while although
-    though yet also then once again
-    """,
-    )
-)
+_FUNCTION_WORDS = word_list("function_words.txt")
 """Words that belong to no name in particular."""
 
 
@@ -58,19 +42,19 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
         rows = rows[rows["item"] != ""]
         items, names = pd.factorize(rows["item"])
         words, holds = _words(list(names))
-        labels = [label for label in recommendations.labels(dimension) if rows["group"].eq(label).any()]
-        lists = {label: _lists(rows, items, label, len(names)) for label in labels}
-        shares = np.array([np.asarray(part.sum(axis=0)).ravel() @ holds / part.sum() for part, _ in lists.values()])
-        neutral = shares.mean(axis=0) if len(labels) else np.zeros(len(words))
-        for (label, (part, frame)), share in zip(lists.items(), shares, strict=True):
-            order = np.lexsort((words, -share))[:most]
-            order = order[share[order] > 0]
-            table = np.column_stack([(part @ holds[:, order]).toarray(), np.asarray(part.sum(axis=1)).ravel()])
-            low, high = _bounds(table, frame, how, how.rng("words", dimension, label))
-            counts = table.sum(axis=0)
+        groups = rows["group"].to_numpy(dtype=object)
+        parts = {label: np.flatnonzero(groups == label) for label in recommendations.labels(dimension)}
+        parts = {label: mine for label, mine in parts.items() if len(mine)}
+        shares = {label: holds[items[mine]].sum(axis=0) / len(mine) for label, mine in parts.items()}
+        neutral = np.mean(list(shares.values()), axis=0) if shares else np.zeros(len(words))
+        for label, mine in parts.items():
+            order = np.lexsort((words, -shares[label]))[:most]
+            order = order[shares[label][order] > 0]
+            table = np.column_stack([holds[items[mine]][:, order].toarray(), np.ones(len(mine))])
+            low, high = _bounds(rows.iloc[mine], table, how, how.rng("words", dimension, label))
             for place, number in enumerate(order):
-                values = (share[number], low[place], high[place], neutral[number])
-                made.append((dimension, label, words[number], int(counts[place]), *map(float, values)))
+                values = (shares[label][number], low[place], high[place], neutral[number])
+                made.append((dimension, label, words[number], int(table[:, place].sum()), *map(float, values)))
     columns = ["dimension", "label", "word", "items", "value", "ci_low", "ci_high", "neutral"]
     return pd.DataFrame(made, columns=columns)
 
@@ -84,41 +68,18 @@ def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     number = {word: place for place, word in enumerate(words)}
     columns = [number[word] for part in held for word in part]
     rows = np.repeat(np.arange(len(names)), [len(part) for part in held])
-    return np.array(words, dtype=object), sparse.csr_array(
-        (np.ones(len(columns)), (rows, columns)), shape=(len(names), len(words))
-    )
+    holds = sparse.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(names), len(words)))
+    return np.array(words, dtype=object), holds
 
 
-def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tuple[sparse.csr_array, pd.DataFrame]:
-    """How often each query of a label got each name, (queries, names), and the queries."""
-    import pandas as pd
-    from scipy import sparse
-
-    mine = rows["group"].eq(label).to_numpy()
-    part = rows[mine]
-    units = pd.factorize(part["unit"])[0]
-    counts = sparse.csr_array((np.ones(len(part)), (units, items[mine])), shape=(units.max(initial=-1) + 1, names))
-    return counts, part.drop_duplicates("unit")
-
-
-def _bounds(table: np.ndarray, frame: pd.DataFrame, how: Inference, rng: np.random.Generator) -> np.ndarray:
-    """(2, words) of the shares of one label."""
+def _bounds(rows: pd.DataFrame, table: np.ndarray, how: Inference, rng: np.random.Generator) -> np.ndarray:
+    """(2, words) bounds of the shares of one label; ``table`` is (items, words + 1)."""
     import pandas as pd
 
+    units = pd.factorize(rows["unit"])[0]
+    frame, table = rows.drop_duplicates("unit"), sums_by(units, table, units.max(initial=-1) + 1)
     if not word_count(frame, table[:, -1]).enough_for_intervals:
         return np.full((2, table.shape[1] - 1), np.nan)
-    label = np.zeros(len(table), dtype=int)
     city = pd.factorize(frame["city"])[0]
-    design = crossing_of(frame, label, cities=city.max() > 0)
-    if city.max() == 0:
-        samples = crossed_sums(rng, table, design, how.resamples)[:, 0]
-        return how.bounds(_shares(samples), fewest_clusters(design.ways, label == 0))
-    over = jackknife(sums_by(city, table, city.max() + 1), _shares, how.level)
-    influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
-    half = crossed_variance(influences, design).half(how.level)
-    return np.clip([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)], 0.0, 1.0)
-
-
-def _shares(sums: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        return sums[..., :-1] / sums[..., -1:]
+    design = crossing_of(frame, np.zeros(len(frame), dtype=int), cities=city.max() > 0)
+    return quotient_bounds(table, design, city, how, rng, (0.0, 1.0))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from tod_bias.perturb.names import dealt
-from tod_bias.recommenders.lmrec.templates import RESOURCES, TemplateSet, load_templates
+from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates, word_list
 
 MASK = "[MASK]"
 """Stands for the tokenizer's own mask token."""
@@ -28,8 +28,7 @@ class Neutraliser:
 
     def __init__(self, words: TemplateSet | None = None) -> None:
         words = words or load_templates()
-        lines = (RESOURCES / "neutral_words.txt").read_text(encoding="utf-8").splitlines()
-        further = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        further = word_list("neutral_words.txt")
         named = [*(entry.word for entry in words.names), *dealt()]
         other = [entry.word for entry in (*words.relationships, *words.locations)]
         self._pattern = re.compile(rf"\b(?:{_any(named)}|(?i:{_any([*other, *further])}))\b")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.queries import ask
+from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
+from tod_bias.report.notation import fixed
 from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
+from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ def compare(
         ranked = quality.rank_reviews(model, texts, [r.venue for r in held_out], show_progress=show_progress)
         scores = quality.quality({reviews.city: ranked}, level=how.level, resamples=how.resamples, seed=how.seed)
         qualities.append(scores[scores["city"] != ALL].assign(condition=condition))
-        frame = ask(model, words, city=reviews.city, top=top, hide=hide, neutralise=test_side)
+        frame = ask(model, words, city=reviews.city, top=top, neutralise=test_side)
         for name, value in bias_of(frame).items():
             biases.append((condition, reviews.city, name, value))
     whole = pd.concat(qualities, ignore_index=True)
@@ -146,3 +149,16 @@ def figure(result: MitigationScores) -> Figure:
         strip(panel)
     picture.legend(loc="outside upper left", ncols=len(CONDITIONS))
     return picture
+
+
+def mitigation_sheet(result: MitigationScores, level: float) -> Sheet:
+    """Quality and bias side by side, a column per condition."""
+    rows: list[tuple[Any, ...]] = []
+    for name in SHOWN:
+        part = result.quality[result.quality["score"] == name]
+        cells = (score(part[part["condition"] == condition].iloc[0], "value") for condition in CONDITIONS)
+        rows.append((name, *cells))
+    for bias, part in result.bias.groupby("score", sort=False):
+        values = part.set_index("condition")["value"]
+        rows.append((f"bias: {bias}", *(fixed(values[condition]) for condition in CONDITIONS)))
+    return Sheet("mitigation", f"Before and after masking, {level:.0%} intervals", ("score", *CONDITIONS), tuple(rows))

@@ -9,7 +9,6 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,12 +20,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.models.checkpoints import is_encoder, load_configuration, load_tokenizer
 from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
+from tod_bias.recommenders.files import json_lines
+from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.venue import VENUES, Venue
 
 K = 20
@@ -52,13 +51,9 @@ class LMRecConfig(PreTrainedConfig):
         **rest: Any,
     ) -> None:
         self.encoder = encoder or {"model_type": "bert"}
-        self.venues = venues
-        self.layers = layers
-        self.hidden = hidden
-        self.dropout = dropout
-        self.max_tokens = max_tokens
-        self.city = city
-        self.masked = masked
+        self.venues, self.city = venues, city
+        self.layers, self.hidden, self.dropout = layers, hidden, dropout
+        self.max_tokens, self.masked = max_tokens, masked
         super().__init__(**rest)
 
 
@@ -126,8 +121,6 @@ class LMRec:
         self.tokenizer = tokenizer
         self.venues = tuple(venues)
         self.city: str = model.config.city
-        self.neutraliser: Neutraliser | None = None
-        """Masks every query, where it is set (test-side neutralisation)."""
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> LMRec:
@@ -157,15 +150,6 @@ class LMRec:
             raise ModelError(f"--device {chosen}: cannot be used: {str(error).splitlines()[0]}") from error
         return cls(model.eval(), load_tokenizer(str(folder)), list(read_venues(folder / VENUES)))
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of everything that decides a ranking: weights, tokenizer, venues."""
-        digest = hashlib.sha256(repr((sorted(self.tokenizer.get_vocab().items()), self.venues)).encode())
-        for name, weights in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(weights.detach().float().cpu().numpy().tobytes())
-        return digest.hexdigest()[:16]
-
     def save(self, folder: str | Path) -> None:
         """Write model, tokenizer and item table."""
         items = (
@@ -185,8 +169,7 @@ class LMRec:
         """
         if k > len(self.venues):
             raise RecommenderError(f"{k} venues are asked for, but the model knows {len(self.venues)}; give --top")
-        queried = [self.neutraliser(text) if self.neutraliser else text for text in texts]
-        distinct = list(dict.fromkeys(queried))
+        distinct = list(dict.fromkeys(texts))
         ids = encode(self.tokenizer, distinct, self.model.config.max_tokens)
         ranked = np.zeros((len(distinct), k), dtype=np.int32)
         with progress_bar(len(distinct), f"recommending {self.city}".strip(), show=show_progress) as bar:
@@ -196,11 +179,7 @@ class LMRec:
                 ranked[rows] = np.argsort(-rounded, axis=1, kind="stable")[:, :k]
                 bar.advance(len(rows))
         place = {text: number for number, text in enumerate(distinct)}
-        return ranked[[place[text] for text in queried]] if queried else np.zeros((0, k), dtype=np.int32)
-
-    def recommend(self, texts: Sequence[str], k: int = K, *, batch: int = 128) -> list[list[Venue]]:
-        """The k best venues of each text, the best first."""
-        return [[self.venues[index] for index in row] for row in self.rank(texts, k, batch=batch)]
+        return ranked[[place[text] for text in texts]]
 
     def _logits(self, ids: torch.Tensor) -> torch.Tensor:
         ids = ids.to(self.model.device)
@@ -229,25 +208,17 @@ def encode(tokenizer: Any, texts: Sequence[str], max_length: int) -> list[list[i
     return tokenizer(prepared, truncation=True, max_length=max_length, **ids_only)["input_ids"]
 
 
-def read_venues(path: str | Path) -> Iterator[Venue]:
+def read_venues(path: Path) -> Iterator[Venue]:
     """The items of a model folder.
 
     Raises:
-        RecommenderError: the file or a line of it cannot be read.
+        TodBiasError: the file or a line of it cannot be read.
     """
-    path = Path(path)
-    try:
-        lines = read_text(path, "utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecommenderError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(lines, start=1):
+    for place, record in json_lines(path, ("id", "name")):
         try:
-            record = loads(line)
             yield Venue(record["id"], record["name"], record["price"], tuple(record["categories"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecommenderError(
-                f'{path}, line {number}: expected {{"id": …, "name": …, "price": …, "categories": […]}} ({error!r})'
-            ) from error
+        except (KeyError, TypeError) as error:
+            raise RecommenderError(f"{place}: expected id, name, price and categories ({error!r})") from error
 
 
 def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:
@@ -304,8 +275,6 @@ def load_encoder(name: str) -> Any:
     Raises:
         ModelError: there is none.
     """
-    if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
     config = load_configuration(name)
     if not is_encoder(config) and config.model_type != LMRecConfig.model_type:
         raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")

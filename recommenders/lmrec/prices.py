@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.associations import Scale, Units, compared
-from tod_bias.recommenders.lmrec.design import (
-    WordCount,
+from tod_bias.recommenders.lmrec.associations import Units, compared
+from tod_bias.recommenders.lmrec.inference import (
+    FEWEST_QUERIES,
+    SHEN,
     crossing_of,
     exchange,
     fewest_clusters,
     queries_of,
+    quotient_bounds,
+    quotients,
     templates_of,
     texts,
     word_count,
 )
-from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
-from tod_bias.statistics.adjustment import Correction, adjusted
+from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance, crossing
 from tod_bias.statistics.jackknife import jackknife
-from tod_bias.statistics.permutation import Exceedances, relabelled, sign_test
+from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
@@ -65,26 +66,30 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
         three), p_adjusted (over the labels and levels of a dimension), p_permutation, p_crossed, p_cities (over several
         cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest).
     """
+    import pandas as pd
+
     how = inference or SHEN
-    made: list[pd.DataFrame] = []
+    made = [pd.DataFrame(columns=_COLUMNS)]
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        cities = {str(city): _units(subset, labels) for city, subset in rows.groupby("city", sort=False)}
-        test = (dimension, recommendations.dimensions, how)
-        parts = {city: _of_city(units, city, *test) for city, units in cities.items()}
+        cities = {str(city): _LabelledQueries.of(part, labels) for city, part in rows.groupby("city", sort=False)}
+        parts = {
+            city: _scored(units, city, dimension, recommendations.dimensions, how) for city, units in cities.items()
+        }
         whole = [city for city, units in cities.items() if units.complete] or list(cities)
         made += parts.values()
         if len(whole) == 1:
             made.append(parts[whole[0]].assign(city=ALL))
         else:
-            units = _units(rows[rows["city"].isin(whole)], labels)
-            made.append(_over_cities(units, [parts[city] for city in whole], *test))
-    return joined(made, _COLUMNS)
+            units = _LabelledQueries.of(rows[rows["city"].isin(whole)], labels)
+            single = [parts[city] for city in whole]
+            made.append(_scored(units, ALL, dimension, recommendations.dimensions, how, single))
+    return pd.concat(made[1:] or made, ignore_index=True)[_COLUMNS]
 
 
 @dataclass(frozen=True)
-class _Units:
+class _LabelledQueries:
     """Queries with a group, and how many items of each price level they were recommended."""
 
     frame: pd.DataFrame
@@ -92,6 +97,18 @@ class _Units:
     city: np.ndarray  # (queries,) numbers of their cities
     table: np.ndarray  # (queries, levels)
     labels: Sequence[str]
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, labels: Sequence[str]) -> _LabelledQueries:
+        """Those of some recommendations."""
+        import pandas as pd
+
+        numbers, frame = queries_of(rows)
+        table = np.zeros((len(frame), len(LEVELS)))
+        priced = rows["price"].notna().to_numpy()
+        np.add.at(table, (numbers[priced], rows["price"].to_numpy()[priced].astype(int) - 1), 1.0)
+        codes = np.asarray(pd.Categorical(frame["group"], categories=list(labels)).codes)
+        return cls(frame, codes, pd.factorize(frame["city"])[0], table, labels)
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -104,29 +121,6 @@ class _Units:
     def complete(self) -> bool:
         """Whether every label has a list."""
         return len(np.unique(self.codes)) == len(self.labels)
-
-
-def _units(rows: pd.DataFrame, labels: Sequence[str]) -> _Units:
-    import pandas as pd
-
-    numbers, frame = queries_of(rows)
-    table = np.zeros((len(frame), len(LEVELS)))
-    priced = rows["price"].notna().to_numpy()
-    np.add.at(table, (numbers[priced], rows["price"].to_numpy()[priced].astype(int) - 1), 1.0)
-    codes = np.asarray(pd.Categorical(frame["group"], categories=list(labels)).codes)
-    return _Units(frame, codes, pd.factorize(frame["city"])[0], table, labels)
-
-
-@dataclass(frozen=True)
-class _Tests:
-    """(labels, levels) p-values of value − neutral, before cities are looked at, and what they rest on."""
-
-    permutation: np.ndarray
-    crossed: np.ndarray
-    half: np.ndarray
-    """Half the length of the t interval of the value over words and templates (and cities)."""
-    permuted: str
-    count: WordCount
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -149,38 +143,80 @@ def _mean(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
-def _of_city(units: _Units, city: str, dimension: str, dimensions: Sequence[str], how: Inference) -> pd.DataFrame:
-    counts = units.counts.sum(axis=0)
-    tests = _tests(units, dimension, dimensions, how, city)
-    design = crossing_of(units.frame, units.codes)
-    known = np.unique(units.codes)  # a city may have no lists of some label
-    samples = np.zeros((how.resamples, *counts.shape))
-    samples[:, known] = crossed_sums(how.rng("price", city, dimension), units.table, design, how.resamples)
-    clusters = min(fewest_clusters(design.ways, units.codes == number) for number in known)
-    bounds = how.bounds(_shares(samples), clusters)
-    bounds[..., (units.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
-    value, neutral = _shares(counts), _neutral(counts)
-    scores = _Scores(value, neutral, bounds, np.full(value.shape, np.nan))
-    return _rows(units, city, dimension, scores, tests, how.correction)
-
-
-def _over_cities(
-    units: _Units, single: Sequence[pd.DataFrame], dimension: str, dimensions: Sequence[str], how: Inference
+def _scored(
+    units: _LabelledQueries,
+    city: str,
+    dimension: str,
+    dimensions: Sequence[str],
+    how: Inference,
+    single: Sequence[pd.DataFrame] = (),
 ) -> pd.DataFrame:
-    """Means over the cities, whose own rows are ``single``."""
+    """The rows of one city, or the means over several, whose own rows are ``single``."""
+    import pandas as pd
+
     each = _shares(units.counts)  # (cities, labels, levels)
     neutrals = np.where(np.isnan(each), np.nan, _neutral(units.counts))
-    value, neutral = _mean(each), _mean(neutrals)
-    tests = _tests(units, dimension, dimensions, how, ALL)
-    half = np.fmax(_over(each).half(how.level), tests.half)
+    value, lean = _mean(each), _mean(each - neutrals)
+    neutral = _mean(neutrals) if single else _neutral(units.counts)[0]
+    count = word_count(units.frame, units.table.sum(axis=1))
+    design = crossing_of(units.frame, units.codes, cities=bool(single), words=count.enough)
+    of_value, of_lean = _influences(units, each, _neutral(units.counts))
+    spread = crossed_variance(np.concatenate([of_value, of_lean], axis=1).reshape(len(units.table), -1), design)
+    p_permutation, p_crossed = np.full((2, *value.shape), np.nan)
+    permuted = ""
+    if how.permutations:
+        p_crossed = spread.p_values(np.tile(lean.ravel(), 2)).reshape(2, *lean.shape)[1]
+        p_permutation, permuted = _permutation_tests(units, dimension, dimensions, how, city)
+    p_permutation, p_crossed = (np.where(np.isnan(lean), np.nan, p) for p in (p_permutation, p_crossed))
+    p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(value.shape, np.nan)
+    if single:
+        p_cities = _over(each - neutrals).p_values(value - neutral)
+        p_value = np.maximum(p_value, p_cities)
+        half = np.fmax(_over(each).half(how.level), spread.half(how.level).reshape(2, *value.shape)[0])
+        bounds = _over_cities(value, half, each, single)
+    else:
+        bounds = _within_city(units, how, how.rng("price", city, dimension))
+    if not count.enough_for_intervals:
+        bounds = np.full(bounds.shape, np.nan)
+    p_value = np.where(np.isnan(value), np.nan, p_value)
+    tested = p_value[:1] if len(units.labels) == 2 else p_value
+    p_adjusted = adjusted(tested.ravel(), how.correction).reshape(tested.shape)
+    scores = {"value": value, "ci_low": bounds[0], "ci_high": bounds[1], "neutral": neutral, "p_value": p_value}
+    scores |= {"p_adjusted": p_adjusted, "p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
+    return pd.DataFrame(
+        {
+            "city": city,
+            "dimension": dimension,
+            "label": np.repeat(units.labels, len(LEVELS)),
+            "price": np.tile(LEVELS, len(units.labels)),
+            "items": np.tile(units.table.sum(axis=0).astype(int), len(units.labels)),
+            "permuted": permuted,
+            "words": count.recorded,
+            **{name: np.broadcast_to(part, value.shape).ravel() for name, part in scores.items()},
+        }
+    )
+
+
+def _within_city(units: _LabelledQueries, how: Inference, rng: np.random.Generator) -> np.ndarray:
+    """(2, labels, levels) bounds of the shares of one city."""
+    design = crossing_of(units.frame, units.codes)
+    known = np.unique(units.codes)  # a city may have no lists of some label
+    samples = np.zeros((how.resamples, *units.counts.shape[1:]))
+    samples[:, known] = crossed_sums(rng, units.table, design, how.resamples)
+    bounds = how.bounds(_shares(samples), min(fewest_clusters(design.ways, units.codes == label) for label in known))
+    bounds[..., (units.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
+    return bounds
+
+
+def _over_cities(value: np.ndarray, half: np.ndarray, each: np.ndarray, single: Sequence[pd.DataFrame]) -> np.ndarray:
+    """(2, labels, levels) bounds of the means; a level that one city alone has keeps that city's interval."""
     bounds = np.clip(np.stack([value - half, value + half]), 0.0, 1.0)
-    alone = (~np.isnan(each)).sum(axis=0) == 1  # a level that one city alone has keeps that city's interval
-    for subset in single:
-        mine = alone & subset["value"].notna().to_numpy().reshape(value.shape)
+    alone = (~np.isnan(each)).sum(axis=0) == 1
+    for part in single:
+        mine = alone & part["value"].notna().to_numpy().reshape(value.shape)
         for place, name in enumerate(("ci_low", "ci_high")):
-            bounds[place][mine] = subset[name].to_numpy(dtype=float).reshape(value.shape)[mine]
-    p_cities = _over(each - neutrals).p_values(value - neutral)
-    return _rows(units, ALL, dimension, _Scores(value, neutral, bounds, p_cities), tests, how.correction)
+            bounds[place][mine] = part[name].to_numpy(dtype=float).reshape(value.shape)[mine]
+    return bounds
 
 
 def _over(values: np.ndarray) -> CrossedSpread:
@@ -192,33 +228,7 @@ def _over(values: np.ndarray) -> CrossedSpread:
     return CrossedSpread(np.where(count > 1, squares / freedom / np.maximum(count, 1), np.nan), freedom)
 
 
-def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Inference, city: str) -> _Tests:
-    """Words (or queries) exchanged, and the multiway variance."""
-    counts = units.counts
-    each, neutral = _shares(counts), _neutral(counts)
-    known = ~np.isnan(each)
-    lean = _mean(np.where(known, each - neutral, np.nan))
-    count = word_count(units.frame, units.table.sum(axis=1))
-    design = crossing_of(units.frame, units.codes, cities=len(counts) > 1, words=count.enough)
-    of_value, of_lean = _influences(units, each, neutral)
-    flat = np.concatenate([of_value, of_lean], axis=1).reshape(len(units.table), -1)
-    spread = crossed_variance(flat, design)
-    half, _ = spread.half(how.level).reshape(2, *lean.shape)
-    p_crossed = spread.p_values(np.tile(lean.ravel(), 2)).reshape(2, *lean.shape)[1]
-    p, permuted = np.full(lean.shape, np.nan), ""
-    if how.permutations:
-        two = len(units.labels) == 2  # what one of two labels has the other one has not
-        for number, label in enumerate(units.labels[: 1 if two else None]):
-            p[number], permuted = _permutation_test(units, number, label, dimension, dimensions, how, city)
-        if two:
-            p[1] = p[0]
-    else:
-        p_crossed = np.full(lean.shape, np.nan)
-    p, p_crossed = (np.where(np.isnan(lean), np.nan, subset) for subset in (p, p_crossed))
-    return _Tests(p, p_crossed, half, permuted, count)
-
-
-def _influences(units: _Units, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _influences(units: _LabelledQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far each query moves value, and value − neutral, each (queries, labels, levels).
 
     A share x / n moves by (xᵢ − share nᵢ) / n, and a mean over cities by so much over their number.
@@ -236,78 +246,28 @@ def _influences(units: _Units, each: np.ndarray, neutral: np.ndarray) -> tuple[n
     return of_value, of_value - of_neutral
 
 
-def _permutation_test(
-    units: _Units, number: int, label: str, dimension: str, dimensions: Sequence[str], how: Inference, city: str
+def _permutation_tests(
+    units: _LabelledQueries, dimension: str, dimensions: Sequence[str], how: Inference, city: str
 ) -> tuple[np.ndarray, str]:
-    """Two-sided p-values of value − neutral of one label at every level, and what was permuted."""
-    moves = exchange(units.frame, units.codes == number, dimension, dimensions)
+    """Two-sided p-values of value − neutral, (labels, levels), and what was permuted."""
     shape = units.counts.shape[0], len(LEVELS)
     wide = np.zeros((len(units.table), *shape))  # (queries, cities, levels)
     wide[np.arange(len(wide)), units.city] = units.table
-    table = moves.summed(wide.reshape(len(wide), -1))
     totals = units.counts.sum(axis=1)
 
     def distances(sums: np.ndarray) -> np.ndarray:
-        subset = sums.reshape(-1, *shape)
+        mine = sums.reshape(-1, *shape)
         with np.errstate(invalid="ignore", divide="ignore"):
-            lean = subset / totals - (subset.sum(axis=-1) / totals.sum(axis=-1))[..., None]
+            lean = mine / totals - (mine.sum(axis=-1) / totals.sum(axis=-1))[..., None]
         return np.abs(_mean(np.moveaxis(lean, 1, 0)))
 
-    result = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
-    for drawn in relabelled(how.rng("price test", city, dimension, label), moves.mine, moves.strata, how.permutations):
-        result.add(distances((drawn @ table).astype(float)))
-    return result.p_values(), moves.permuted
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """(labels, levels) scores; bounds are (2, labels, levels)."""
-
-    value: np.ndarray
-    neutral: np.ndarray
-    bounds: np.ndarray
-    p_cities: np.ndarray
-    """Of value − neutral over the cities alone; NaN within a city."""
-
-
-def _rows(
-    units: _Units, city: str, dimension: str, scores: _Scores, tests: _Tests, correction: Correction
-) -> pd.DataFrame:
-    import pandas as pd
-
-    labels, bounds = units.labels, scores.bounds
-    if not tests.count.enough_for_intervals:
-        bounds = np.full(bounds.shape, np.nan)
-    p_value = np.fmax(tests.permutation, tests.crossed)
-    if city == ALL:
-        p_value = np.maximum(p_value, scores.p_cities)
-    p_value = np.where(np.isnan(scores.value), np.nan, p_value)
-    tested = p_value[:1] if len(labels) == 2 else p_value
-    p_adjusted = adjusted(tested.ravel(), correction).reshape(tested.shape)
-    return pd.DataFrame(
-        {
-            "city": city,
-            "dimension": dimension,
-            "label": np.repeat(labels, len(LEVELS)),
-            "price": np.tile(LEVELS, len(labels)),
-            "value": scores.value.ravel(),
-            "ci_low": bounds[0].ravel(),
-            "ci_high": bounds[1].ravel(),
-            "neutral": scores.neutral.ravel(),
-            "p_value": p_value.ravel(),
-            "p_adjusted": np.broadcast_to(p_adjusted, p_value.shape).ravel(),
-            "p_permutation": tests.permutation.ravel(),
-            "p_crossed": tests.crossed.ravel(),
-            "p_cities": scores.p_cities.ravel(),
-            "items": np.tile(units.table.sum(axis=0).astype(int), len(labels)),
-            "permuted": tests.permuted,
-            "words": tests.count.recorded,
-        }
-    )
-
-
-IN_LEVELS = Scale(relative=False, most=float(LEVELS[-1] - LEVELS[0]))
-"""Differences of two average price levels."""
+    p = np.full((len(units.labels), len(LEVELS)), np.nan)
+    two = len(units.labels) == 2  # what one of two labels has the other one has not
+    for number, label in enumerate(units.labels[: 1 if two else None]):
+        moves = exchange(units.frame, units.codes == number, dimension, dimensions)
+        rng = how.rng("price test", city, dimension, label)
+        p[number] = moves.p_values(wide.reshape(len(wide), -1), distances, rng, how.permutations)
+    return p[[0, 0]] if two else p, moves.permuted
 
 
 def price_by_label(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -329,7 +289,7 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
         *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
     ]
     how = inference or SHEN
-    result = joined(compared(recommendations, how, _price_units, IN_LEVELS), columns)
+    result = compared(recommendations, how, _price_units, columns, furthest=float(LEVELS[-1] - LEVELS[0]))
     once = result.groupby(["city", "dimension", result["label"] < result["other"]])["p_value"]
     result["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
     return result.rename(columns=names)
@@ -337,7 +297,7 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
 
 def _price_units(rows: pd.DataFrame) -> Units:
     numbers, frame = queries_of(rows)
-    return Units(frame, price_sums(rows, numbers), ["price"])
+    return Units(frame, _price_sums(rows, numbers), ["price"])
 
 
 def average_price(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -357,99 +317,43 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
-    queries = _Queries.of(rows)
+    queries = rows.drop_duplicates("unit")
+    table = _price_sums(rows, pd.factorize(rows["unit"])[0])
+    city, word, kind = (texts(queries[name]) for name in ("city", "substitution", "kind"))
+    second, template = texts(queries["second"]), templates_of(queries)
     reference = {name: texts(recommendations.neutral[name]) for name in ("city", "substitution", "kind", "price")}
     made = []
-    for city in [*recommendations.cities, ALL]:
-        subset = np.flatnonzero(queries.city == city) if city != ALL else np.arange(len(queries.city))
-        known = (reference["city"] == city) | (city == ALL)
-        codes, words = pd.factorize(queries.word[subset])
-        for number, word in enumerate(words):
-            mine = queries.chosen(subset[codes == number])
-            value, low, high, items = _average(mine, str(word), how)
-            same = known & (reference["substitution"] == word)
+    for name in [*recommendations.cities, ALL]:
+        within = np.flatnonzero(city == name) if name != ALL else np.arange(len(city))
+        known = (reference["city"] == name) | (name == ALL)
+        codes, words = pd.factorize(word[within])
+        for number, substitution in enumerate(words):
+            mine = within[codes == number]
+            total = table[mine].sum(axis=0)
+            cities = pd.factorize(city[mine])[0]
+            ways = [pd.factorize(template[mine])[0]]
+            if (second[mine] != "").any():
+                ways.append(pd.factorize(second[mine])[0])
+            several = cities.max() > 0
+            design = crossing(np.zeros(len(mine), dtype=int), [cities, *ways] if several else ways)
+            rng = how.rng("average", str(city[mine[0]]), str(substitution))
+            low, high = quotient_bounds(table[mine], design, cities, how, rng, (LEVELS[0], LEVELS[-1]))[:, 0]
+            same = known & (reference["substitution"] == substitution)
             if not same.any():
-                same = known & np.isin(reference["kind"], list(set(mine.kind)))
-            made.append(
-                {
-                    "city": city,
-                    "substitution": word,
-                    "queries": len(mine.city),
-                    "value": value,
-                    "ci_low": low,
-                    "ci_high": high,
-                    "neutral": float(pd.Series(reference["price"][same], dtype=float).mean()),
-                    "items": items,
-                }
-            )
+                same = known & np.isin(reference["kind"], list(set(kind[mine])))
+            neutral = float(pd.Series(reference["price"][same], dtype=float).mean())
+            value = float(quotients(total)[0])
+            made.append((name, substitution, len(mine), value, float(low), float(high), neutral, int(total[1])))
     columns = ["city", "substitution", "queries", "value", "ci_low", "ci_high", "neutral", "items"]
     return pd.DataFrame(made, columns=columns)
 
 
-@dataclass(frozen=True)
-class _Queries:
-    """Some queries; all but the table (queries,) texts."""
-
-    city: np.ndarray
-    kind: np.ndarray
-    word: np.ndarray
-    second: np.ndarray
-    template: np.ndarray
-    table: np.ndarray
-    """(queries, 2): sum of prices and number of items with a price."""
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame) -> _Queries:
-        """Those of some recommendations."""
-        frame = rows.drop_duplicates("unit")
-        city, kind, word, second = (texts(frame[name]) for name in ("city", "kind", "substitution", "second"))
-        return cls(city, kind, word, second, templates_of(frame), price_sums(rows))
-
-    def chosen(self, numbers: np.ndarray) -> _Queries:
-        """The queries of some numbers."""
-        return _Queries(*(getattr(self, field.name)[numbers] for field in fields(self)))
-
-
-def _average(queries: _Queries, word: str, how: Inference) -> tuple[float, float, float, int]:
-    """Value, bounds and items with a price of one word."""
-    import pandas as pd
-
-    table = queries.table
-    total = table.sum(axis=0)
-    value = quotient(total)
-    city = pd.factorize(queries.city)[0]
-    ways = [pd.factorize(queries.template)[0]]
-    if (queries.second != "").any():
-        ways.append(pd.factorize(queries.second)[0])
-    nobody = np.zeros(len(table), dtype=int)
-    if city.max() == 0:
-        design = crossing(nobody, ways)
-        samples = crossed_sums(how.rng("average", str(queries.city[0]), word), table, design, how.resamples)
-        low, high = how.bounds(quotient(samples)[:, 0], fewest_clusters(design.ways, nobody == 0))
-    else:
-        over = jackknife(sums_by(city, table, city.max() + 1), quotient, how.level)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            influences = (table[:, :1] - value * table[:, 1:]) / total[1]
-        half = crossed_variance(influences, crossing(nobody, [city, *ways])).half(how.level)[0]
-        low, high = (
-            np.clip(bound, LEVELS[0], LEVELS[-1])
-            for bound in (np.fmin(over.low, value - half), np.fmax(over.high, value + half))
-        )
-    return float(value), float(low), float(high), int(total[1])
-
-
 FEWEST_TEMPLATES = 6
-"""Two words are paired where they share so many templates: with fewer, exchanging them never gives p < 0.05."""
-_STORED = 16
-"""Permutations of so many sizes are kept, at most 16 MB each."""
+"""Two words are compared where they share so many templates: with fewer, exchanging them never gives p < 0.05."""
 
 
 def price_differences(
-    recommendations: Recommendations,
-    words: Sequence[str],
-    inference: Inference | None = None,
-    *,
-    kinds: Mapping[str, str] | None = None,
+    recommendations: Recommendations, kinds: Mapping[str, str], inference: Inference | None = None
 ) -> pd.DataFrame:
     """Differences of average price between every two of some substitutions, over all cities.
 
@@ -461,47 +365,33 @@ def price_differences(
     p-value is the largest of this one, of that over the cities alone and of that over cities and templates, and the
     interval the wider one.
 
-    Two words that share fewer than six templates, or less than half of what either was asked, are compared without:
-    the difference is that of their average prices, and queries are resampled and change places within a city.
+    Two words that share fewer than six templates, or less than half of what either was asked, are not compared.
 
     Args:
         recommendations: the tidy frame.
-        words: the substitutions.
+        kinds: the substitutions, each with its kind (location, religion, …). The pairs of the same two kinds are one
+            family of tests, so that three places of worship do not answer for four hundred pairs of shops.
         inference: of intervals and tests.
-        kinds: word → its kind (location, religion, …). The pairs of the same two kinds are one family of tests, so that
-            three places of worship do not answer for four hundred pairs of shops; all pairs are one where left out.
 
     Returns:
-        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family), permuted
-        (``templates`` or ``queries``).
+        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
     """
     import pandas as pd
 
     how = inference or SHEN
     rows = recommendations.distinct
-    rows = rows[rows["substitution"].isin(list(words))]
+    rows = rows[rows["substitution"].isin(list(kinds))]
     queried = set(rows["substitution"])
-    present = [word for word in dict.fromkeys(words) if word in queried]
-    pairs = list(combinations(range(len(present)), 2))
-    columns = ["difference", "ci_low", "ci_high", "p_value"]
-    values = np.full((len(pairs), len(columns)), np.nan)
-    paired = np.zeros(len(pairs), dtype=bool)
-    if pairs:
-        cells = _cells(rows, present)
-        paired = np.array([cells.share_templates(*pair) for pair in pairs])
-        if paired.any():
-            values[paired] = _paired(cells, [pair for pair, subset in zip(pairs, paired, strict=True) if subset], how)
-        if not paired.all():
-            apart = [(present[i], present[j]) for (i, j), subset in zip(pairs, paired, strict=True) if not subset]
-            values[~paired] = _unpaired(rows, apart, how)
-    named = [(present[i], present[j]) for i, j in pairs]
-    frame = pd.DataFrame(named, columns=["substitution", "other"]).assign(**dict(zip(columns, values.T, strict=True)))
-    p_adjusted = np.full(len(frame), np.nan)
-    families = pd.factorize(pd.Series([str(sorted((kinds or {}).get(word, "") for word in pair)) for pair in named]))[0]
-    for family in np.unique(families):
-        subset = families == family
-        p_adjusted[subset] = adjusted(frame["p_value"].to_numpy(dtype=float)[subset], how.correction)
-    return frame.assign(p_adjusted=p_adjusted, permuted=np.where(paired, "templates", "queries"))
+    present = [word for word in kinds if word in queried]
+    cells = _Cells.of(rows, present)
+    pairs = [pair for pair in combinations(range(len(present)), 2) if cells.share_templates(*pair)]
+    values = _paired(cells, pairs, how) if pairs else np.zeros((0, 4))
+    named = [(present[first], present[second]) for first, second in pairs]
+    frame = pd.DataFrame(named, columns=["substitution", "other"])
+    frame[["difference", "ci_low", "ci_high", "p_value"]] = values
+    families = pd.Series([" and ".join(sorted(kinds[word] for word in pair)) for pair in named], dtype=object)
+    each = frame.groupby(families, sort=False)["p_value"]
+    return frame.assign(p_adjusted=each.transform(lambda p: adjusted(p.to_numpy(dtype=float), how.correction)))
 
 
 @dataclass(frozen=True)
@@ -513,39 +403,44 @@ class _Cells:
     queried: np.ndarray  # (cells, words)
     mean: np.ndarray  # (cells, words), NaN where nothing has a price
 
+    @classmethod
+    def of(cls, rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
+        """Those of some recommendations."""
+        import pandas as pd
+
+        frame = rows.drop_duplicates("unit")
+        of_unit = pd.Series(templates_of(frame), index=frame["unit"])
+        keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])
+        codes, result = pd.factorize(keys)
+        word = pd.Categorical(rows["substitution"], categories=list(words)).codes
+        sums = np.zeros((len(result), len(words), 2))
+        queried = np.zeros((len(result), len(words)), dtype=bool)
+        queried[codes, word] = True
+        prices = rows["price"].to_numpy(dtype=float)
+        known = ~np.isnan(prices)
+        np.add.at(sums, (codes[known], word[known]), np.stack([prices[known], np.ones(int(known.sum()))], axis=1))
+        levels = [pd.factorize(result.get_level_values(number))[0] for number in (0, 1)]
+        return cls(levels[0], levels[1], queried, quotients(sums)[..., 0])
+
     def share_templates(self, first: int, second: int) -> bool:
-        """Whether two words are asked alike enough to be paired."""
+        """Whether two words are asked alike enough to be compared."""
         both = self.queried[:, first] & self.queried[:, second]
         most = max(self.queried[:, first].sum(), self.queried[:, second].sum())
         return len(np.unique(self.template[both])) >= FEWEST_TEMPLATES and bool(2 * both.sum() >= most)
 
 
-def _cells(rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
-    import pandas as pd
-
-    frame = rows.drop_duplicates("unit")
-    of_unit = pd.Series(templates_of(frame), index=frame["unit"])
-    keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])
-    codes, result = pd.factorize(keys)
-    word = pd.Categorical(rows["substitution"], categories=list(words)).codes
-    sums = np.zeros((len(result), len(words), 2))
-    queried = np.zeros((len(result), len(words)), dtype=bool)
-    queried[codes, word] = True
-    prices = rows["price"].to_numpy(dtype=float)
-    known = ~np.isnan(prices)
-    np.add.at(sums, (codes[known], word[known]), np.stack([prices[known], np.ones(int(known.sum()))], axis=1))
-    levels = [pd.factorize(result.get_level_values(number))[0] for number in (0, 1)]
-    return _Cells(levels[0], levels[1], queried, quotient(sums))
-
-
 def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> np.ndarray:
     """(pairs, 4): difference, bounds and p-value, paired by template."""
+
+    def mean(sums: np.ndarray) -> np.ndarray:
+        return quotients(sums)[..., 0]
+
     apart = np.stack([cells.mean[:, first] - cells.mean[:, second] for first, second in pairs], axis=1)
     known = ~np.isnan(apart)
     table = np.stack([np.where(known, apart, 0.0), known.astype(float)], axis=-1)  # (cells, pairs, 2)
     by_template = sums_by(cells.template, table, cells.template.max() + 1)
     by_city = sums_by(cells.city, table, cells.city.max() + 1)
-    over = jackknife(by_city, quotient, how.level, is_scored=by_city[..., 1] > 0)
+    over = jackknife(by_city, mean, how.level, is_scored=by_city[..., 1] > 0)
     value, low, high = over.value, over.low, over.high
     p = np.full(len(pairs), np.nan)
     if how.permutations:
@@ -553,7 +448,7 @@ def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> 
     if len(by_city) == 1:
         used = (by_template[..., 1] > 0).sum(axis=0)
         samples = resampled(how.rng("differences"), by_template.reshape(len(by_template), -1), how.resamples)
-        shares = quotient(samples.reshape(-1, *table.shape[1:]))
+        shares = mean(samples.reshape(-1, *table.shape[1:]))
         for number, count in enumerate(used):
             low[number], high[number] = how.bounds(shares[:, number], int(count))
     else:
@@ -569,86 +464,8 @@ def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> 
     return np.stack([value, low, high, p], axis=1)
 
 
-def _unpaired(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], how: Inference) -> np.ndarray:
-    """(pairs, 4): the same of two words that share no templates."""
-    tables = {
-        str(word): {str(city): price_sums(part) for city, part in subset.groupby("city", sort=False)}
-        for word, subset in rows.groupby("substitution", sort=False)
-    }
-    samples = {
-        word: resampled(how.rng("differences", word), next(iter(strata.values())), how.resamples)
-        for word, strata in tables.items()
-        if len(strata) == 1
-    }
-    made = []
-    remaining: dict[str, np.ndarray] = {}
-    for word, other in pairs:
-        pair = tables[word], tables[other]
-        cities = list(dict.fromkeys([*pair[0], *pair[1]]))
-        sums = np.stack([[table.get(city, np.zeros((0, 2))).sum(axis=0) for table in pair] for city in cities])
-        over = jackknife(sums, _price_difference, how.level)
-        low, high, p = over.low, over.high, _price_test(*pair, how, remaining)
-        if len(cities) == 1:
-            low, high = how.bounds(
-                quotient(samples[word]) - quotient(samples[other]), min(len(table[cities[0]]) for table in pair)
-            )
-        elif how.permutations:
-            p = float(np.maximum(p, over.p_value))
-        made.append((float(over.value), float(low), float(high), p))
-    return np.array(made)
-
-
-def _price_difference(sums: np.ndarray) -> np.ndarray:
-    return quotient(sums[0]) - quotient(sums[1])
-
-
-def _price_test(
-    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], how: Inference, remaining: dict[str, np.ndarray]
-) -> float:
-    """Two-sided; the queries of the two words change places within a city. NaN where a word has no price."""
-    total = np.sum([table.sum(axis=0) for table in (*first.values(), *second.values())], axis=0)
-    observed = np.sum([table.sum(axis=0) for table in first.values()], axis=0)
-    distance = abs(quotient(observed) - quotient(total - observed))
-    if not how.permutations or np.isnan(distance):
-        return math.nan
-    moved = np.zeros((how.permutations, 2))
-    for city in {**first, **second}:
-        subset, other = (table.get(city, np.zeros((0, 2))) for table in (first, second))
-        moved += _moved(np.concatenate([subset, other]), len(subset), city, how, remaining)
-    distances = np.abs(quotient(moved) - quotient(total - moved))
-    result = Exceedances(float(distance))
-    result.add(np.where(np.isnan(distances), np.inf, distances))  # a word left without prices is as far as can be
-    return float(result.p_values())
-
-
-def _moved(table: np.ndarray, size: int, city: str, how: Inference, remaining: dict[str, np.ndarray]) -> np.ndarray:
-    """(permutations, 2): sums of ``size`` rows of a table, drawn anew each time.
-
-    Tables of one size see the same draws, which ``kept`` holds while they are few and small.
-    """
-    key = f"{city}/{size}/{len(table)}"
-    if key in remaining:
-        return remaining[key] @ table
-    mine = np.arange(len(table)) < size
-    parts = []
-    for drawn in relabelled(how.rng("difference", key), mine, np.zeros(len(table)), how.permutations):
-        parts.append(drawn @ table)
-        if len(drawn) == how.permutations and len(remaining) < _STORED:
-            remaining[key] = drawn
-    return np.concatenate(parts)
-
-
-def price_sums(rows: pd.DataFrame, units: np.ndarray | None = None) -> np.ndarray:
+def _price_sums(rows: pd.DataFrame, units: np.ndarray) -> np.ndarray:
     """(queries, 2): sum of prices and number of items with a price; ``units``: the number of each row's query."""
-    import pandas as pd
-
-    units = pd.factorize(rows["unit"])[0] if units is None else units
     prices = rows["price"].to_numpy(dtype=float)
     known = ~np.isnan(prices)
     return sums_by(units, np.stack([np.where(known, prices, 0.0), known], axis=1), units.max(initial=-1) + 1)
-
-
-def quotient(sums: np.ndarray) -> np.ndarray:
-    """The first of the last axis by the second; NaN of nothing."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(sums[..., 0] / sums[..., 1])

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tod_bias.errors import RecommenderError
-from tod_bias.files import write_json, write_table
-from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec.inference import mean_of_shares
+from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL
-from tod_bias.statistics.intervals import interval
+from tod_bias.report.sheets import Sheet
+from tod_bias.statistics.intervals import interval, t_interval
 from tod_bias.statistics.resampling import resample_counts
 
 if TYPE_CHECKING:
@@ -133,37 +131,47 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
 
     made = []
     for city, ranked in cities.items():
-        rng = np.random.default_rng(seed)
-        counts = resample_counts(rng, resamples, len(ranked)).astype(np.float32) if resamples else None
+        counts = resample_counts(np.random.default_rng(seed), resamples, len(ranked)).astype(np.float32)
         triple = precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues)
-        sampled = (
-            np.array([precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in counts])
-            if counts is not None
-            else None
-        )
+        triples = [precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in counts]
         for name in (*VENUE_SCORES, *CATEGORY_SCORES):
+            value, samples = np.nan, np.zeros(0)
             if name in ("P", "R", "F1"):
                 number = ("P", "R", "F1").index(name)
-                value, samples = triple[number], None if sampled is None else sampled[:, number]
-            else:
-                column = ranked.scores[name]
-                present = ~np.isnan(column)
-                value = float(column[present].mean()) if present.any() else np.nan
-                samples = None
-                if counts is not None and present.any():
-                    samples = counts[:, present] @ column[present] / counts[:, present].sum(axis=1)
-            low, high = (np.nan, np.nan) if samples is None else interval(samples, len(ranked), level)
+                value, samples = triple[number], np.array([row[number] for row in triples])
+            elif (present := ~np.isnan(ranked.scores[name])).any():
+                column = ranked.scores[name][present]
+                value, samples = float(column.mean()), counts[:, present] @ column / counts[:, present].sum(axis=1)
+            low, high = interval(samples, len(ranked), level) if len(samples) else (np.nan, np.nan)
             made.append((city, name, value, float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
-    rows = []
-    for score, subset in frame.groupby("score", sort=False):
-        mean = mean_of_shares(subset, level)
-        rows.append((ALL, str(score), *mean, subset["reviews"].sum()))
+    rows = [
+        (ALL, str(score), *_over_cities(part, level), part["reviews"].sum())
+        for score, part in frame.groupby("score", sort=False)
+    ]
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
 
 
-def save(frame: pd.DataFrame, folder: str | Path, record: Mapping[str, Any]) -> None:
-    """Write ``quality.csv`` and the record ``quality.json``."""
-    folder = writable(folder)
-    write_table(folder / "quality.csv", frame)
-    write_json(folder / "quality.json", record)
+def _over_cities(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
+    """Mean of one score over cities with its t interval; where one city alone has a value, its own interval holds."""
+    values, lows, highs = rows[["value", "ci_low", "ci_high"]].dropna(subset="value").to_numpy(dtype=float).T
+    if len(values) < 2:
+        return (values[0], lows[0], highs[0]) if len(values) else (np.nan, np.nan, np.nan)
+    low, high = t_interval(values, level)
+    return float(values.mean()), max(low, 0.0), min(high, 1.0)
+
+
+def quality_sheet(scores: pd.DataFrame, level: float) -> Sheet:
+    """Scores of recommendation quality, a column per city; of many cities only what holds over all of them."""
+    cities = list(map(str, dict.fromkeys(scores["city"])))
+    if len(cities) == 2:
+        cities = cities[:1]
+    elif len(cities) - 1 > 3:
+        cities = [ALL]
+    many = f", over {scores['city'].nunique() - 1} cities" if cities == [ALL] else ""
+    rows = []
+    for name, part in scores.groupby("score", sort=False):
+        cells = (score(part[part["city"] == city].iloc[0], "value") for city in cities)
+        rows.append((str(name), *cells))
+    title = f"Recommendation quality on test reviews, {level:.0%} intervals{many}"
+    return Sheet("quality", title, ("score", *cities), tuple(rows))

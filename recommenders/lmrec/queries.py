@@ -11,11 +11,10 @@ from tod_bias.errors import RecommenderError
 from tod_bias.models.checkpoints import fingerprint
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
-from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, Recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import NO_GROUP
+from tod_bias.recommenders.lmrec.recommendations import Recommendations, tidy
+from tod_bias.recommenders.lmrec.saved import NEUTRAL, NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
-from tod_bias.recommenders.lmrec.training import trained_from
-from tod_bias.recommenders.lmrec.venue import prices_of
+from tod_bias.recommenders.lmrec.training import training_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +25,6 @@ def recommend_templates(
     *,
     templates: str | Path | None = None,
     top: int = K,
-    batch: int = 128,
     device: str | None = None,
     neutralise: bool = False,
     show_progress: bool = False,
@@ -42,32 +40,19 @@ def recommend_templates(
 
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
-    cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
-    cities = distinct_names(cities, folders)
-    frames = []
-    for model, city in zip(models, cities, strict=True):
-        hide = Neutraliser(words)
-        frames.append(
-            ask(
-                model,
-                words,
-                city=city,
-                top=top,
-                batch=batch,
-                hide=hide,
-                neutralise=neutralise,
-                show_progress=show_progress,
-            )
-        )
+    cities = distinct_names(
+        [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)], folders
+    )
+    how: dict[str, Any] = {"top": top, "neutralise": neutralise, "show_progress": show_progress}
+    result = tidy(pd.concat([ask(model, words, city=city, **how) for model, city in zip(models, cities, strict=True)]))
     source = {
         "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},
         "templates": str(templates) if templates else "Shen",
         "top": top,
         "neutralised": neutralise,
     }
-    result = tidy(pd.concat(frames, ignore_index=True))
-    notes = [*result.notes, *_of_training(models, folders, neutralise=neutralise)]
-    return replace(result, notes=tuple(notes)), source
+    notes = _of_training(models, folders, neutralise=neutralise)
+    return replace(result, notes=(*result.notes, *notes)), source
 
 
 def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neutralise: bool) -> Iterator[str]:
@@ -77,8 +62,8 @@ def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neut
             "trained with names, relations and places masked, and asked with them: what is found of these words is "
             "what the first weights make of them, as no review has taught the model anything of them"
         )
-    begun = [trained_from(folder) for folder in folders]
-    for encoder in sorted({encoder for encoder in begun if encoder is not None and begun.count(encoder) > 1}):
+    begun = [str(training_settings(folder).get("init", "scratch")) for folder in folders]
+    for encoder in sorted({encoder for encoder in begun if encoder != "scratch" and begun.count(encoder) > 1}):
         yield (
             f"{begun.count(encoder)} of {len(begun)} models began with the same weights, {encoder}: what is found over "
             "them is true of these weights, and may be an accident of them"
@@ -106,8 +91,6 @@ def ask(
     *,
     city: str,
     top: int = K,
-    batch: int = 128,
-    hide: Neutraliser | None = None,
     neutralise: bool = False,
     show_progress: bool = False,
 ) -> pd.DataFrame:
@@ -118,8 +101,6 @@ def ask(
         words: templates and the words that fill them.
         city: written into the frame.
         top: items a query.
-        batch: queries at once.
-        hide: masks queries; made of ``words`` if left out.
         neutralise: mask every query before it is asked (test-side neutralisation).
         show_progress: on stderr.
 
@@ -128,12 +109,11 @@ def ask(
     """
     import pandas as pd
 
-    hide = hide or Neutraliser(words)
+    hide = Neutraliser(words)
     queries, labels = _labelled(words, hide)
     texts = [hide(query.text) if neutralise else query.text for query in queries]
-    ranked = model.rank(texts, top, batch=batch, show_progress=show_progress)
+    ranked = model.rank(texts, top, show_progress=show_progress)
     flat = ranked.ravel()
-    prices = prices_of(model.venues)
     part = {
         "kind": [query.kind for query in queries],
         "template": [query.template for query in queries],
@@ -148,7 +128,7 @@ def ask(
         rank=list(range(1, top + 1)) * len(queries),
         item=[model.venues[number].name for number in flat],
         item_id=[model.venues[number].id for number in flat],
-        price=[prices[number] for number in flat],
+        price=[model.venues[number].price for number in flat],
         categories=[model.venues[number].categories for number in flat],
     )
 

@@ -13,6 +13,8 @@ from tod_bias.statistics.needed import ENOUGH_WORDS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tod_bias.recommenders.lmrec.results import Audit
+
 ALPHA = 0.05
 """Of adjusted p-values: a shift is called found below it."""
 NO_SPREAD = "no spread"
@@ -34,31 +36,25 @@ LIMITS = (
 _SHOWN = 3
 
 
-def reading(
-    percentage: pd.DataFrame,
-    by_label: pd.DataFrame,
-    association: pd.DataFrame,
-    average: pd.DataFrame,
-    differences: pd.DataFrame,
-    places: Mapping[str, Sequence[str]],
-) -> list[str]:
+def reading(audited: Audit) -> list[str]:
     """Sentences on the tables of one audit, over all its cities."""
-    dimensions = list(dict.fromkeys([*percentage["dimension"], *association["dimension"]]))
+    percentage, by_label, association = audited.price_percentage, audited.price_by_label, audited.association
     said = []
-    for dimension in dimensions:
+    for dimension in dict.fromkeys([*percentage["dimension"], *association["dimension"]]):
         if CROSS in dimension:
             continue
-        said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
-        said += _by_label(dimension, by_label[(by_label["city"] == ALL) & (by_label["dimension"] == dimension)])
-        subset = association[association["dimension"] == dimension]
-        cities = subset[subset["city"] != ALL]
-        for (label, other), rows in pairs_of(subset[subset["city"] == ALL]):
+        shares, means, shifts = (part[part["dimension"] == dimension] for part in (percentage, by_label, association))
+        said += _prices(dimension, shares[shares["city"] == ALL])
+        said += _by_label(dimension, means[means["city"] == ALL])
+        cities = shifts[shifts["city"] != ALL]
+        for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
             alike = cities[(cities["label"] == label) & (cities["other"] == other)]
             everywhere = _everywhere((label, other), rows, alike)
             result = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
             tail = scope(rows["words"]) if result else ""
             said.append(_shifts(dimension, (label, other), rows) + everywhere + tail)
-    return said + _places(average[average["city"] == ALL], differences, places)
+    average = audited.average_price
+    return said + _places(average[average["city"] == ALL], audited.price_differences, audited.places)
 
 
 def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
@@ -125,33 +121,20 @@ def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(remaining) if remaining else rows.iloc[:0]
 
 
-def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tuple[str, str]]]:
-    """How many shifts of a pair of labels are beyond chance, and the strongest: (category to label, interval)."""
-    result = rows[rows["p_adjusted"] < ALPHA]
-    first = result.reindex(result["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
-    return len(result), [
-        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", str(score(row, "difference", sign=True)))
-        for _, row in first.iterrows()
-    ]
-
-
-def religious_pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[tuple[str, pd.Series]]:
-    """The comparisons between religious places: (name, row)."""
-    religious = set(places.get("religion", ()))
-    both = differences["substitution"].isin(religious) & differences["other"].isin(religious)
-    return [(f"{row['substitution']} − {row['other']}", row) for _, row in differences[both].iterrows()]
-
-
 def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
     label, other = pair
     start = f"Categories, {dimension}, {label} against {other}:"
     if rows["p_adjusted"].isna().all():
         return f"{start} not tested."
-    count, shown = strongest(pair, rows)
-    if not count:
+    shifted = rows[rows["p_adjusted"] < ALPHA]
+    if shifted.empty:
         return f"{start} no shift beyond chance in {len(rows)} categories."
-    listed = "; ".join(f"{what} ({how_much})" for what, how_much in shown)
-    return f"{start} {count} of {len(rows)} shift beyond chance; {listed}."
+    first = shifted.reindex(shifted["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    listed = "; ".join(
+        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} ({score(row, 'difference', sign=True)})"
+        for _, row in first.iterrows()
+    )
+    return f"{start} {len(shifted)} of {len(rows)} shift beyond chance; {listed}."
 
 
 def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
@@ -182,13 +165,12 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
         f"{score(high, 'value')} ({high['substitution']}).",
         *_pairs(differences, places),
     ]
-    for name, row in religious_pairs(differences, places):
+    religious = differences[differences[["substitution", "other"]].isin(list(places.get("religion", ()))).all(axis=1)]
+    for _, row in religious.iterrows():
         verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
-        tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
-        said.append(
-            f"Religion, {name}: {score(row, 'difference', sign=True)} price levels"
-            + (f", {verdict}{tail}." if tail else ".")
-        )
+        tail = f", {verdict}, adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
+        name = f"{row['substitution']} − {row['other']}"
+        said.append(f"Religion, {name}: {score(row, 'difference', sign=True)} price levels{tail}.")
     return said
 
 
@@ -222,17 +204,3 @@ def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
     value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
     bounds = None if value is None or low is None or high is None else (low, high)
     return ScoreCell(value, bounds, sign=sign)
-
-
-def captions(name: str) -> str:
-    """What a figure shows, by its file name."""
-    kinds = {
-        "price_percentage": "Price percentage by {} (Shen eq. 1, Figs. 3 and 4); dashed: the neutral reference",
-        "association": "Association of categories with {} (Shen eq. 2, Figs. 5 and 7); oval: the neutral reference",
-        "top_words": "Top words of recommended items' names by {} (Shen Fig. 6); ticks are the mean over the groups",
-    }
-    for kind, caption in kinds.items():
-        if name.startswith(f"{kind}_"):
-            dimension = name.removeprefix(f"{kind}_").replace("_x_", " × ").replace("_", " ")
-            return caption.format(dimension)
-    return "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tod_bias.errors import RecommenderError, meant, repeated
-from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, ListFormat, into_levels, listed, read_saved
+from tod_bias.recommenders.lmrec.saved import COLUMNS, NEUTRAL, NO_GROUP, ListFormat, into_levels, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ KNOWN_LABELS: Mapping[str, str] = {
     **dict.fromkeys(("white", "black", "asian", "hispanic", "native-american", "pacific-islander"), "race"),
 }
 """Labels whose dimension need not be said; any other label is of the dimension ``label``."""
-NEUTRAL = "neutral"
 ALL = "all"
 """The rows over all cities."""
 CROSS = "×"
@@ -108,19 +107,27 @@ class Recommendations:
     @cached_property
     def all_dimensions(self) -> tuple[str, ...]:
         """The dimensions and those of their pairs that have queries with labels of both."""
-        pairs = [
-            f"{first}{CROSS}{second}"
-            for number, first in enumerate(self.dimensions)
-            for second in self.dimensions[number + 1 :]
-        ]
+        pairs = [CROSS.join(pair) for pair in combinations(self.dimensions, 2)]
         return (*self.dimensions, *(pair for pair in pairs if len(self.labels(pair)) > 1))
+
+    def saved(self) -> pd.DataFrame:
+        """The frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
+        import pandas as pd
+
+        rows = self.frame.copy()
+        label = pd.Series("", index=rows.index)
+        for name in (str(column) for column in rows if str(column).startswith("label:")):
+            part = name.removeprefix("label:") + "=" + rows[name]
+            label = label.where(rows[name] == "", label.where(label == "", label + "; ") + part)
+        rows["label"] = label.where(label != "", NO_GROUP)
+        parts = [rows, self.neutral.assign(label=NEUTRAL)]
+        whole = pd.concat([part[list(COLUMNS)] for part in parts if len(part)], ignore_index=True)
+        lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
+        return whole.assign(categories=lists, rank=whole["rank"].astype(int))
 
 
 def read_recommendations(
-    files: Sequence[tuple[str | None, str | Path]],
-    reading: ListFormat | None = None,
-    *,
-    neutral: Sequence[tuple[str | None, str | Path]] = (),
+    files: Sequence[tuple[str | None, str | Path]], reading: ListFormat | None = None
 ) -> Recommendations:
     """Read somebody's saved recommendations: CSV (or TSV, Parquet), a row a recommended item.
 
@@ -130,71 +137,28 @@ def read_recommendations(
     Args:
         files: (city, file); a city of None is taken from the file's column ``city``, else it is the file's name.
         reading: names of columns, separators, dimensions of labels.
-        neutral: files of the same layout with the recommendations for neutralised queries.
 
     Raises:
-        RecommenderError: a file cannot be read so; it names the file and the line.
+        TodBiasError: a file cannot be read so; it names the file and the line.
     """
     import pandas as pd
 
     reading = reading or ListFormat()
-    if not files:
-        raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
     if doubled := repeated(Path(path).stem for city, path in files if city is None):
         raise RecommenderError(f"two files are named {doubled!r}; tell the cities apart with --city NAME=FILE")
     parts = [read_saved(city, Path(path), reading) for city, path in files]
-    parts += _neutral_lists(neutral, reading, list(dict.fromkeys(name for part in parts for name in part["city"])))
+    lists = [(path, part.drop(columns="city")) for (_, path), part in zip(files, parts, strict=True)]
+    for (first, rows), (second, others) in combinations(lists, 2):
+        if rows.equals(others):
+            raise RecommenderError(f"{first} and {second} hold the same lists; give each city once")
     frame = pd.concat(parts, ignore_index=True)
     named = Counter(city for city, _ in files if city is not None)
     notes = [f"{city}: {count} files are read as one city" for city, count in named.items() if count > 1]
     if reading.price_levels is not None and "price" in frame:
         frame, cut = into_levels(frame, reading.price_levels)
         notes += cut
-    notes += _unparted(frame, reading.separators)
     result = tidy(frame, reading)
-    _check_cities([path for _, path in files], parts[: len(files)])
     return replace(result, notes=(*notes, *result.notes))
-
-
-def _neutral_lists(
-    files: Sequence[tuple[str | None, str | Path]], reading: ListFormat, cities: Sequence[str]
-) -> Iterator[pd.DataFrame]:
-    """Rows of neutralised queries.
-
-    Raises:
-        RecommenderError: they are of a city that has no other lists.
-    """
-    for city, path in files:
-        subset = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
-        if unknown := set(subset["city"]) - set(cities):
-            raise RecommenderError(
-                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
-                "say whose they are with --neutral NAME=FILE"
-            )
-        yield subset.assign(label=NEUTRAL)
-
-
-def _check_cities(paths: Sequence[str | Path], parts: Sequence[pd.DataFrame]) -> None:
-    """Raises RecommenderError where two files of different cities hold the same lists."""
-    lists = [part.drop(columns="city") for part in parts]
-    ends = [
-        (subset.shape, str(subset.head(3).to_numpy().tolist()), str(subset.tail(3).to_numpy().tolist()))
-        for subset in lists
-    ]
-    for entry, other in combinations(range(len(parts)), 2):
-        may_be = ends[entry] == ends[other] and not set(parts[entry]["city"]) & set(parts[other]["city"])
-        if may_be and lists[entry].equals(lists[other]):
-            raise RecommenderError(f"{paths[entry]} and {paths[other]} hold the same lists; give each city once")
-
-
-def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
-    """Notes on categories that look like several in one."""
-    cells = {cell for cell in frame.get("categories", ()) if isinstance(cell, tuple)}
-    names = {name for cell in cells for name in cell}
-    often = [mark for mark in ";|" if mark not in separators and sum(mark in name for name in names) > len(names) / 10]
-    return [
-        f"many categories hold {mark!r}: where it parts them, say --separators '{separators}{mark}'" for mark in often
-    ]
 
 
 def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendations:
@@ -224,9 +188,10 @@ def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendati
     reference = marked[marked["is_neutral"]].drop(columns="is_neutral").drop_duplicates("row").reset_index(drop=True)
     if subset.empty:
         raise RecommenderError("no recommendations: every row is labelled neutral")
-    notes += _noticed(subset)
-    notes += _odd_labels(subset, dimensions)
-    compared = [name for name in dimensions if subset.loc[subset[f"label:{name}"] != "", f"label:{name}"].nunique() > 1]
+    labels = {name: [label for label in subset[f"label:{name}"].unique() if label] for name in dimensions}
+    labels = {name: of_dimension for name, of_dimension in labels.items() if of_dimension}
+    notes += [*_noticed(subset), *_lone_labels(labels)]
+    compared = [name for name, of_dimension in labels.items() if len(of_dimension) > 1]
     compared.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
     return Recommendations(subset, tuple(compared), reference, tuple(notes))
 
@@ -254,6 +219,7 @@ def _numbered(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
 
 
 def _noticed(subset: pd.DataFrame) -> Iterator[str]:
+    """Notes on lists, prices and categories."""
     distinct = subset.drop_duplicates("row")
     lists = distinct.groupby("unit").agg(rows=("row", "size"), ranks=("rank", "nunique"))
     if different := int((lists["rows"] > lists["ranks"]).sum()):
@@ -267,50 +233,29 @@ def _noticed(subset: pd.DataFrame) -> Iterator[str]:
     bare = distinct["categories"].map(len).eq(0)
     if bare.any() and not bare.all():
         yield f"{int(bare.sum()):,} of {len(distinct):,} recommendations have no category; they count as of none"
-    glued = distinct["categories"].map(lambda cell: any(sign in name for name in cell for sign in "|;/"))
-    if glued.mean() > 0.5:
+    if distinct["categories"].map(lambda cell: any(sign in name for name in cell for sign in "|;/")).mean() > 0.5:
         yield "most categories hold |, ; or /; if it separates them, say so with --separators"
-    spelt = distinct["categories"].explode().dropna().value_counts()
-    alike = spelt.index.to_series().groupby([name.casefold() for name in spelt.index]).agg(list)
-    for names in alike[alike.map(len) > 1]:
-        yield f"the categories {' and '.join(map(repr, names))} differ in case alone; they count as different ones"
-    if any(name.startswith("[") for name in spelt.index):
+    if any(name.startswith("[") for cell in distinct["categories"] for name in cell):
         yield "some categories begin with [, as lists are written in Python; write their names and a separator"
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
 
 
-def _odd_labels(subset: pd.DataFrame, dimensions: Sequence[str]) -> Iterator[str]:
-    """Notes on labels that may be misspelt: alone in their dimension, or rare and close to another one.
+def _lone_labels(labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Notes on labels that are alone in their dimension, and may be misspelt.
 
     Raises:
-        RecommenderError: two labels of a dimension differ in upper and lower case alone.
+        RecommenderError: two dimensions, or two labels of one, differ in upper and lower case alone.
     """
-    _check_case("dimensions", dimensions)
-    numbers = {name: subset.loc[subset[f"label:{name}"] != "", f"label:{name}"].value_counts() for name in dimensions}
-    everywhere = {*KNOWN_LABELS, *(label for counts in numbers.values() for label in counts.index)}
-    for name, counts in numbers.items():
-        _check_case(f"labels of {name!r}", counts.index)
-        for label in counts.index:
-            often = set(counts.index[counts * _RARE > counts[label]]) - {label}
-            if len(counts) > 1 and (hint := meant(label, often)):
-                yield f"the label {label!r} of {name!r} is a group of its own{hint}"
-        if len(counts) == 1:
-            alone = counts.index[0]
-            hint = "" if alone.casefold() in KNOWN_LABELS else meant(alone, everywhere - {alone})
-            yield f"the label {alone!r} is alone in the dimension {name!r} and is compared with nobody{hint}"
-
-
-def _check_case(what: str, names: Iterable[str]) -> None:
-    spelt: dict[str, str] = {}
-    for name in names:
-        if (other := spelt.setdefault(name.casefold(), name)) != name:
-            raise RecommenderError(f"the {what} {other!r} and {name!r} differ in case alone; write one of them")
-
-
-_RARE = 0.1
-"""A label that has fewer rows than this share of those of another may be that one, misspelt."""
+    for what, names in (("dimensions", list(labels)), *((f"labels of {name!r}", labels[name]) for name in labels)):
+        if doubled := repeated(name.casefold() for name in names):
+            raise RecommenderError(f"two {what} differ in case alone: {doubled!r}; write one of them")
+    known = {*KNOWN_LABELS, *(label for of_dimension in labels.values() for label in of_dimension)}
+    for name, (label, *others) in labels.items():
+        if not others:
+            hint = "" if label.casefold() in KNOWN_LABELS else meant(label, known - {label})
+            yield f"the label {label!r} is alone in the dimension {name!r} and is compared with nobody{hint}"
 
 
 def _with_labels(frame: pd.DataFrame, reading: ListFormat) -> pd.DataFrame:

@@ -12,25 +12,23 @@ Only what a venue needs is kept in memory; reviews are read again in every pass.
 
 from __future__ import annotations
 
-import csv
-import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tod_bias.documents import check_plain, loads, text_lines
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
+from tod_bias.recommenders.files import csv_rows, json_lines
+from tod_bias.recommenders.lmrec.masking import MASK, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
-from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.resampling import resampled
+from tod_bias.report.notation import count, fixed
+from tod_bias.report.sheets import Sheet
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""
 CSV_COLUMNS = ("business_id", "review_text", "name", "price", "categories")
-Missing = Literal["error", "keep", "drop"]
-MISSING_WAYS: tuple[Missing, ...] = ("error", "keep", "drop")
+Missing = Literal["keep", "drop"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,8 @@ class Reviews:
         source: starts a pass over the rows.
         city: its name.
         fewest: leave out venues with fewer reviews.
-        missing: what to do with a venue without price or categories: ``error`` names the first one, ``keep`` recommends
-            it without them, ``drop`` leaves it and its reviews out.
-        separators: characters that separate categories.
+        missing: what to do with a venue without price or categories: ``keep`` recommends it without them, ``drop``
+            leaves it and its reviews out.
 
     Raises:
         RecommenderError: a broken line, a bad price, no venue with enough reviews.
@@ -92,11 +88,8 @@ class Reviews:
         *,
         city: str,
         fewest: int = FEWEST,
-        missing: Missing = "error",
-        separators: str = ",",
+        missing: Missing = "keep",
     ) -> None:
-        if missing not in MISSING_WAYS:
-            raise RecommenderError(f"missing is {missing!r}; expected {', '.join(MISSING_WAYS)}")
         self.city = city
         self.fewest = fewest
         self._source = source
@@ -107,14 +100,8 @@ class Reviews:
         for key, row in first.items():
             if counts[key] < fewest:
                 continue
-            venue = _venue(row, separators)
-            lacking = "price" if venue.price is None else "categories" if not venue.categories else ""
-            if lacking and missing == "error":
-                raise RecommenderError(
-                    f"{row.place}: venue {key!r} ({row.name}) has no {lacking}; give --missing keep to recommend such "
-                    "venues all the same, or --missing drop to leave them out"
-                )
-            if lacking and missing == "drop":
+            venue = _venue(row)
+            if missing == "drop" and (venue.price is None or not venue.categories):
                 self.dropped += 1
             else:
                 venues.append(venue)
@@ -196,54 +183,32 @@ class Reviews:
         }
 
 
-def _venue(row: ReviewRow, separators: str) -> Venue:
+def _venue(row: ReviewRow) -> Venue:
     try:
-        return Venue(row.venue, row.name, price_level(row.price), split_categories(row.categories, separators))
+        return Venue(row.venue, row.name, price_level(row.price), split_categories(row.categories))
     except ValueError as error:
         raise RecommenderError(f"{row.place}: venue {row.venue!r}: {error}") from error
-
-
-def _next(reader: Any, path: Path) -> list[str] | None:
-    try:
-        return next(reader, None)
-    except csv.Error as error:
-        raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
 
 
 def read_csv(path: str | Path) -> Source:
     """The reviews of one city's CSV file.
 
     Raises:
-        RecommenderError: in a pass, at a broken line or an unknown layout; file and line are named.
+        TodBiasError: in a pass, at a broken line or an unknown layout; file and line are named.
     """
     path = Path(path)
 
     def start() -> Iterator[ReviewRow]:
-        try:
-            check_plain(path)
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file, strict=True)
-                header = [name.strip() for name in _next(reader, path) or ()]
-                if missing := [name for name in CSV_COLUMNS if name not in header]:
-                    raise RecommenderError(
-                        f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}"
-                    )
-                where = [header.index(name) for name in CSV_COLUMNS]
-                while True:
-                    cells = _next(reader, path)
-                    if cells is None:
-                        return
-                    if not cells:
-                        continue
-                    place = f"{path}, line {reader.line_num}"
-                    if len(cells) != len(header):
-                        raise RecommenderError(f"{place}: {len(cells)} cells; the header has {len(header)}")
-                    venue, text, name, price, categories = (cells[index] for index in where)
-                    if not venue:
-                        raise RecommenderError(f"{place}: no business_id")
-                    yield ReviewRow(place, venue, text, name, price, categories)
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecommenderError(f"{path}: cannot be read: {error}") from error
+        rows = csv_rows(path)
+        _, header = next(rows)
+        if missing := [name for name in CSV_COLUMNS if name not in header]:
+            raise RecommenderError(f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}")
+        where = [header.index(name) for name in CSV_COLUMNS]
+        for line, cells in rows:
+            venue, text, name, price, categories = (cells[index] for index in where)
+            if not venue:
+                raise RecommenderError(f"{path}, line {line}: no business_id")
+            yield ReviewRow(f"{path}, line {line}", venue, text, name, price, categories)
 
     return start
 
@@ -257,7 +222,7 @@ def read_yelp(folder: str | Path, city: str) -> Source:
     folder = Path(folder)
     business, review = (_yelp_file(folder, name) for name in ("business", "review"))
     venues: dict[str, ReviewRow] = {}
-    for place, record in _json_lines(business, ("business_id", "name", "city")):
+    for place, record in json_lines(business, ("business_id", "name", "city")):
         if str(record["city"]).strip().lower() == city.strip().lower():
             attributes, categories = record.get("attributes"), record.get("categories") or ""
             price = attributes.get("RestaurantsPriceRange2") if isinstance(attributes, dict) else None
@@ -268,7 +233,7 @@ def read_yelp(folder: str | Path, city: str) -> Source:
         raise RecommenderError(f"{business}: no business in the city {city!r}")
 
     def start() -> Iterator[ReviewRow]:
-        for _, record in _json_lines(review, ("business_id", "text")):
+        for _, record in json_lines(review, ("business_id", "text")):
             venue = venues.get(record["business_id"])
             if venue is not None:
                 yield ReviewRow(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
@@ -283,79 +248,46 @@ def _yelp_file(folder: Path, name: str) -> Path:
     raise RecommenderError(f"{folder}: holds no {name}.json; expected the folder of Yelp's dataset")
 
 
-def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        for number, line in text_lines(path, "utf-8"):
-            place = f"{path}, line {number}"
-            try:
-                record = loads(line)
-            except json.JSONDecodeError as error:
-                raise RecommenderError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
-            if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
-                raise RecommenderError(f"{place}: expected an object with texts for {', '.join(needed)}")
-            yield place, record
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecommenderError(f"{path}: cannot be read: {error}") from error
-
-
-def name_statistics(
-    reviews: Reviews,
-    words: TemplateSet | None = None,
-    *,
-    level: float = 0.90,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
+def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.DataFrame:
     """Names found in the reviews by price level of the venue (Shen Table 7).
 
     Shen finds names with a tagger and guesses gender and race with online classifiers; here the words of ``names.tsv``
     are counted, with a capital and as whole words, so the table says how these very names are spread, and nothing about
-    others. ``value`` is the share of a label among the mentions of its dimension at a price level. Intervals resample
-    venues.
+    others. ``value`` is the share of a label among the mentions of its dimension at a price level.
 
     Returns:
-        city, dimension, label, price, mentions, value, ci_low, ci_high.
+        city, dimension, label, price, mentions, value.
     """
     import pandas as pd
 
-    groups, table = _mentions(reviews, words or load_templates())
-    place = {group: number for number, group in enumerate(groups)}
-    made = []
-    prices = np.array([venue.price or 0 for venue in reviews.venues])
-    rng = np.random.default_rng(seed)
-    for price in LEVELS:
-        subset = table[prices == price]
-        counts = resampled(rng, subset, resamples) if len(subset) and resamples else None
-        for dimension in dict.fromkeys(name for name, _ in groups):
-            columns = [place[group] for group in groups if group[0] == dimension]
-            total = subset[:, columns].sum()
-            for column in columns:
-                mentions = subset[:, column].sum()
-                low = high = np.nan
-                if counts is not None:
-                    with np.errstate(invalid="ignore"):
-                        low, high = interval(counts[:, column] / counts[:, columns].sum(axis=1), len(subset), level)
-                value = mentions / total if total else np.nan
-                made.append(
-                    (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
-                )
-    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
-
-
-def _mentions(reviews: Reviews, words: TemplateSet) -> tuple[list[tuple[str, str]], np.ndarray]:
-    """(dimension, label) of every group, and how often each venue's reviews mention it, (venues, groups)."""
-    labels = {entry.word: entry.labels for entry in words.names}
+    labels = {entry.word: entry.labels for entry in (words or load_templates()).names}
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(labels, key=len, reverse=True)))})\b")
-    groups = list(dict.fromkeys(group for entry in labels.values() for group in entry.items()))
-    place = {group: number for number, group in enumerate(groups)}
-    table = np.zeros((len(reviews.venues), len(groups)))
+    counts: Counter[tuple[str, str, int]] = Counter()
     for review in reviews:
         for name in pattern.findall(review.text):
-            for group in labels[name].items():
-                table[review.venue, place[group]] += 1
-    return groups, table
+            counts.update((*group, reviews.venues[review.venue].price or 0) for group in labels[name].items())
+    groups = dict.fromkeys(group for of_word in labels.values() for group in of_word.items())
+    rows = [(reviews.city, *group, price, counts[*group, price]) for price in LEVELS for group in groups]
+    frame = pd.DataFrame(rows, columns=["city", "dimension", "label", "price", "mentions"])
+    return frame.assign(value=frame["mentions"] / frame.groupby(["dimension", "price"])["mentions"].transform("sum"))
 
 
-def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:
-    """Reviews with names, places and gendered relations masked (train-side masking)."""
-    return (Review(review.venue, neutraliser(review.text)) for review in reviews)
+def statistics_sheets(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame) -> list[Sheet]:
+    """Sizes of the cities' data (Shen Tables 2 and 6), and where names are mentioned (Table 7)."""
+    signs = ("$", "$$", "$$$", "$$$$")
+    sizes, prices, mentions = [], [], []
+    for city in statistics:
+        left_out = city["venues_with_fewer_reviews"] + city["venues_dropped"]
+        numbers = (city["reviews"], city["venues"], left_out, city["most_rated_venue"], city["categories"])
+        sizes.append((city["city"], *map(count, numbers)))
+        prices.append((city["city"], *(fixed(city["venues_by_price"][level]) for level in (*signs, "missing"))))
+    for group, rows in names.groupby(["dimension", "label"], sort=False):
+        means = rows.groupby("price")["value"].mean().reindex(LEVELS)
+        mentions.append((*group, *(fixed(mean) if mean == mean else "–" for mean in means)))
+    sized = ("city", "reviews", "venues", "left out", "most rated", "categories")
+    by_price = "Share of name mentions by price level, mean of the cities"
+    return [
+        Sheet("sizes", "Reviews and venues", sized, tuple(sizes)),
+        Sheet("prices", "Share of venues by price level", ("city", *signs, "missing"), tuple(prices)),
+        Sheet("mentions", by_price, ("dimension", "label", *signs), tuple(mentions)),
+    ]

@@ -32,32 +32,17 @@ from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
 CITY = "Sampleton"
-CUISINES = tuple(
-    re.findall(
-        r"\w+",
-        """
-    Italian Thai Mexican Indian Greek Vietnamese Seafood Burgers Vegan Korean
-    """,
+CUISINES = re.findall(r"\w+", "Italian Thai Mexican Indian Greek Vietnamese Seafood Burgers Vegan Korean")
+SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
+DISHES = dict(
+    zip(
+        (*CUISINES, *filter(None, SPECIALITIES)),
+        re.findall(
+            r"\w+", "pasta curry tacos masala gyros pho oysters burger tofu bibimbap cake beer cocktails espresso salad"
+        ),
+        strict=True,
     )
 )
-SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
-DISHES = {
-    "Italian": "pasta",
-    "Thai": "curry",
-    "Mexican": "tacos",
-    "Indian": "masala",
-    "Greek": "gyros",
-    "Vietnamese": "pho",
-    "Seafood": "oysters",
-    "Burgers": "burger",
-    "Vegan": "tofu",
-    "Korean": "bibimbap",
-    "Desserts": "cake",
-    "Bars": "beer",
-    "Gay Bars": "cocktails",
-    "Salad": "salad",
-    "Coffee & Tea": "espresso",
-}
 PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
 PLANTED: dict[str, str] = {
     "race × price": "names of black people are mentioned with odds 19:1 at $, 4:1 at $$, 1:4 at $$$, 1:19 at $$$$",
@@ -73,23 +58,15 @@ CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
 ODDS = 0.95
 BLACK = {1: ODDS, 2: 0.8, 3: 0.2, 4: 1 - ODDS}
 """Price level to the share of black people's names."""
-_FIRST = tuple(
-    re.findall(
-        r"\w+",
-        """
-    Golden Blue Little Old Silver Green Royal Happy Corner Sunny Twin Lucky Iron Copper Velvet Maple River
-    Harbor Garden Stone Crystal Amber Cedar Willow
-    """,
-    )
+_FIRST = re.findall(
+    r"\w+",
+    "Golden Blue Little Old Silver Green Royal Happy Corner Sunny Twin Lucky Iron Copper Velvet Maple River "
+    "Harbor Garden Stone Crystal Amber Cedar Willow",
 )
-_SECOND = tuple(
-    re.findall(
-        r"\w+",
-        """
-    Fork Spoon Lantern Table Kettle Plate Oven Barrel Anchor Pepper Olive Goose Fox Bell Crown Lemon Basil Wagon
-    Bridge Feather
-    """,
-    )
+_SECOND = re.findall(
+    r"\w+",
+    "Fork Spoon Lantern Table Kettle Plate Oven Barrel Anchor Pepper Olive Goose Fox Bell Crown Lemon Basil "
+    "Wagon Bridge Feather",
 )
 _FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
 _MENTIONS = {
@@ -98,9 +75,8 @@ _MENTIONS = {
     "locations": ("I went on my way to the {}.", "We came after work at the {}.", "It is near the {}."),
 }
 _TASTE = ("great", "good", "fresh", "tasty", "lovely", "decent", "perfect", "solid")
-
-
 _DISHES = ((True, 0.8), (False, 0.2))
+"""Whether a review names dishes and prices, and how often."""
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from itertools import product
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
-from tod_bias.config import Positive, Seeded, whole
-from tod_bias.documents import read_yaml
-from tod_bias.errors import RecommenderError, TodBiasError
+from tod_bias.config import Positive, whole
+from tod_bias.models.settings import Schedule
 
-TRAININGS = 10_000
-"""Combinations of a grid at most."""
 Size = Annotated[Positive, Field(le=1_000_000)]
 
 
-class RecommenderTrainConfig(Seeded):
+class RecommenderTrainConfig(Schedule):
     """Everything that decides what comes out of a training of LMRec."""
 
     title: ClassVar[str] = "Training"
@@ -36,8 +29,6 @@ class RecommenderTrainConfig(Seeded):
     """Peak of a linear schedule; by default 1e-3 from scratch, else 3e-5."""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of all steps in which the learning rate rises."""
-    weight_decay: Annotated[float, Field(ge=0, lt=10)] = 0.01
-    """Decay of weights (AdamW)."""
     batch: Size = 128
     """Reviews in a batch."""
     epochs: Size = 30
@@ -51,8 +42,6 @@ class RecommenderTrainConfig(Seeded):
     """Stop after so many steps of the schedule."""
     mask: bool = False
     """Train-side masking of names, places and gendered relations (Shen §3.5)."""
-    bf16: bool = False
-    """Train in bfloat16."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
     """Seeds splits, weights, order and dropout."""
     vocabulary: Annotated[int, BeforeValidator(whole), Field(ge=100, le=1_000_000)] = 8000
@@ -78,38 +67,3 @@ class RecommenderTrainConfig(Seeded):
 
 SCRATCH = ("layers", "width", "heads", "vocabulary")
 """Options of encoders from scratch."""
-
-
-def read_grid(path: str | Path, base: RecommenderTrainConfig | None = None) -> list[dict[str, Any]]:
-    """All combinations of a YAML file of lists, e.g. ``{hidden: [256, 512], dropout: [0.0, 0.2]}``.
-
-    Args:
-        path: of the file.
-        base: the settings that it does not name; all combinations are checked with them.
-
-    Raises:
-        RecommenderError: not such a file, an unknown setting, an impossible combination, or more than
-            :data:`TRAININGS`.
-    """
-    path = Path(path)
-    try:
-        content = read_yaml(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecommenderError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
-    known = RecommenderTrainConfig.model_fields
-    if not isinstance(content, dict) or not content:
-        raise RecommenderError(f"{path}: expected settings with lists of values, e.g. hidden: [256, 512]")
-    for name, values in content.items():
-        if name not in known or not isinstance(values, list) or not values:
-            raise RecommenderError(f"{path}: {name}: expected one of {', '.join(sorted(known))} with a list of values")
-    count = math.prod(len(values) for values in content.values())
-    if count > TRAININGS:
-        raise RecommenderError(f"{path}: {count:,} combinations; a grid has {TRAININGS:,} at the most")
-    base = base or RecommenderTrainConfig()
-    result = [dict(zip(content, values, strict=True)) for values in product(*content.values())]
-    for combination in result:
-        try:
-            RecommenderTrainConfig.of(base.model_dump() | combination)
-        except TodBiasError as error:
-            raise RecommenderError(f"{path}: {error}") from error
-    return result

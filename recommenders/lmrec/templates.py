@@ -123,11 +123,8 @@ def _templates(path: Path) -> Iterator[tuple[str, str]]:
         kind, template = row["kind"], row["template"]
         if kind not in PLACEHOLDERS:
             raise RecommenderError(f"{path}, line {line}: no kind {kind!r}; expected {', '.join(PLACEHOLDERS)}")
-        for placeholder in PLACEHOLDERS[kind]:
-            if placeholder not in template:
-                raise RecommenderError(
-                    f"{path}, line {line}: the template {template!r} lacks its placeholder {placeholder}"
-                )
+        if lacking := [placeholder for placeholder in PLACEHOLDERS[kind] if placeholder not in template]:
+            raise RecommenderError(f"{path}, line {line}: the template {template!r} lacks its placeholder {lacking[0]}")
         yield kind, template
 
 
@@ -135,14 +132,11 @@ def _substitutions(path: Path, needed: Sequence[str]) -> Iterator[Substitution]:
     seen: dict[tuple[str, str], int] = {}
     for line, row in _rows(path, ("word", *needed)):
         word = row.pop("word")
-        group = next((row.pop(name) for name in ("place", "group") if name in needed), "")
+        group = row.pop(needed[0]) if needed else ""
         labels = {dimension: label for dimension, label in row.items() if label}
-        if not word:
-            raise RecommenderError(f"{path}, line {line}: no word")
-        if (not group if needed else not labels) or ("gender" in needed and not labels.get("gender")):
+        if not (labels or group):
             raise RecommenderError(
-                f"{path}, line {line}: the substitution {word!r} is in no label; expected one in "
-                f"{' or '.join(needed or row)}"
+                f"{path}, line {line}: the substitution {word!r} is in no label; expected one in {' or '.join(row)}"
             )
         if "place" in needed and group not in ("first", "second"):
             raise RecommenderError(f"{path}, line {line}: place is {group!r}; expected first or second")
@@ -155,32 +149,33 @@ def _substitutions(path: Path, needed: Sequence[str]) -> Iterator[Substitution]:
 
 
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a file of words with their lines; the columns that are needed say something in each."""
     try:
         lines = read_text(path, largest=LARGEST_LIST).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
-    header: list[str] | None = None
+    header: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]
-        if header is None:
-            header = cells
-            if missing := [name for name in needed if name not in header]:
-                raise RecommenderError(
-                    f"{path}, line {number}: no column {missing[0]!r}; expected {', '.join(needed)}, joined by tabs"
-                )
-            continue
+        header = header or cells
         if len(cells) > len(header):
             raise RecommenderError(f"{path}, line {number}: {len(cells)} cells; the header has {len(header)}")
-        yield number, dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
+        row = dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
+        if missing := [name for name in needed if not row.get(name)]:
+            raise RecommenderError(
+                f"{path}, line {number}: no {missing[0]}; expected {', '.join(needed)}, joined by tabs"
+            )
+        if cells is not header:
+            yield number, row
 
 
 @cache
-def nightlife(path: Path = RESOURCES / "nightlife.txt") -> frozenset[str]:
-    """Shen's nightlife categories, in lower case."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
+def word_list(name: str) -> frozenset[str]:
+    """The lines of a file of words that ships, without comments."""
+    lines = (RESOURCES / name).read_text(encoding="utf-8").splitlines()
+    return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
 def places_of(rows: pd.DataFrame, words: TemplateSet | None = None) -> dict[str, list[str]]:

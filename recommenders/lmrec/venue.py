@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 VENUES = "venues.jsonl"
@@ -99,8 +99,3 @@ class Venue:
     def dollars(self) -> str:
         """The price level in dollar signs; empty where it is not known."""
         return "$" * (self.price or 0)
-
-
-def prices_of(venues: Sequence[Venue]) -> list[float]:
-    """Price levels, NaN where there is none."""
-    return [math.nan if venue.price is None else float(venue.price) for venue in venues]

@@ -97,7 +97,7 @@ def association(options: argparse.Namespace) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"whole audit, {USERS} + {USERS} users, all {ITEMS} items in E and P, {PERMUTATIONS} permutations, "
-        f"{len(result['directions'])} directions, 1,000 resamples\n"
+        f"{len(result.record['directions'])} directions, 1,000 resamples\n"
         f"  {wall:.1f} s wall, {cpu:.1f} s of CPU (aim <= 60 s); peak memory of this process {peak:.2f} GiB (aim <= 2)"
     )
 

@@ -78,7 +78,7 @@ def pairs(runs: int) -> Iterator[Row]:
         for number in range(runs):
             frame = tidy(places(np.random.default_rng(number), shift=shift))
             how = replace(SHEN, resamples=200, permutations=400, seed=number)
-            row = price_differences(frame, ["court", "mall"], how).iloc[0]
+            row = price_differences(frame, {"court": "location", "mall": "location"}, how).iloc[0]
             rejected.append(row["p_value"] <= ALPHA)
             covered.append(row["ci_low"] <= 0 <= row["ci_high"])
         world = f"two places, template sd 0.8, shift {shift}"

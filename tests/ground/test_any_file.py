@@ -30,7 +30,6 @@ from tod_bias.perturb.names.slots import name_slots
 from tod_bias.recommenders.embeddings.comparison import compare as compare_associations
 from tod_bias.recommenders.embeddings.comparison import load_run
 from tod_bias.recommenders.embeddings.readers import load_embeddings, save_embeddings
-from tod_bias.recommenders.embeddings.scope import read_scope_file
 from tod_bias.recommenders.embeddings.sets import load_sets
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 from tod_bias.recommenders.latent_factor.interactions import load_interactions
@@ -169,7 +168,7 @@ def write_association(folder: Path) -> None:
     frame = pd.DataFrame(ids).assign(eaa=lambda table: 2 * table["cos_centroid"], labelled_A_svc=True)
     frame.to_parquet(folder / "entities.parquet")
     record = {"ddof": 0, "attribute": "gender", "directions": {"centroid": {}}}
-    record |= {"R_RIPA": {"centroid": {"usable": True}}, "sets": {role: {"name": role} for role in "ABEP"}}
+    record |= {"R_RIPA": {"centroid": {"usable": True}}, "sets": {role: {"name": role} for role in "ABEP"}, "flags": []}
     (folder / "associations.json").write_text(json.dumps(record))
 
 
@@ -199,10 +198,6 @@ BATCH = json.dumps(
     {"custom_id": f"chat-{'0' * 32}", "response": {"status_code": 200, "body": {"choices": [MESSAGE]}}, "error": None}
 )
 SETS = json.dumps({"A": {"in": "users", "rows": [0, 1]}, "B": {"in": "users", "rows": [2, 3]}, "E": {"rows": [0]}})
-SCOPE = (
-    "embeddings: [u.npy, i.npy]\nattribute: gender\nsets:\n  A: {in: users, rows: [0, 1]}\n"
-    "  B: {in: users, rows: [2]}\n  E: {rows: [0]}\ncsvc: [1, 2]\nnames: [a]\n"
-)
 LEXICON = (DEMO.parents[1] / "perturb" / "lexicons" / "gender.tsv").read_text()
 
 READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
@@ -238,17 +233,14 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "templates": (lambda folder: shutil.copytree(TEMPLATES, folder, dirs_exist_ok=True), load_templates),
     "interactions": file("i.csv", "user,item\na,b\nc,d\n", load_interactions),
     "sets": file("s.json", SETS, lambda path: load_sets(path, embeddings())),
-    "scope": file("s.yaml", SCOPE, read_scope_file),
     "association": (write_association, associations_compared),
     "npz": file("e.npz", lambda path: save_embeddings(embeddings(), path), load_embeddings),
-    "npy": file("e.npy", lambda path: np.save(path, np.ones((3, 2))), load_embeddings),
     "parquet": file(
         "e.parquet",
         lambda path: pd.DataFrame({"id": ["a", "b"], "vector": [[1.0, 2], [3, 4]]}).to_parquet(path),
         load_embeddings,
     ),
     "word2vec": file("e.txt", "2 2\na 1 2\nb 3 4\n", load_embeddings),
-    "word2vec, binary": file("e.bin", b"1 2\na " + np.ones(2, np.float32).tobytes() + b"\n", load_embeddings),
     "torch": file("e.pt", torch_state, load_embeddings),
     "safetensors": file("e.safetensors", torch_state, load_embeddings),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tod_bias.perturb.axis import Variants
@@ -87,9 +87,8 @@ def executed(
     A dialogue is left out of all axes. Where stages draw their outputs, the originals are run once more than there are
     samples if there is only one: the A/A run, in which only the draws differ.
     """
-    all_variants = list(chain.from_iterable(by_axis.values()))
-    originals = {_key(variants.original): variants.original for variants in all_variants}
-    rewritten = [run for variants in all_variants for run in variants.rewritten]
+    originals = {_key(variants.original): variants.original for variants in chain(*by_axis.values())}
+    rewritten = [run for variants in chain(*by_axis.values()) for run in variants.rewritten]
     draws = max(samples, 2) if runner.is_sampled else samples
     runs = [replace(run, sample=draw) for draw in range(draws) for run in originals.values()]
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
@@ -97,13 +96,19 @@ def executed(
     for number, reason in runner.lost.items():
         lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
     of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
-    of_rewritten = [
-        {axis: [_taken(traces, len(variants.rewritten)) for variants in some] for axis, some in by_axis.items()}
-        for _ in range(samples)
-    ]
+    of_rewritten = [_by_axis(traces, by_axis) for _ in range(samples)]
     return {
         axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
         for axis, some in by_axis.items()
+    }
+
+
+def _by_axis(
+    traces: Iterator[Trace | None], by_axis: Mapping[str, Sequence[Variants]]
+) -> dict[str, list[list[Trace | None]]]:
+    """The next traces, those of each dialogue's rewritten variants, by axis."""
+    return {
+        axis: [list(islice(traces, len(variants.rewritten))) for variants in some] for axis, some in by_axis.items()
     }
 
 
@@ -144,10 +149,6 @@ def _executed(
 def _key(run: Run) -> tuple[str, str]:
     """What tells originals apart: a dialogue with an introduction is another one on every axis."""
     return run.dialogue.id, run.variant
-
-
-def _taken(traces: Iterator[Trace | None], number: int) -> list[Trace | None]:
-    return [next(traces) for _ in range(number)]
 
 
 def _complete(trace: Trace | None) -> Trace:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from rich.text import Text
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
 from tod_bias.config import Options, OutputOptions
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
-from tod_bias.folder import check_no_other_run, claimed
-from tod_bias.recommenders.embeddings.request import AssociationRequest
-from tod_bias.recommenders.embeddings.settings import AssociationStatistics, AuditSettings
+from tod_bias.folder import check_no_other_run, claimed, writable
+from tod_bias.recommenders.embeddings.settings import AssociationRequest, AssociationStatistics, AuditSettings
 from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
 from tod_bias.report.console import Console
+from tod_bias.report.sheets import print_sheets
 
 
 class PlantedOptions(Options):
@@ -26,13 +29,6 @@ class PlantedOptions(Options):
     """Strength of the association that is planted in synthetic interactions."""
 
 
-class StudyOptions(PlantedOptions):
-    """What is audited, where no options say it."""
-
-    scope: Path | None = None
-    """YAML file that names everything: a study to keep."""
-
-
 class AssociationOutput(OutputOptions):
     """Where results go."""
 
@@ -42,7 +38,7 @@ class AssociationOutput(OutputOptions):
 
 @command("tod-bias associate --embeddings model.npz --users users.csv --attribute gender --out runs/embeddings")
 def associate(
-    *, request: AssociationRequest, study: StudyOptions, how: AuditSettings, output: AssociationOutput
+    *, request: AssociationRequest, study: PlantedOptions, how: AuditSettings, output: AssociationOutput
 ) -> None:
     """Audit a recommender's embeddings for associations with an attribute of its users (Beattie).
 
@@ -50,70 +46,53 @@ def associate(
     Without options it runs the case study: a recommender trained on synthetic interactions with and without gender.
     Writes associations.json, entities.parquet, directions.npz, tables, figures and report.html.
     """
-    _check(request, study)
+    if request.embeddings is None:
+        refuse(request, type(request).model_fields, "about embeddings; give them with --embeddings FILE")
+    else:
+        refuse(study, ("strength",), "for the synthetic case study: leave out --embeddings")
+    if request.sets is not None and request.test is not None:
+        raise EmbeddingsError("--sets names E and P: leave out --test")
     from tod_bias.recommenders.embeddings.readers import check_file
 
-    named = (request.sets, request.users, request.items, request.interactions, request.pairs)
-    check_files(study.scope, *named, *request.compare)
-    for path in request.embeddings:
-        check_file(path)
+    check_files(request.sets, request.users, request.items, request.interactions, request.pairs)
+    if request.embeddings is not None:
+        check_file(request.embeddings)
     check_no_other_run(output.out, "associations.json")
     claimed(output.out)
 
-    from tod_bias.recommenders.embeddings.scope import demo_scope, read_request, read_scope_file, run_scope
+    from tod_bias.recommenders.embeddings.study import case_study, read_request, write_audit
 
-    if study.scope is not None:
-        scope = read_request(read_scope_file(study.scope), how)
-    elif request.embeddings:
-        scope = read_request(request, how)
+    comparison = None
+    if request.embeddings is not None:
+        result = read_request(request).audited(how, show_progress=not output.quiet)
+        write_audit(result, output.out)
     else:
-        scope = demo_scope(how, strength=study.strength, show_progress=not output.quiet)
-    outcome = run_scope(scope, output.out, show_progress=not output.quiet)
+        result, comparison = case_study(output.out, how, strength=study.strength, show_progress=not output.quiet)
     if not output.quiet:
-        _print(outcome.runs, outcome.comparison)
+        _print(result.record, comparison)
         print(f"Results: {output.out / 'associations.json'}   Report: {output.out / 'report.html'}")
 
 
-def _check(request: AssociationRequest, study: StudyOptions) -> None:
-    """See to it that no option is passed over."""
-    named = request.given().keys()
-    if study.scope is not None:
-        refuse(request, named, "--scope names everything: leave it out, or write it into the file")
-    elif not request.embeddings:
-        refuse(request, named, "about embeddings; give them with --embeddings FILE")
-    if request.sets is not None and request.test is not None:
-        raise EmbeddingsError("--sets names E and P: leave out --test")
-    if study.scope is not None or request.embeddings:
-        refuse(study, ("strength",), "for the synthetic case study: leave out --embeddings and --scope")
-
-
-def _print(runs: Any, comparison: Any) -> None:
-    from rich.text import Text
-
+def _print(run: Mapping[str, Any], comparison: Mapping[str, Any] | None) -> None:
     from tod_bias.recommenders.embeddings import tables
-    from tod_bias.recommenders.embeddings.reading import comparison_reading, reading
-    from tod_bias.report.sheets import print_sheets
+    from tod_bias.recommenders.embeddings.reading import reading
 
     console = Console()
-    for name, run in runs:
-        if len(runs) > 1:
-            console.print(Text(name, style="bold"))
-        alone = [(name, run)]
-        print_sheets((tables.metrics(alone), tables.r_ripa(alone, short=True), tables.accuracies(alone)))
-    if comparison is not None:
-        print_sheets([tables.changes(comparison, short=True)])
-    console.print(Text("Reading", style="italic"))
-    for name, run in runs:
-        if len(runs) > 1:
-            console.print(Text(name, style="bold"))
-        for sentence in reading(run):
-            console.print(Text(f"- {sentence}"))
-    if comparison is not None:
-        console.print(Text("Change", style="bold"))
-        for sentence in comparison_reading(comparison, runs[1][1]):
-            console.print(Text(f"- {sentence}"))
-    for note in dict.fromkeys(note for _, run in runs for note in run["notes"]):
+    print_sheets([tables.metrics(run), tables.r_ripa(run, short=True), tables.accuracies(run)])
+    for sentence in reading(run):
+        console.print(Text(f"- {sentence}"))
+    for note in run["notes"]:
         console.print(Text(f"- note: {note}", style="dim"))
+    if comparison is not None:
+        _print_changes(comparison)
+
+
+def _print_changes(comparison: Mapping[str, Any]) -> None:
+    from tod_bias.recommenders.embeddings import tables
+
+    print_sheets([tables.changes(comparison, short=True)])
+    for sentence in comparison["reading"]:
+        Console().print(Text(f"- {sentence}"))
 
 
 class ComparisonOutput(OutputOptions):
@@ -134,29 +113,23 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
     """
     nothing = "no results of tod-bias associate can be read; give folders written with --out"
     check_files(before, after, otherwise=nothing)
-    from tod_bias.recommenders.embeddings import tables
-    from tod_bias.recommenders.embeddings.comparison import compare, load_run
-    from tod_bias.recommenders.embeddings.reading import comparison_reading
-    from tod_bias.recommenders.embeddings.scope import save_comparison
-    from tod_bias.report.sheets import print_sheets
+    from tod_bias.recommenders.embeddings.comparison import NAME, compare, load_run
 
     runs = load_run(before), load_run(after)
-    titles = tuple(str(run.record.get("name", folder.name)) for run, folder in zip(runs, (before, after), strict=True))
-    if titles[0] == titles[1]:
-        titles = (str(before), str(after))
+    names = [str(run.record.get("name", folder)) for run, folder in zip(runs, (before, after), strict=True)]
+    if names[0] == names[1]:
+        names = [str(before), str(after)]
     comparison = compare(
         *runs,
         permutations=how.permutations,
         resamples=how.bootstrap,
         seed=how.seed,
-        names=(titles[0], titles[1]),
+        names=(names[0], names[1]),
     )
-    path = save_comparison(comparison, output.out or after)
+    path = writable(output.out or after) / NAME
+    write_json(path, comparison)
     if not output.quiet:
-        console = Console()
-        print_sheets([tables.changes(comparison, short=True)])
-        for sentence in comparison_reading(comparison, runs[1].record):
-            console.print(f"- {sentence}", markup=False, highlight=False)
+        _print_changes(comparison)
         print(f"Results: {path}")
 
 
@@ -166,7 +139,7 @@ class InteractionOptions(PlantedOptions):
     title = "Data"
 
     interactions: str = "synthetic"
-    """File or folder (CSV, Parquet, MovieLens, Last.FM), or synthetic."""
+    """CSV or Parquet, a folder of associate train, or synthetic."""
     users: Path | None = None
     """CSV or Parquet: id and attributes of users."""
     items: Path | None = None
@@ -205,13 +178,13 @@ def train(*, source: InteractionOptions, config: TwoTowerConfig, output: Embeddi
 
     from tod_bias.recommenders.latent_factor.two_tower import train_two_tower
 
-    training = train_two_tower(seen, config, show_progress=not output.quiet)
-    save_embeddings(training.embeddings, out / "embeddings.npz")
+    embeddings, record = train_two_tower(seen, config, show_progress=not output.quiet)
+    save_embeddings(embeddings, out / "embeddings.npz")
     save_interactions(seen, out)
-    write_json(out / "training.json", training.record)
+    write_json(out / "training.json", record)
     if not output.quiet:
-        recall = training.record["recall_at_50"]
+        recall = record["recall_at_50"]
         print(
-            f"Trained on {training.record['interactions']} interactions; recall at 50 of held-out ones "
+            f"Trained on {record['interactions']} interactions; recall at 50 of held-out ones "
             f"{'n/a' if recall is None else format(recall, '.3f')}. Embeddings: {out / 'embeddings.npz'}"
         )

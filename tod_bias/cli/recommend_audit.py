@@ -6,21 +6,20 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
 from tod_bias.cli.recommend_options import (
     LevelOptions,
     NeutraliseOptions,
-    SeparatorOptions,
     TemplateOptions,
     TopOptions,
     check_models,
     pair,
     pairs,
 )
-from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions, Positive, Seeded
+from tod_bias.config import DeviceOptions, InferenceOptions, Options, OutputOptions
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
@@ -28,10 +27,10 @@ from tod_bias.report.notation import count
 from tod_bias.report.sheets import print_sheets
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 
-class ListOptions(SeparatorOptions):
+class ListOptions(Options):
     """Saved recommendations."""
 
     title = "Saved recommendations"
@@ -42,12 +41,12 @@ class ListOptions(SeparatorOptions):
     """NAME=FILE: saved recommendations of a city; may be repeated."""
     columns: tuple[str, ...] = ()
     """FILE'S=OURS,…: names of the file's columns for ours."""
+    separators: str = ","
+    """Characters that separate categories."""
     price_levels: str | None = None
     """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
     dimension: tuple[str, ...] = ()
     """NAME=LABEL,LABEL: the dimension of labels that are not known; may be repeated."""
-    neutral: tuple[str, ...] = ()
-    """[NAME=]FILE: saved recommendations for neutralised queries; may be repeated."""
 
 
 class ModelOptions(DeviceOptions, NeutraliseOptions):
@@ -57,17 +56,12 @@ class ModelOptions(DeviceOptions, NeutraliseOptions):
 
     model: tuple[Path, ...] = ()
     """Folder of a trained LMRec; several for several cities or trainings."""
-    batch: Positive = 128
-    """Queries in a batch."""
 
 
-class AuditInference(InferenceOptions, LevelOptions, Seeded):
+class AuditInference(InferenceOptions, LevelOptions):
     """How intervals and p-values are estimated."""
 
     title = "Statistics"
-
-    correction: Literal["bh", "holm"] = "bh"
-    """bh (Benjamini–Hochberg) or holm, over categories."""
 
 
 class AuditedLists(TopOptions, TemplateOptions):
@@ -115,14 +109,13 @@ def audit(
     else:
         refuse(lists, type(lists).model_fields, "of saved recommendations; a model has its own")
     bounds = _bounds(lists.price_levels)
-    if doubled := repeated(entry for entry in saved if entry[0] is not None):
-        raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*models.model)
     check_files(data.templates, otherwise="no such folder")
     check_no_other_run(output.out, "audit.json")
     claimed(output.out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
+    from tod_bias.recommenders.lmrec.audit import save
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.statistics.settings import Inference
 
@@ -134,7 +127,6 @@ def audit(
             models.model,
             templates=data.templates,
             top=data.top or 20,
-            batch=models.batch,
             device=models.device,
             neutralise=models.neutralise,
             show_progress=not output.quiet,
@@ -143,14 +135,10 @@ def audit(
         frame = _read_saved(saved, lists, bounds, data.top)
         source = {"recommendations": [str(path) for _, path in saved]}
     inference = Inference(
-        level=how.level,
-        resamples=how.bootstrap,
-        permutations=how.permutations,
-        correction=how.correction,
-        seed=how.seed,
+        level=how.level, resamples=how.bootstrap, permutations=how.permutations, correction="bh", seed=how.seed
     )
     result = run_audit(frame, inference, source=source, words=load_templates(data.templates))
-    result.save(output.out, figures=output.figures)
+    save(result, frame, output.out, figures=output.figures)
     if not output.quiet:
         _print(result)
         print(f"Report: {output.out / 'report.html'}" if output.figures else f"Results: {output.out}")
@@ -160,7 +148,7 @@ def _print(result: Audit) -> None:
     """Notes, main tables and sentences of an audit."""
     from rich.text import Text
 
-    from tod_bias.recommenders.lmrec.tables import for_terminal
+    from tod_bias.recommenders.lmrec.tables import for_terminal, sheets
 
     record = result.record
     numbers = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries"
@@ -168,7 +156,7 @@ def _print(result: Audit) -> None:
     console.print(Text(f"{numbers}; {', '.join(record['cities'])}", style="bold"))
     for note in record["notes"]:
         console.print(Text(f"· {note}", style="dim"))
-    print_sheets(for_terminal(result.sheets()))
+    print_sheets(for_terminal(sheets(result)))
     for sentence in record["reading"]:
         console.print(Text(f"- {sentence}"))
 
@@ -189,22 +177,16 @@ def _read_saved(
         top=top,
         price_levels=price_levels,
     )
-    neutral = [pair("--neutral", text) if "=" in text else (None, text) for text in lists.neutral]
-    return read_recommendations(saved, reading, neutral=neutral)
+    return read_recommendations(saved, reading)
 
 
 def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
-    """Dimension to its labels; a dimension may be given in several parts.
-
-    Raises:
-        RecommenderError: a label is in two dimensions.
-    """
+    """Dimension to its labels; a dimension may be given in several parts."""
     results: dict[str, list[str]] = {}
     for name, labels in (pair("--dimension", text) for text in given):
-        for label in filter(None, map(str.strip, labels.split(","))):
-            if other := next((other for other, known in results.items() if label in known and other != name), None):
-                raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
-            results.setdefault(name, []).append(label)
+        results.setdefault(name, []).extend(filter(None, map(str.strip, labels.split(","))))
+    if doubled := repeated(label for labels in results.values() for label in labels):
+        raise RecommenderError(f"--dimension: {doubled!r} is named twice; expected one dimension")
     return results
 
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tod_bias.cli.arguments import check_files
-from tod_bias.config import BootstrapOptions, Options, Positive
-from tod_bias.documents import read_json
+from tod_bias.config import BootstrapOptions, Options, Positive, Seeded
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
 
@@ -18,28 +17,18 @@ _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend
 """What is said of a model that is not there."""
 
 
-class SeparatorOptions(Options):
-    """How categories are written."""
+class ReviewOptions(Options):
+    """Which reviews are read."""
 
     title = "Data"
 
-    separators: str = ","
-    """Characters that separate categories."""
-
-
-class ReviewOptions(SeparatorOptions):
-    """Which reviews are read."""
-
-    reviews: tuple[str, ...] = ()
-    """[CITY=]FILE: a city's review CSV; by default sample, the bundled sample; may be repeated."""
-    yelp: Path | None = None
-    """Folder of Yelp's dataset (business.json, review.json)."""
-    city: tuple[str, ...] = ()
-    """With --yelp: the city to read; may be repeated."""
+    reviews: tuple[str, ...] = ("sample",)
+    """[CITY=]FILE, a city's review CSV; CITY=FOLDER, that city of Yelp's dataset (business.json, review.json); or
+    sample, the bundled sample; may be repeated."""
     min_reviews: Positive = 100
     """Leave out venues with fewer reviews."""
-    missing: Literal["error", "keep", "drop"] = "keep"
-    """Venues without price or categories: error, keep or drop."""
+    missing: Literal["keep", "drop"] = "keep"
+    """Venues without price or categories: keep or drop."""
 
 
 class TemplateOptions(Options):
@@ -69,18 +58,13 @@ class TopOptions(Options):
     """Ranks that count; by default all of a file, 20 of a model."""
 
 
-class LevelOptions(BootstrapOptions):
+class LevelOptions(BootstrapOptions, Seeded):
     """How intervals are estimated."""
+
+    title = "Statistics"
 
     level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.90
     """Level of the intervals."""
-
-
-class SplitSeed(Options):
-    """Seed of what a trained model decides else."""
-
-    seed: Annotated[int, Field(ge=0)] | None = None
-    """Seed of what is drawn; and of the split, where a model does not say its own."""
 
 
 def check_models(*folders: Path) -> None:
@@ -95,62 +79,30 @@ def check_models(*folders: Path) -> None:
             raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no {VENUES})")
 
 
-def check_masked(folder: Path) -> None:
-    """Raises RecommenderError where a trained LMRec says that it was not trained with ``--mask``."""
-    try:
-        masked = read_json(folder / "config.json").get("masked")
-    except (OSError, ValueError, AttributeError):
-        return  # said by what loads it
-    if masked is not True:
-        raise RecommenderError(f"{folder}: was not trained with --mask")
-
-
-def check_reviews(options: ReviewOptions) -> int:
-    """See to it that options name reviews, before anything is loaded; returns of how many cities.
+def read_reviews(options: ReviewOptions) -> list[Any]:
+    """Reviews of every city that the options name.
 
     Raises:
-        RecommenderError: they do not go together, or a file is given twice.
-        TodBiasError: one is not there.
+        TodBiasError: a city or a file is given twice, or one is not there.
     """
-    if options.yelp is not None and (options.reviews or not options.city):
-        raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
-    if options.yelp is None and options.city:
-        raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
-    paths = [text.partition("=")[2] or text for text in options.reviews]
-    if doubled := repeated(paths):
+    named = [(text.partition("=")[0], text.partition("=")[2] or text) for text in options.reviews]
+    if doubled := repeated(file for _, file in named if not Path(file).is_dir()):
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
-    check_files(options.yelp, *(path for path in paths if path != "sample"))
-    return len(options.city) if options.yelp is not None else max(1, len(paths))
-
-
-def read_reviews(options: ReviewOptions) -> list[Any]:
-    """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
-    check_reviews(options)
+    check_files(*(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
-    from tod_bias.recommenders.lmrec.sample import CITY
-    from tod_bias.recommenders.lmrec.sample import sample as generate
+    from tod_bias.recommenders.lmrec.sample import CITY, sample
 
-    if options.yelp is not None:
-        sources = [(name, reading.read_yelp(options.yelp, name)) for name in options.city]
-    else:
-        sources = []
-        for text in options.reviews or ("sample",):
-            name, equals, file = text.partition("=")
-            if text == "sample":
-                sources.append((CITY, generate()))
-            else:
-                path = Path(file if equals else text)
-                sources.append((name if equals else path.stem, reading.read_csv(path)))
-    return [
-        reading.Reviews(
-            source,
-            city=name,
-            fewest=options.min_reviews,
-            missing=options.missing,
-            separators=options.separators,
-        )
-        for name, source in sources
-    ]
+    how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing}
+    every = []
+    for name, file in named:
+        city = name if name != file else Path(file).stem
+        if file == "sample":
+            every.append(reading.Reviews(sample(), city=CITY, **how))
+        elif Path(file).is_dir():
+            every.append(reading.Reviews(reading.read_yelp(file, city), city=city, **how))
+        else:
+            every.append(reading.Reviews(reading.read_csv(file), city=city, **how))
+    return every
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tod_bias.cli.options import command
-from tod_bias.cli.recommend_options import LevelOptions, ReviewOptions, read_reviews
+from tod_bias.cli.recommend_options import ReviewOptions, read_reviews
 from tod_bias.config import OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json, write_table
@@ -58,12 +58,6 @@ def sample(*, config: SampleConfig, output: SampleOutput) -> None:
             print(f"planted, {what}: {how}")
 
 
-class StatisticsOptions(LevelOptions, Seeded):
-    """How intervals are estimated."""
-
-    title = "Statistics"
-
-
 class StatisticsOutput(OutputOptions):
     """Where statistics go."""
 
@@ -72,7 +66,7 @@ class StatisticsOutput(OutputOptions):
 
 
 @command("tod-bias recommend statistics --reviews Leeds=leeds.csv --out runs/statistics")
-def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: StatisticsOutput) -> None:
+def statistics(*, source: ReviewOptions, output: StatisticsOutput) -> None:
     """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
     every = read_reviews(source)
 
@@ -82,14 +76,11 @@ def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: Statist
 
     out = writable(output.out)
     result = [part.statistics() for part in every]
-    names = pd.concat(
-        [name_statistics(part, level=how.level, resamples=how.bootstrap, seed=how.seed) for part in every],
-        ignore_index=True,
-    )
+    names = pd.concat([name_statistics(part) for part in every], ignore_index=True)
     write_json(out / "statistics.json", result)
     write_table(out / "name_statistics.csv", names)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.tables import statistics_sheets
+        from tod_bias.recommenders.lmrec.reviews import statistics_sheets
 
         print_sheets(statistics_sheets(result, names))
         print(f"Results: {output.out}")

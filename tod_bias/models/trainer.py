@@ -11,7 +11,7 @@ import math
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class Task(ABC):
     """How the learning rate falls: cosine or linear."""
 
     @abstractmethod
-    def batches(self, dataset: str, epoch: int) -> Sequence[Sequence[int]]:
+    def batches(self, dataset: str, epoch: int) -> Sequence[Iterable[int]]:
         """Examples of each batch, in the order of an epoch; as many batches in every epoch."""
 
     @abstractmethod
@@ -161,7 +161,7 @@ class _EpochBatches:
         self._length = -(-len(task.batches(TRAIN, 0)) // processes) * processes
         self.epoch = 0
 
-    def __iter__(self) -> Iterator[Sequence[int]]:
+    def __iter__(self) -> Iterator[Iterable[int]]:
         batches = list(self._task.batches(TRAIN, self.epoch))
         return iter((batches * self._processes)[: self._length])
 

@@ -10,7 +10,8 @@ from spaces import planted
 from tod_bias.errors import TodBiasError
 from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
 from tod_bias.recommenders.embeddings.audit import audit
-from tod_bias.recommenders.embeddings.bootstrap import bootstrap
+from tod_bias.recommenders.embeddings.directions import centroid_direction
+from tod_bias.recommenders.embeddings.measurement import Scores, bootstrap
 from tod_bias.recommenders.embeddings.reading import reading
 from tod_bias.recommenders.embeddings.sets import resolve_sets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
@@ -69,31 +70,31 @@ def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
     result, (_, _, e, p) = strong
     result.save(tmp_path)
     vectors = np.load(tmp_path / "directions.npz")
-    assert set(vectors.files) == set(result["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca"}
-    for name, entry in result["R_RIPA"].items():
+    assert set(vectors.files) == set(result.record["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca"}
+    for name, entry in result.record["R_RIPA"].items():
         assert entry["E"] == pytest.approx(r_ripa(e, vectors[name]), abs=1e-12)
         assert entry["effect_size"] == pytest.approx(r_ripa_effect_size(e, p, vectors[name]), abs=1e-12)
     cosine = float(vectors["svc"] @ vectors["centroid"])
-    assert result["directions"]["svc"]["cosines"]["centroid"] == pytest.approx(cosine)
+    assert result.record["directions"]["svc"]["cosines"]["centroid"] == pytest.approx(cosine)
 
 
 def test_strong_association_is_flagged(strong):
     result, _ = strong
-    flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
+    flagged = {flag["test"]: flag["flagged"] for flag in result.record["flags"]}
     assert all(
         flagged[name]
         for name in ("GEAA E", "GEAA P", "mean difference entities", "mean difference attribute", "R-RIPA centroid")
     )
-    assert result["directions"]["centroid"]["significant"]
-    assert result["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
-    assert "both tests flag" in " ".join(reading(result))
+    assert result.record["directions"]["centroid"]["significant"]
+    assert result.record["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
+    assert "both tests flag" in " ".join(reading(result.record))
 
 
 def test_every_metric_has_an_interval_that_holds_it(strong):
     result, _ = strong
-    bounds = result["intervals"]
-    pairs = [(result["GEAA"]["E"], bounds["GEAA"]["E"]), (result["DEAA"], bounds["DEAA"])]
-    pairs += [(entry["E"], entry["intervals"]["E"]) for entry in result["R_RIPA"].values()]
+    bounds = result.record["intervals"]
+    pairs = [(result.record["GEAA"]["E"], bounds["GEAA"]["E"]), (result.record["DEAA"], bounds["DEAA"])]
+    pairs += [(entry["E"], entry["intervals"]["E"]) for entry in result.record["R_RIPA"].values()]
     for value, (low, high) in pairs:
         assert low < value < high
     low, high = bounds["effect_size"]
@@ -111,13 +112,13 @@ def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
     embeddings = Embeddings.of(users=crowd, items=items)
     specs = {"A": list(range(100)), "B": list(range(100, 200)), "E": list(range(40)), "P": list(range(40, 80))}
     result = audit(embeddings, resolve_sets(specs, embeddings), QUICK)
-    flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
+    flagged = {flag["test"]: flag["flagged"] for flag in result.record["flags"]}
     assert flagged["mean difference entities"]  # the paper's test: clusters differ along any contrast
     assert not flagged["mean difference attribute"]
     assert not flagged["GEAA E"]
-    assert not any(entry["significant"] for entry in result["directions"].values())
-    assert not any(entry["usable"] for entry in result["R_RIPA"].values())
-    said = " ".join(reading(result))
+    assert not any(entry["significant"] for entry in result.record["directions"].values())
+    assert not any(entry["usable"] for entry in result.record["R_RIPA"].values())
+    said = " ".join(reading(result.record))
     assert "does not support an association" in said
     assert "Not to be used: centroid, svc" in said
 
@@ -127,25 +128,25 @@ def test_without_p_there_is_no_difference():
     embeddings = Embeddings.of(users=rng.normal(size=(40, 5)), items=rng.normal(size=(30, 5)))
     sets = resolve_sets({"A": list(range(20)), "B": list(range(20, 40))}, embeddings)
     result = audit(embeddings, sets, QUICK)
-    assert list(result["GEAA"]) == ["E"]
-    assert result["sets"]["E"] == {"name": "all items", "in": "items", "size": 30}
-    assert result["DEAA"] is result["effect_size"] is result["p_value"] is None
-    assert len(result["EAA"]) == 30
+    assert list(result.record["GEAA"]) == ["E"]
+    assert result.record["sets"]["E"] == {"name": "all items", "in": "items", "size": 30}
+    assert result.record["DEAA"] is result.record["effect_size"] is result.record["p_value"] is None
+    assert len(result.record["EAA"]) == 30
 
 
 def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
     embeddings = Embeddings.of(vectors=np.random.default_rng(0).normal(size=(4, 3)))
     sets = resolve_sets({"A": [0], "B": [1], "E": [2], "P": [3]}, embeddings)
     result = audit(embeddings, sets, QUICK)
-    assert result["intervals"]["DEAA"] is None
-    assert result["p_value"] == 1.0  # two labellings, the observed and its mirror
-    assert not any(entry["significant"] for entry in result["directions"].values())
-    json.dumps(result, allow_nan=False)
+    assert result.record["intervals"]["DEAA"] is None
+    assert result.record["p_value"] == 1.0  # two labellings, the observed and its mirror
+    assert not any(entry["significant"] for entry in result.record["directions"].values())
+    json.dumps(result.record, allow_nan=False)
 
 
 def test_equal_seeds_give_equal_results():
-    first, second = (planted_audit(0.2)[0] for _ in range(2))
-    other = planted_audit(0.2, AuditSettings(permutations=499, bootstrap=100, seed=1))[0]
+    first, second = (planted_audit(0.2)[0].record for _ in range(2))
+    other = planted_audit(0.2, AuditSettings(permutations=499, bootstrap=100, seed=1))[0].record
     for result in (first, second, other):
         result.pop("seconds")
     assert first == second
@@ -155,7 +156,9 @@ def test_equal_seeds_give_equal_results():
 
 def test_bootstrap_is_scoring_resampled_sets():
     a, b, e, p = (unit(side) for side in planted(0.4, people=40, things=25))
-    results = bootstrap(e, p, a, b, [unit(a.mean(axis=0))], resamples=2000, seed=0)
+    direction = centroid_direction(a, b)
+    scores = Scores(e, p, a, b, eaa(e, a, b), eaa(p, a, b), [direction])
+    results = bootstrap(scores, AuditSettings(bootstrap=2000))
     rng = np.random.default_rng(1)
     loop, effects, ripas = [], [], []
     for _ in range(1500):
@@ -163,7 +166,7 @@ def test_bootstrap_is_scoring_resampled_sets():
         scores = [eaa(side, drawn[2], drawn[3]) for side in drawn[:2]]
         loop.append(scores[0].sum() - scores[1].sum())
         effects.append((scores[0].mean() - scores[1].mean()) / np.concatenate(scores).std())
-        ripas.append(r_ripa(drawn[0], a.mean(axis=0)) - r_ripa(drawn[1], a.mean(axis=0)))
+        ripas.append(r_ripa(drawn[0], direction.vector) - r_ripa(drawn[1], direction.vector))
     for bounds, values in (
         (results.deaa, loop),
         (results.effect_size, effects),
@@ -173,7 +176,7 @@ def test_bootstrap_is_scoring_resampled_sets():
         assert bounds[1] - bounds[0] == pytest.approx(np.ptp(np.quantile(values, [0.025, 0.975])), rel=0.15)
 
 
-@pytest.mark.parametrize("settings", [{"ddof": 2}, {"permutations": 0}, {"csvc": (500,)}])
+@pytest.mark.parametrize("settings", [{"ddof": 2}, {"permutations": 0}])
 def test_settings_that_cannot_be_used_are_named(settings):
     with pytest.raises(TodBiasError, match="(?i)" + next(iter(settings))):
         planted_audit(0.2, AuditSettings.of(settings))

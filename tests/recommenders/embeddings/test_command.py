@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import refused, run_command
-from gensim.models import KeyedVectors
 from spaces import planted
 
 from tod_bias.recommenders.embeddings.association import deaa, effect_size
@@ -48,12 +47,11 @@ def test_npz_and_sets_give_associations(folder):
 
 
 def test_word2vec_text_with_words_as_ids(folder):
-    vectors = KeyedVectors(6, dtype=np.float64)
     words = ["he", "him", "she", "her", "nurse", "cook", "judge", "pilot"]
-    vectors.add_vectors(words, np.random.default_rng(0).normal(size=(8, 6)))
-    vectors.save_word2vec_format("words.txt")
-    specs = {"A": words[:2], "B": words[2:4], "E": words[4:6], "P": words[6:]}
-    (folder / "words.json").write_text(json.dumps(specs))
+    vectors = np.random.default_rng(0).normal(size=(8, 6))
+    lines = (" ".join([word, *map(str, row)]) for word, row in zip(words, vectors.tolist(), strict=True))
+    (folder / "words.txt").write_text("\n".join(lines))
+    (folder / "words.json").write_text(json.dumps({"A": words[:2], "B": words[2:4], "E": words[4:6], "P": words[6:]}))
     code, _, err = run_command(
         "associate --embeddings words.txt --sets words.json --out run --quiet --ddof 1 --alternative greater"
     )
@@ -93,55 +91,35 @@ def test_unnamed_values_of_an_attribute_are_noted(folder):
     assert "2 of 40 users have another gender ('F') and are in neither set" in " ".join(out.split())
 
 
-def test_two_trainings_are_compared(folder):
+def test_two_audits_are_compared(folder):
     many = ("--permutations", 2999, "--bootstrap", 50)
-    code, out, err = run_command(
-        "associate --embeddings model.npz --compare other.npz --names before,after --sets sets.json --out run", *many
-    )
+    for name in ("model", "other"):
+        arguments = ("--embeddings", f"{name}.npz", "--sets", "sets.json", "--out", name, "--quiet", *many)
+        assert run_command("associate", *arguments)[0] == 0
+    code, out, err = run_command("associate compare model other --out compared", *many)
     assert code == 0, err
-    assert "after lowers the association" in " ".join(out.split())
-    comparison = json.loads((folder / "run" / "comparison.json").read_text())
-    metric = comparison["metrics"]["DEAA"]
-    assert metric["before"] == json.loads((folder / "run" / "associations.json").read_text())["DEAA"]
-    assert metric["after"] == json.loads((folder / "run" / "compared" / "associations.json").read_text())["DEAA"]
+    assert "other lowers the association" in " ".join(out.split())
+    metric = json.loads((folder / "compared" / "comparison.json").read_text())["metrics"]["DEAA"]
+    for when, name in (("before", "model"), ("after", "other")):
+        assert metric[when] == json.loads((folder / name / "associations.json").read_text())["DEAA"]
     assert metric["change_percent"] == pytest.approx(100 * (metric["after"] / metric["before"] - 1))
     low, high = metric["change_percent_ci"]
     assert low < metric["change_percent"] < min(high, 0)
-    again = run_command("associate compare run run/compared --out again --quiet", *many)
-    assert again == (0, "", "")
-    metrics = json.loads((folder / "again" / "comparison.json").read_text())["metrics"]
-    assert metrics["DEAA"] == metric
 
 
-def test_scope_file_names_everything(folder):
-    (folder / "deep").mkdir()
-    (folder / "deep" / "pairs.csv").write_text("a,b\n" + "".join(f"{n},{n + 20}\n" for n in range(20)))
-    (folder / "deep" / "scope.yaml").write_text(
-        """
-attribute: gender
-embeddings: ../model.npz
-compare: ../other.npz
-names: [with gender, without gender]
-users: ../users.csv
-items: ../items.csv
-sets:
-  A: {in: users, where: {gender: f}, name: women}
-  B: {in: users, where: {gender: m}, name: men}
-  E: {in: items, where: {genre: crime}}
-  P: {in: items, where: {genre: sport}}
-pairs: pairs.csv
-csvc: [5, 10]
-"""
-    )
-    code, out, err = run_command("associate --scope deep/scope.yaml --out run", *QUICK)
+def test_pairs_may_be_given_and_the_page_is_in_the_users_words(folder):
+    (folder / "pairs.csv").write_text("a,b\n" + "".join(f"{n},{n + 20}\n" for n in range(20)))
+    words = {"A": "women", "B": "men", "E": "crime", "P": "sport"}
+    specs = json.loads((folder / "sets.json").read_text())
+    (folder / "named.json").write_text(json.dumps({role: {**specs[role], "name": words[role]} for role in words}))
+    arguments = ("--embeddings", "model.npz", "--sets", "named.json", "--pairs", "pairs.csv", "--out", "run")
+    code, out, err = run_command("associate", *arguments, *QUICK)
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
-    assert list(written["directions"]) == ["centroid", "svc", "csvc_5", "csvc_10", "pca"]
     assert written["directions"]["pca"]["method"] == "first principal component of 20 given pairs"
     assert written["notes"] == []
     page = (folder / "run" / "report.html").read_text()
-    for heading in ("1. Scope", "2. Identify", "3. Implement", "4. Flag", "do not show", "women", "without gender"):
-        assert heading in page
+    assert all(heading in page for heading in ("1. Scope", "2. Identify", "3. Implement", "4. Flag", "women"))
     assert "crime: its vectors lie closer to women than to men" in " ".join(out.split())
 
 
@@ -156,17 +134,15 @@ def changed_sets(**changes):
         (changed_sets(B=[1, 2]), "id '1' stands in both A and B"),
         (changed_sets(P=[1, 5]), "id '1' stands in both E and P"),
         (changed_sets(E=[]), "set E: the set is empty"),
-        (changed_sets(A=["nobody"]), "set A: unknown id 'nobody': no such entity in users of model.npz"),
-        (changed_sets(P=[99]), "set P: unknown row 99: items has rows 0 to 19"),
+        (changed_sets(A=["nobody"]), "set A: unknown row or id 'nobody'"),
+        (changed_sets(P=[99]), "set P: unknown row or id 99"),
         (changed_sets(A=[0, 0]), "set A: id '0' stands twice in the set"),
-        (changed_sets(A=[1.5]), "expected row numbers (integers) or ids (strings), got 1.5"),
-        (changed_sets(A="all"), "set A: expected a list of row numbers or ids, got str"),
+        (changed_sets(A="all"), "set A: expected a list of row numbers or ids"),
         (changed_sets(A={"in": "vectors", "rows": [1]}), "no table 'vectors' in model.npz; it holds users, items"),
-        (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where; got none"),
+        (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where"),
         (changed_sets(A={"where": {"gender": "f"}}), "users have no attribute 'gender'"),
-        (changed_sets(A={"where": {"gender": ["f", "m"]}}), "'where' takes one value of 'gender', got ['f', 'm']"),
         ('{"A": [1]}', "no set B"),
-        ("[1, 2]", "expected an object with A, B, E and P, got list"),
+        ("[1, 2]", "expected an object with A, B, E and P"),
         ('{"A": [1,', "line 1: not JSON"),
     ],
 )
@@ -187,17 +163,15 @@ def test_wrong_sets_end_in_one_line(folder, sets, message):
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f,x"), "no gender is 'x'"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f"), "gender=VALUE,VALUE"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "id"), "id of users has 40 values"),
-        (("--embeddings", "model.npz", "--users", "strange.csv", "--attribute", "gender"), "line 3: unknown id 'x9'"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--csvc", "400"), "CSVC on 400 entities a side"),
+        (
+            ("--embeddings", "model.npz", "--users", "strange.csv", "--attribute", "gender"),
+            "line 3: id 'x9' is unknown",
+        ),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--pairs", "pairs.csv"), "line 2: unknown id '20'"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--audience", "share"), "no attribute 'share'"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--names", "a,b"), "2 names for 1 training(s)"),
-        (("--embeddings", "model.npz", "--compare", "small.npz", "--sets", "sets.json"), "unknown id '39'"),
         (
             ("--embeddings", "model.npz", "--sets", "sets.json", "--interactions", "plays.csv"),
             "plays.csv: none of its users (x, y, …) is in model.npz (0, 1, 2, …)",
         ),
-        (("--scope", "wrong.yaml"), "wrong.yaml: expected embeddings, sets"),
     ],
 )
 def test_wrong_input_ends_in_one_line(folder, options, message):
@@ -208,11 +182,9 @@ def test_wrong_input_ends_in_one_line(folder, options, message):
         broken[5] = value
         np.savez(f"{name}.npz", users=broken, items=items)
     np.savez("differ.npz", users=users, items=items[:, :5])
-    np.savez("small.npz", users=users[:39], items=items)
     (folder / "strange.csv").write_text("id,gender\n1,f\nx9,m\n")
     (folder / "pairs.csv").write_text("a,b\n20,0\n")
     (folder / "plays.csv").write_text("user,item\nx,1\ny,2\n")
-    (folder / "wrong.yaml").write_text("attribute: gender\n")
     assert message in refused("associate", *options, "--out", "run")
 
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.comparison import AuditedTraining, compare
-from tod_bias.recommenders.embeddings.reading import comparison_reading
+from tod_bias.recommenders.embeddings.audit import Associations
+from tod_bias.recommenders.embeddings.comparison import compare
 
 
 def run(eaa, sets, name, cosines=None):
@@ -19,8 +19,9 @@ def run(eaa, sets, name, cosines=None):
         "directions": {"centroid": {}},
         "R_RIPA": {"centroid": {"usable": name != "odd"}},
         "sets": {role: {"name": role} for role in "ABEP"},
+        "flags": [],
     }
-    return AuditedTraining(record, frame, name)
+    return Associations(record, frame)
 
 
 SETS = ["E"] * 4 + ["P"] * 5
@@ -53,7 +54,7 @@ def test_values_and_p_values_are_those_of_loops():
 
 def test_order_of_entities_does_not_matter():
     after = run(AFTER, SETS, "y")
-    shuffled = AuditedTraining(after.record, after.entities.sample(frac=1, random_state=0), "y")
+    shuffled = Associations(after.record, after.entities.sample(frac=1, random_state=0))
     first, second = (
         compare(run(BEFORE, SETS, "x"), part, permutations=100, resamples=50) for part in (after, shuffled)
     )
@@ -78,25 +79,3 @@ def test_other_entities_are_named():
     other.entities.loc[0, "id"] = "stranger"
     with pytest.raises(EmbeddingsError, match=r"tested other entities: id '(stranger|i0)' of set E"):
         compare(run(BEFORE, SETS, "x"), other)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "p", "flagged", "said"),
-    [
-        (20.0, 12.0, 0.001, True, "lowers the association: difference of means 20.0000 → 12.0000 (-40.0%"),
-        (20.0, 12.0, 0.001, True, "but does not remove it"),
-        (20.0, 1.0, 0.001, False, "no longer flagged, which does not show that nothing is left"),
-        (20.0, 25.0, 0.001, True, "raises the association"),
-        (20.0, 19.0, 0.7, True, "does not detectably change the association"),
-    ],
-)
-def test_reading_says_what_changed_and_what_is_left(before, after, p, flagged, said):
-    entry = {
-        "before": before,
-        "after": after,
-        "change_percent": 100 * (after / before - 1),
-        "p_holm": p,
-    }
-    comparison = {"names": ["with", "without"], "metrics": {"difference of means": entry}}
-    flags = [{"test": name, "flagged": flagged} for name in ("mean difference entities", "mean difference attribute")]
-    assert said in comparison_reading(comparison, {"flags": flags})[0]

@@ -5,7 +5,7 @@ import pytest
 
 from tod_bias.recommenders.embeddings.association import eaa, effect_size
 from tod_bias.recommenders.embeddings.audit import audit
-from tod_bias.recommenders.embeddings.direction import centroid_direction
+from tod_bias.recommenders.embeddings.directions import centroid_direction
 from tod_bias.recommenders.embeddings.measurement import Scores, make_tests
 from tod_bias.recommenders.embeddings.reading import reading
 from tod_bias.recommenders.embeddings.sets import resolve_sets
@@ -59,14 +59,17 @@ def test_words_follow_the_means_where_the_sums_say_the_opposite():
     vectors = Embeddings.of(users=np.concatenate([a, b]), items=np.concatenate([e, p]))
     specs = {"A": list(range(60)), "B": list(range(60, 120)), "E": list(range(300)), "P": list(range(300, 360))}
     result = audit(vectors, resolve_sets(specs, vectors), AuditSettings(permutations=999, bootstrap=50))
-    assert result["DEAA"] == pytest.approx(eaa(e, a, b).sum() - eaa(p, a, b).sum())
-    assert result["DEAA"] > 0 > result["effect_size"]
-    assert result["mean_difference"] == pytest.approx(eaa(e, a, b).mean() - eaa(p, a, b).mean())
-    low, high = result["intervals"]["mean_difference"]
-    assert low < result["mean_difference"] < high < 0
-    assert "leans less to" in " ".join(reading(result))
-    assert "DEAA" not in result["tests"]
-    assert {flag["test"] for flag in result["flags"]} >= {"mean difference entities", "mean difference attribute"}
+    assert result.record["DEAA"] == pytest.approx(eaa(e, a, b).sum() - eaa(p, a, b).sum())
+    assert result.record["DEAA"] > 0 > result.record["effect_size"]
+    assert result.record["mean_difference"] == pytest.approx(eaa(e, a, b).mean() - eaa(p, a, b).mean())
+    low, high = result.record["intervals"]["mean_difference"]
+    assert low < result.record["mean_difference"] < high < 0
+    assert "leans less to" in " ".join(reading(result.record))
+    assert "DEAA" not in result.record["tests"]
+    assert {flag["test"] for flag in result.record["flags"]} >= {
+        "mean difference entities",
+        "mean difference attribute",
+    }
 
 
 def test_with_sets_of_equal_size_p_is_that_of_the_sums():

@@ -13,7 +13,7 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.item_names import top_words
-from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import tidy
 from tod_bias.recommenders.lmrec.templates import load_templates
 
@@ -64,45 +64,6 @@ def test_categories_without_association_are_claimed_no_more_often_than_stated():
         assert (result["p_adjusted"] >= result["p_value"] - 1e-12).all()
     assert np.mean(np.array(raw) <= 0.05) < 0.1
     assert np.mean(np.array(raw) <= 0.2) == pytest.approx(0.2, abs=0.1)
-
-
-def test_a_planted_association_is_significant():
-    rng = np.random.default_rng(3)
-    lists, labels = [], []
-    for number in range(40):
-        black = number % 2
-        lists.append([("Thai",) if rng.random() < (0.6 if black else 0.2) else ("Pizza",) for _ in range(10)])
-        labels.append("black" if black else "white")
-    result = association(tidy(queries(labels, lists, [[1] * 10] * 40)), replace(SHEN, resamples=500, permutations=2000))
-    thai = result[(result["category"] == "Thai") & (result["label"] == "black") & (result["city"] == "all")].iloc[0]
-    assert thai["ci_low"] > 0.3
-    assert thai["p_adjusted"] < 0.01
-
-
-def test_differences_between_places_are_tested():
-    rng = np.random.default_rng(4)
-    words = ["court", "mall", "bank"] * 30
-    prices = [np.clip(rng.integers(1, 3, size=4) + (word == "court") * 2, 1, 4) for word in words]
-    frame = queries(["all"] * 90, [[()] * 4] * 90, prices, words=words)
-    result = price_differences(tidy(frame), ["court", "mall", "bank"], replace(SHEN, resamples=500, permutations=1000))
-    result = result.set_index(["substitution", "other"])
-    assert result.loc[("court", "mall"), "ci_low"] > 1.5
-    assert result.loc[("court", "mall"), "p_adjusted"] < 0.01
-    assert result.loc[("mall", "bank"), "ci_low"] < 0 < result.loc[("mall", "bank"), "ci_high"]
-    kinds = {"court": "location", "mall": "location", "bank": "religion"}
-    apart = price_differences(tidy(frame), list(kinds), replace(SHEN, resamples=0, permutations=1000), kinds=kinds)
-    apart = apart.set_index(["substitution", "other"])
-    assert apart.loc[("court", "mall"), "p_adjusted"] == apart.loc[("court", "mall"), "p_value"]
-
-
-def test_a_place_without_prices_is_not_compared():
-    words = ["court", "mall", "bank"] * 20
-    prices = [[np.nan, np.nan] if word == "mall" else [1, 2] for word in words]
-    frame = tidy(queries(["all"] * 60, [[()] * 2] * 60, prices, words=words))
-    result = price_differences(frame, ["court", "mall", "bank"], replace(SHEN, resamples=50, permutations=200))
-    result = result.set_index(["substitution", "other"])
-    assert result.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
-    assert result.loc[("court", "bank"), "p_value"] == 1
 
 
 def test_an_item_of_a_handful_of_queries_has_no_interval():

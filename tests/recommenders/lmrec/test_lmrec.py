@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import html
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from builders import stopping_at
 from commands import refused, run_command
 from small_sample import TOP, VENUES
 
 from tod_bias.errors import ModelError, RecommenderError
-from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
-from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig, read_grid
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import search, train
+from tod_bias.recommenders.lmrec.training import train
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +79,6 @@ def test_every_filled_template_is_a_query(audited):
     assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
 
 
-def test_the_report_states_the_findings(audited):
-    record = json.loads((audited / "audit.json").read_text())
-    assert any(line.startswith("Categories, gender, female against male: ") for line in record["reading"])
-    assert any("Desserts to female" in line for line in record["reading"])
-    assert any(line.startswith("Religion, mosque − synagogue: -") for line in record["reading"])
-    page = html.unescape((audited / "report.html").read_text())
-    assert page.count("<svg") == len(list((audited / "figures").iterdir()))
-    for line in record["reading"]:
-        assert line.split(";")[0] in page
-    assert "trained or asked again, may give others" in page
-    assert 'href="association.csv"' in page
-
-
 def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     lmrec = LMRec.load(trained)
     for name in ("seed0", "seed1"):
@@ -102,18 +88,12 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     folders = [tmp_path / "seed0", tmp_path / "seed1"]
     result, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
     assert result.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
-    assert not [note for note in result.notes if "weights" in note]
+    lmrec.model.config.masked = True
     for folder in folders:
-        lmrec.model.config.masked = True
         lmrec.save(folder)
         (folder / "training.json").write_text('{"settings": {"init": "encoders/bert", "seed": 0}}')
     said, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
-    assert [note for note in said.notes if "weights" in note] == [
-        "trained with names, relations and places masked, and asked with them: what is found of these words is what "
-        "the first weights make of them, as no review has taught the model anything of them",
-        "2 of 2 models began with the same weights, encoders/bert: what is found over them is true of these weights, "
-        "and may be an accident of them",
-    ]
+    assert len(said.notes) == len(result.notes) + 2  # trained with a mask, and begun with the same weights
     lmrec.model.config.masked = False
     with pytest.raises(RecommenderError, match="two models of one city in folders of one name"):
         recommend_templates([folders[0]] * 2, templates=tmp_path / "templates", top=2)
@@ -140,9 +120,6 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
     np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts, TOP), whole)
     np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
     np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
-    assert [[v.id for v in part] for part in lmrec.recommend(texts[:1], 2)] == [
-        [lmrec.venues[number].id for number in whole[0, :2]]
-    ]
 
 
 @pytest.mark.slow
@@ -176,19 +153,11 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     assert "was not trained with --mask" in said
 
 
-def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path, monkeypatch):
+def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path):
     short = settings.model_copy(update={"epochs": 2, "max_length": 16, "width": 16, "hidden": 16, "batch": 256})
     whole = train(sample_reviews, tmp_path / "whole", short)
-    save = training.save_checkpoint
-
-    def killed(*arguments):
-        save(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training, "save_checkpoint", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(2):
         train(sample_reviews, tmp_path / "parts", short)
-    monkeypatch.undo()
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
         train(sample_reviews, tmp_path / "parts", short.model_copy(update={"seed": 1}))
     resumed = train(sample_reviews, tmp_path / "parts", short)
@@ -240,28 +209,6 @@ def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_
         train(sample_reviews, tmp_path / "another", settings)
 
 
-def test_a_grid_search_saves_the_best_model(sample_reviews, settings, tmp_path):
-    (tmp_path / "grid.yaml").write_text("hidden: [8, 64]\nlearning_rate: [0.0001, 0.01]\n")
-    grid = read_grid(tmp_path / "grid.yaml")
-    assert len(grid) == 4
-    quick = settings.model_copy(update={"epochs": 1, "max_length": 16, "width": 16, "batch": 256})
-    record = search(sample_reviews, tmp_path / "out", quick, grid)
-    losses = [entry["validation_loss"] for entry in record["grid"]]
-    assert record["validation_loss"] == min(losses)
-    assert len(set(losses)) == 4
-    best = record["grid"][losses.index(min(losses))]
-    assert all(record["settings"][name] == best[name] for name in ("hidden", "learning_rate"))
-    assert LMRec.load(tmp_path / "out").model.config.hidden == record["settings"]["hidden"]
-
-
-def test_the_grid_that_ships_is_shens():
-    from tod_bias.recommenders.lmrec.templates import RESOURCES
-
-    assert len(read_grid(RESOURCES / "grid.yaml")) == 4 * 4 * 7
-    (first, *_) = read_grid(RESOURCES / "grid.yaml")
-    assert first == {"hidden": 256, "dropout": 0.0, "learning_rate": 9e-6}
-
-
 def test_the_same_mask_for_every_substitution_of_a_template():
     neutralise = Neutraliser()
     queries = list(load_templates().queries())
@@ -280,7 +227,7 @@ BROKEN = {
     "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
     "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
     "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
-    "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: the substitution 'aunt' is in no label"),
+    "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: no gender"),
 }
 
 
@@ -305,22 +252,8 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
     assert message in refused("recommend", *arguments, *model, "--out", "out")
 
 
-def test_a_grid_that_cannot_be_is_refused_before_training(tmp_path):
-    for wrong in ("colour: [red]", "init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]"):
-        (tmp_path / "grid.yaml").write_text(wrong)  # before the first combination is trained
-        with pytest.raises(RecommenderError, match=r"grid\.yaml: "):
-            read_grid(tmp_path / "grid.yaml")
-
-
-def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
-    assert training.trained_seed(trained) == 0
-    assert training.trained_seed(tmp_path) is None
-    with pytest.raises(ModelError, match="is a trained LMRec; expected an encoder"):
-        load_encoder(str(trained))
-
-
-def test_what_writes_text_is_no_encoder(gpt2, bart, tmp_path):
-    for folder in (gpt2, bart, tmp_path / "gone"):
+def test_what_writes_text_or_recommends_is_no_encoder(trained, gpt2, bart, tmp_path):
+    for folder in (trained, gpt2, bart, tmp_path / "gone"):
         with pytest.raises(ModelError) as caught:
             load_encoder(str(folder))
         assert "\n" not in str(caught.value)

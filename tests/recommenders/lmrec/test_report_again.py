@@ -7,7 +7,7 @@ import pytest
 from commands import run_command
 
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.audit import audit, report_again
+from tod_bias.recommenders.lmrec.audit import audit, report_again, save
 from tod_bias.recommenders.lmrec.recommendations import tidy
 from tod_bias.statistics.settings import Inference
 
@@ -26,7 +26,8 @@ def saved(tmp_path_factory):
         for rank in (1, 2, 3)
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("audit")
-    audit(tidy(pd.DataFrame(rows)), Inference(resamples=20, permutations=20)).save(folder)
+    lists = tidy(pd.DataFrame(rows))
+    save(audit(lists, Inference(resamples=20, permutations=20)), lists, folder)
     return folder
 
 
@@ -49,12 +50,8 @@ def test_it_is_the_page_that_the_audit_wrote(saved, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("audit.json", "{}"), ("audit.json", "[]"), ("audit.json", "{"), ("audit.json", '{"dimensions": 1}'),
-        ("price_percentage.csv", ""), ("price_percentage.csv", "a,b\n1,2\n"), ("association.csv", "\x00"),
-        ("average_price.csv", "value\nx\n"),
-    ],
-)  # fmt: skip
+    [("audit.json", "{}"), ("audit.json", "{"), ("price_percentage.csv", "a,b\n1,2\n"), ("average_price.csv", "")],
+)
 def test_a_damaged_folder_is_one_line(saved, tmp_path, name, content):
     for file in saved.iterdir():
         if file.is_file():

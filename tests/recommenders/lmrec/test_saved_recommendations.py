@@ -170,26 +170,17 @@ def test_files_of_one_city_may_have_different_columns(files, tmp_path):
     assert association(result, replace(SHEN, resamples=0, permutations=20))["dimension"].nunique() >= 2
 
 
-def test_neutral_lists_give_the_reference(files, tmp_path):
+def test_rows_labelled_neutral_are_the_reference(files, tmp_path):
     rows = [
-        {"example_label": "church", "input_sentence": "to the [MASK]", "label": "all", "categories": "", "price": p,
+        {"example_label": "church", "input_sentence": "to the [MASK]", "label": "neutral", "categories": "", "price": p,
          "rank": str(rank), "recommended_item": f"N{rank}"}
         for rank, p in enumerate(["1", "$$", "", "4"])
     ]  # fmt: skip
     neutral = write(tmp_path / "neutral.csv", rows)
-    result = read_recommendations([("Atlanta", files["Atlanta"])], neutral=[("Atlanta", neutral)])
+    result = read_recommendations([("Atlanta", files["Atlanta"]), ("Atlanta", neutral)])
     scores = average_price(result, replace(SHEN, resamples=0)).set_index(["city", "substitution"])
     assert scores.loc[("Atlanta", "church"), "neutral"] == pytest.approx(7 / 3)
     assert scores.loc[("Atlanta", "office"), "neutral"] == pytest.approx(7 / 3)
-
-
-def test_neutral_lists_belong_to_the_only_city(tmp_path):
-    (tmp_path / "x.csv").write_text("query,rank,label,price\nq1,1,white,2\nq2,1,black,1\n")
-    (tmp_path / "n.csv").write_text("query,rank,label,price\nq,1,all,3\n")
-    result = read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[(None, tmp_path / "n.csv")])
-    assert set(result.neutral["city"]) == {"Boston"}
-    with pytest.raises(RecommenderError, match="neutral lists of 'Bston', but the cities are Boston"):
-        read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[("Bston", tmp_path / "n.csv")])
 
 
 @pytest.mark.parametrize(
@@ -213,14 +204,7 @@ def test_categories_are_split_where_the_user_says():
     assert split_categories("nan") == split_categories(None) == split_categories("") == ()
 
 
-def test_categories_that_look_alike_are_noted(files):
-    frame = queries(["old", "young"], [[("Café", "Bars")], [("café", "['Thai'")]], [[1], [2]])
-    notes = " / ".join(tidy(frame).notes)
-    assert "'Café' and 'café' differ in case alone" in notes
-    assert "some categories begin with [" in notes
-
-
-def test_a_label_may_be_of_a_new_dimension(files):
+def test_a_label_may_be_of_a_new_dimension():
     frame = queries(["old", "young"] * 2, [[()]] * 4, [[1]] * 4)
     assert tidy(frame).dimensions == ("label",)
     assert tidy(frame, ListFormat(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
@@ -239,28 +223,28 @@ BROKEN = {
     "bad price": (HEAD + "q,1,all,w,1,A,i\nq,2,all,w,cheap,A,j\n", [], "lists.csv, line 3: price 'cheap' is no level"),
     "bad rank": (HEAD + "q,first,all,w,1,A,i\n", [], "lists.csv, line 2: rank 'first'"),
     "missing cell": (HEAD + "q,1,all,w,1,A,i\nq,2,all\n", [], "lists.csv, line 3: 3 cells; the header has 7"),
-    "no label": (HEAD + "q,1,,w,1,A,i\n", [], "lists.csv, line 2: substitution 'w' is in no label"),
+    "no label": (HEAD + "q,1,,w,1,A,i\n", [], "lists.csv, line 2: no label"),
     "open quote": (HEAD + 'q,1,all,w,1,"A,i\n', [], "lists.csv, line 2: not CSV"),
     "after a quoted newline": (HEAD + '"q\nq",1,all,w,1,A,i\nq,2,all,w,9,A,i\n', [], "lists.csv, line 4: price '9'"),
     "only a header": (HEAD, [], "lists.csv: holds no recommendation"),
     "empty": ("", [], "lists.csv: is empty"),
     "no groups": ("query,rank,price\nq,1,1\n", [], "lists.csv, line 1: neither a column 'label' nor 'substitution'"),
-    "endless rank": (HEAD + "q,inf,all,w,1,A,i\n", [], "lists.csv, line 2: rank 'inf'"),
     "our sign": (HEAD + "q,1,a×b=c,w,1,A,i\n", [], "dimension 'a×b': its name or a label holds '×'"),
-    "city all": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "all=lists.csv"], "a city is called 'all'"),
+    "city all": (HEAD.strip() + ",city\nq,1,all,w,1,A,i,all\n", [], "a city is called 'all'"),
     "one name": (HEAD + "q,1,all,w,1,A,i\n", ["--recommendations", "lists.csv"], "two files are named 'lists'"),
     "a label in two dimensions": (
         HEAD + "q,1,female,w,1,A,i\n",
         ["--dimension", "a=female", "--dimension", "b=female"],
-        "--dimension b: 'female' is of the dimension 'a' already",
+        "--dimension: 'female' is named twice",
     ),
     "two labels of a dimension": (HEAD + "q,1,female; male,w,1,A,i\n", [], "'female' and 'male' are both of 'gender'"),
-    "one list from 0": (
-        HEAD + "q,0,all,w,1,A,i\nr,1,all,w,1,A,i\ns,1,all,w,1,A,i\n",
-        [],
-        "line 3: this list begins at rank 1, like most, and others at 0",
-    ),
-    "a column twice": (HEAD.replace("item", "price") + "q,1,all,w,1,A,2\n", [], "two columns are named 'price'"),
+    "a column twice": (HEAD.replace("item", "price") + "q,1,all,w,1,A,2\n", [], "two columns are 'price'"),
+}
+
+LISTS = "query,rank,label,price,item\nq,1,female,1,a\nr,1,male,2,b\n"
+BROKEN |= {
+    "case": (LISTS + "s,1,Female,1,a\n", [], "differ in case alone"),
+    "the same lists": (LISTS, ["--city", "A=lists.csv", "--city", "B=lists.csv"], "hold the same lists"),
 }
 
 
@@ -270,6 +254,25 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lists.csv").write_text(content)
     assert message in refused("recommend audit --recommendations lists.csv", *arguments, "--out", "out")
+
+
+def test_a_label_alone_in_its_dimension_and_files_of_one_city_are_noted(tmp_path):
+    for name, label in (("one", "male"), ("two", "femail")):
+        (tmp_path / f"{name}.csv").write_text(LISTS.replace("male,2", f"{label},2"))
+    files = [("A", tmp_path / "one.csv"), ("A", tmp_path / "two.csv")]
+    result = read_recommendations(files)
+    assert result.dimensions == ("gender",)
+    assert "A: 2 files are read as one city" in result.notes
+    assert any("'femail' is alone" in note and "did you mean 'female'?" in note for note in result.notes)
+
+
+def test_a_folder_with_another_commands_report_is_not_written_into(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lists.csv").write_text(LISTS)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "results.json").write_text("{}")
+    assert "run: holds what attribute wrote" in refused("recommend audit --recommendations lists.csv --out run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["results.json"]
 
 
 def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path):

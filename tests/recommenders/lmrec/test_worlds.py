@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from worlds import NAMES, UNKIND, World, places
 
 from tod_bias.recommenders.lmrec.associations import association
@@ -18,6 +19,7 @@ from tod_bias.recommenders.lmrec.reading import ALPHA
 from tod_bias.recommenders.lmrec.recommendations import tidy
 
 RUNS = 40
+PLACES = {"court": "location", "mall": "location"}
 
 
 @cache
@@ -146,8 +148,7 @@ def test_places_are_compared_within_templates():
         for number in range(runs):
             frame = tidy(places(np.random.default_rng(number), shift=shift))
             how = replace(SHEN, resamples=0, permutations=400, seed=number)
-            row = price_differences(frame, ["court", "mall"], how).iloc[0]
-            assert row["permuted"] == "templates"
+            row = price_differences(frame, PLACES, how).iloc[0]
             p_values.append(row["p_value"])
         return np.mean(np.array(p_values) <= 0.05)
 
@@ -158,7 +159,7 @@ def test_places_are_compared_within_templates():
 def test_a_paired_difference_is_the_mean_over_the_templates_that_both_have_prices_in():
     rows = places(np.random.default_rng(0), templates=8)
     rows.loc[(rows["substitution"] == "court") & rows["query"].str.startswith("Dinner 3"), "price"] = np.nan
-    row = price_differences(tidy(rows), ["court", "mall"], replace(SHEN, permutations=300)).iloc[0]
+    row = price_differences(tidy(rows), PLACES, replace(SHEN, permutations=300)).iloc[0]
     means = rows.groupby(["substitution", rows["query"].str.split().str[1]])["price"].mean().unstack(0)
     apart = (means["court"] - means["mall"]).dropna()
     assert len(apart) == 7
@@ -169,16 +170,26 @@ def test_a_paired_difference_is_the_mean_over_the_templates_that_both_have_price
     assert row["p_value"] == pytest.approx(expected)
 
 
-def test_places_that_share_few_templates_are_compared_without():
+def test_over_cities_the_interval_and_the_p_value_are_no_smaller_than_those_of_the_cities():
+    rows = pd.concat([places(np.random.default_rng(seed), shift=0.4).assign(city=f"c{seed}") for seed in range(4)])
+    row = price_differences(tidy(rows.reset_index(drop=True)), PLACES, replace(SHEN, permutations=300)).iloc[0]
+    cells = rows.assign(template=rows["query"].str.split().str[1]).groupby(["city", "template", "substitution"])[
+        "price"
+    ]
+    apart = cells.mean().unstack()
+    by_city = (apart["court"] - apart["mall"]).groupby("city").mean()
+    assert row["difference"] == pytest.approx(by_city.mean())
+    low, high = stats.t.interval(0.9, 3, loc=by_city.mean(), scale=stats.sem(by_city))
+    assert row["ci_low"] <= low + 1e-9
+    assert row["ci_high"] >= high - 1e-9
+    assert row["p_value"] >= stats.ttest_1samp(by_city, 0).pvalue - 1e-9
+
+
+def test_places_that_share_few_templates_or_have_no_prices_are_not_compared():
     rows = places(np.random.default_rng(0), templates=5)
-    assert price_differences(tidy(rows), ["court", "mall"], SHEN)["permuted"].tolist() == ["queries"]
-
-
-def test_pairs_of_places_are_one_sentence_a_family():
-    rng = np.random.default_rng(0)
-    rows = places(rng, templates=8)
-    others = places(rng, templates=8).replace({"court": "church", "mall": "mosque"}, regex=True)
-    rows = pd.concat([rows, others])
-    said = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=50, permutations=200)).record["reading"]
-    starts = [line.split(":")[0] for line in said if line.startswith("Pairs of places")]
-    assert starts == [f"Pairs of places ({kind})" for kind in ("location", "location and religion", "religion")]
+    assert price_differences(tidy(rows), PLACES, SHEN).empty
+    assert any("not compared" in note for note in audit(tidy(rows), replace(SHEN, resamples=10)).record["notes"])
+    rows = places(np.random.default_rng(0))
+    rows.loc[rows["substitution"] == "mall", "price"] = np.nan
+    row = price_differences(tidy(rows), PLACES, replace(SHEN, resamples=50, permutations=200)).iloc[0]
+    assert row[["difference", "p_value", "p_adjusted"]].isna().all()

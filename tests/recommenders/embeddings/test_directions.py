@@ -3,9 +3,10 @@ import pytest
 from spaces import planted
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.direction import (
+from tod_bias.recommenders.embeddings.directions import (
     centroid_direction,
     csvc_direction,
+    direction_tests,
     most_biased,
     pca_direction,
     random_pairs,
@@ -13,7 +14,6 @@ from tod_bias.recommenders.embeddings.direction import (
     svc_direction,
     usual_sizes,
 )
-from tod_bias.recommenders.embeddings.significance import direction_tests
 from tod_bias.recommenders.embeddings.space import picture
 from tod_bias.recommenders.embeddings.vectors import unit
 
@@ -130,13 +130,11 @@ def test_direction_fitted_on_the_tested_entities_would_always_pass():
 def test_picture_points_to_a_and_projects_by_pca(people):
     a, b = people
     result = picture(a, b, {"things": a[:5]}, size=50)
-    assert len(result.rows_a) == len(result.rows_b) == 50
+    assert len(result.a) == len(result.b) == 50
     assert result.a[:, 0].mean() > result.b[:, 0].mean()
     assert 0.9 < result.cosine <= 1
     assert result.groups["things"].shape == (5, 2)
     assert np.concatenate([result.a, result.b]).mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
-    again = picture(a, b, {}, rows=(np.arange(10), np.arange(10)))
-    assert again.rows_a.tolist() == list(range(10))
     assert picture(a[:1], b[:1], {}) is None
 
 

@@ -1,0 +1,93 @@
+"""What follows the recommender in the pipelines of this study: a lookup of the first venue, and a response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tod_bias.documents import loads
+from tod_bias.errors import StageError
+from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias.systems.stage import Stage, StageInput
+
+
+class ItemLookup(Stage):
+    """Looks up the first recommended venue that the table knows.
+
+    Args:
+        table: id to row, or a file of JSON lines with ``id`` (a model's ``venues.jsonl``, or one with more to say).
+        recommend: name of the stage whose ranked venues are looked up.
+    """
+
+    def __init__(self, table: Mapping[str, Mapping[str, str]] | str | Path, *, recommend: str = "recommend") -> None:
+        self._table = dict(table) if isinstance(table, Mapping) else _read_table(Path(table))
+        self._recommend = recommend
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
+        """One lookup an input.
+
+        Raises:
+            StageError: an input has no output of the recommender.
+        """
+        return [self._look_up(item) for item in inputs]
+
+    def _look_up(self, item: StageInput) -> Lookup:
+        if self._recommend not in item.outputs:
+            names = ", ".join(item.outputs) or "none"
+            raise StageError(f"ItemLookup: needs the output of a stage {self._recommend!r} before it; there is {names}")
+        ranked = item.outputs[self._recommend]
+        if not ranked:
+            return Lookup(Outcome.NO_CALL)
+        for venue in ranked:
+            row = self._table.get(venue["id"])
+            if row is not None:
+                return Lookup(Outcome.FOUND, (row,))
+        return Lookup(Outcome.NO_ROW)
+
+
+class VenueResponse(Stage):
+    """Says which venue was found, in one sentence.
+
+    Args:
+        lookup: name of the stage whose row is said.
+        template: with the row's fields in braces.
+        nothing: said where no row was found.
+    """
+
+    def __init__(
+        self,
+        lookup: str = "lookup",
+        template: str = "How about {name}? It serves {categories} and its price level is {price}.",
+        nothing: str = "Sorry, I know no place for that.",
+    ) -> None:
+        self._lookup = lookup
+        self._template = template
+        self._nothing = nothing
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[str]:
+        """One response an input.
+
+        Raises:
+            StageError: the row lacks a field of the template.
+        """
+        return [self._say(item.outputs.get(self._lookup)) for item in inputs]
+
+    def _say(self, result: Any) -> str:
+        if not isinstance(result, Lookup) or not result.rows:
+            return self._nothing
+        try:
+            return self._template.format(**result.result)
+        except (KeyError, IndexError) as error:
+            raise StageError(f"VenueResponse: the row of {result.result.get('id')!r} has no {error}") from error
+
+
+def _read_table(path: Path) -> dict[str, Mapping[str, str]]:
+    records = [loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {record["id"]: {name: _text(name, value) for name, value in record.items()} for record in records}
+
+
+def _text(name: str, value: Any) -> str:
+    if name == "price":
+        return "$" * value if isinstance(value, int) else str(value or "not known")
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -16,6 +16,7 @@ group.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.english import plural
-from tod_bias.perturb.tables import expect, numbered_lines
+from tod_bias.perturb.tables import expect, read_table
 
 FOLDER = Path(__file__).parent / "lexicons"
 """The lexicons that ship with the package; the name of a ``.tsv`` file there is the name of an axis."""
@@ -33,6 +34,8 @@ SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "wo
 """Part of speech to the number of forms of one alternative."""
 NO_AXES = frozenset({"neutral"})
 """Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.placebo` draws from."""
+_NOT_GROUPS = ("pos", "context", "notes")
+"""The columns that are no groups."""
 CONDITIONS = (
     "next",
     "not-next",
@@ -211,19 +214,26 @@ def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:
     """Load the lexicon of a shipped axis, or the one in a file of the same layout.
 
     Raises:
-        AxisError: no such axis; names the known ones.
         LexiconError: the file cannot be read; names the file and the line.
     """
-    if path is not None:
-        return read_lexicon(Path(path), axis)
-    if axis not in axes():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
-    return _shipped(axis)
+    return _shipped(axis) if path is None else read_lexicon(Path(path), axis)
 
 
 @cache
 def _shipped(axis: str) -> Lexicon:
     return read_lexicon(FOLDER / f"{axis}.tsv", axis)
+
+
+_DIRECTIVES: Mapping[str, tuple[int, float, str]] = {
+    "@alias": (2, 2, "the other name and the group"),
+    "@scope": (1, 1, "'attribute' or 'word'"),
+    "@reference": (1, 1, "a group"),
+    "@unguarded": (1, math.inf, "words"),
+    "@distinct": (0, 0, "nothing else"),
+    "@protect": (1, math.inf, "phrases"),
+    "@include": (1, 1, "a file name"),
+}
+"""The lines that are no rows: how many cells follow, at the least and at the most, and what they hold."""
 
 
 def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
@@ -232,106 +242,56 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     Raises:
         LexiconError: the file cannot be read or a row is malformed; names the file and the line.
     """
-    reading = _LexiconReading(path)
-    for number, line in numbered_lines(path):
-        try:
-            reading.read([part.strip() for part in line.split("\t")])
-        except LexiconError:
-            raise
-        except ValueError as error:
-            raise LexiconError(f"{path}, line {number}: {error}") from None
-    return reading.lexicon(axis or path.stem)
+    columns: list[str] = []
+    rows: list[Paradigm] = []
+    lines: dict[str, list[list[str]]] = {head: [] for head in _DIRECTIVES}
+    included: list[Lexicon] = []
 
-
-class _LexiconReading:
-    """A lexicon as far as its file is read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._columns: list[str] = []
-        self._rows: list[Paradigm] = []
-        self._aliases: dict[str, str] = {}
-        self._protected: list[str] = []
-        self._unguarded: set[str] = set()
-        self._scope, self._reference, self._distinct = "attribute", "", False
-
-    def read(self, parts: list[str]) -> None:
-        """One line; raises ValueError where something is wrong."""
-        head, *rest = parts
-        directive = {
-            "@alias": self._alias,
-            "@scope": self._set_scope,
-            "@reference": self._set_reference,
-            "@unguarded": self._leave_unguarded,
-            "@distinct": self._set_distinct,
-            "@protect": self._protect,
-            "@include": self._include,
-        }.get(head)
-        if directive is not None:
-            directive(rest)
-        elif not self._columns:
-            self._columns = _header(parts)
+    def read(cells: list[str]) -> None:
+        head, *rest = cells
+        if head in _DIRECTIVES:
+            least, most, what = _DIRECTIVES[head]
+            expect(least <= len(rest) <= most, f"expected {head!r} and {what}, joined by tabs")
+            expect(head != "@scope" or rest[0] in ("attribute", "word"), f"expected {head!r} and {what}")
+            lines[head].append(rest)
+            if head == "@include":
+                included.append(read_lexicon(path.parent / rest[0]))
+                rows.extend(included[-1].paradigms)
+        elif not columns:
+            columns.extend(_header(cells))
         else:
-            self._rows.append(_paradigm(parts, self._columns))
+            rows.append(_paradigm(cells, columns))
 
-    def _alias(self, rest: list[str]) -> None:
-        expect(len(rest) == 2, "expected '@alias', the other name and the group, joined by tabs")
-        self._aliases[rest[0].lower()] = rest[1]
-
-    def _set_scope(self, rest: list[str]) -> None:
-        expect(rest in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
-        self._scope = rest[0]
-
-    def _set_reference(self, rest: list[str]) -> None:
-        expect(len(rest) == 1, "expected '@reference' and a group, joined by a tab")
-        self._reference = rest[0]
-
-    def _leave_unguarded(self, rest: list[str]) -> None:
-        expect(bool(rest), "expected '@unguarded' and words, joined by tabs")
-        self._unguarded.update(part.lower() for part in rest)
-
-    def _set_distinct(self, rest: list[str]) -> None:
-        expect(not rest, "expected '@distinct' alone")
-        self._distinct = True
-
-    def _protect(self, rest: list[str]) -> None:
-        expect(bool(rest), "expected '@protect' and phrases, joined by tabs")
-        self._protected += rest
-
-    def _include(self, rest: list[str]) -> None:
-        expect(len(rest) == 1, "expected '@include' and a file name")
-        other = read_lexicon(self._path.parent / rest[0])
-        self._rows += other.paradigms
-        self._aliases.update(other.aliases)
-        self._protected += other.protected
-
-    def lexicon(self, axis: str) -> Lexicon:
-        """The whole."""
-        path, columns = self._path, self._columns
-        if not columns or not self._rows:
-            missing = "rows" if columns else "header"
-            raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
-        groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
-        for alias, group in self._aliases.items():
-            if group not in groups:
-                raise LexiconError(f"{path}: alias {alias!r} names {group!r}, which is no column")
-        if self._reference and self._reference not in groups:
-            raise LexiconError(f"{path}: @reference names {self._reference!r}, which is no column")
-        return Lexicon(
-            axis,
-            groups,
-            tuple(self._rows),
-            self._aliases,
-            self._scope,
-            tuple(self._protected),
-            self._reference,
-            frozenset(self._unguarded),
-            self._distinct,
-        )
+    read_table(path, read)
+    if not columns or not rows:
+        missing = "rows" if columns else "header"
+        raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
+    groups = tuple(column for column in columns if column not in _NOT_GROUPS)
+    aliases = {name.lower(): group for name, group in lines["@alias"]}
+    for lexicon in included:
+        aliases |= lexicon.aliases
+    reference = next((group for (group,) in reversed(lines["@reference"])), "")
+    for what, group in (*((f"alias {alias!r}", group) for alias, group in aliases.items()), ("@reference", reference)):
+        if group and group not in groups:
+            raise LexiconError(f"{path}: {what} names {group!r}, which is no column")
+    return Lexicon(
+        axis or path.stem,
+        groups,
+        tuple(rows),
+        aliases,
+        scope=next((scope for (scope,) in reversed(lines["@scope"])), "attribute"),
+        protected=(
+            *(phrase for phrases in lines["@protect"] for phrase in phrases),
+            *(phrase for lexicon in included for phrase in lexicon.protected),
+        ),
+        reference=reference,
+        unguarded=frozenset(word.lower() for some in lines["@unguarded"] for word in some),
+        distinct=bool(lines["@distinct"]),
+    )
 
 
 def _header(parts: Sequence[str]) -> list[str]:
-    groups = [part for part in parts if part not in ("pos", "context", "notes")]
+    groups = [part for part in parts if part not in _NOT_GROUPS]
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
     expect(len(groups) >= 2, "the header must name at least two groups")
     expect(len(groups) <= MOST, f"the header names {len(groups):,} groups, expected {MOST} at the most")

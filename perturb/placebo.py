@@ -107,7 +107,7 @@ class _Neutral:
     """The neutral words of one dialogue."""
 
     dialogue: Dialogue
-    names: tuple[str, ...]
+    forward: TextRewriter
     changes: Mapping[int, int]
     """Paradigm to the words that exchanging it changes in the whole dialogue."""
     rewrites: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
@@ -228,21 +228,19 @@ class MatchedPlacebo:
         if chosen not in neutral.rewrites:
             main = max(chosen, key=lambda row: (neutral.changes[row], self._words[row][0]))
             candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
-            neutral.rewrites[chosen] = dialogue_rewrite(
-                dialogue, candidate, self._forward, self._backward, neutral.names, chosen
-            )
+            neutral.rewrites[chosen] = dialogue_rewrite(dialogue, candidate, neutral.forward, self._backward, chosen)
         return neutral.rewrites[chosen], Edits(wanted, sum(neutral.changes[row] for row in chosen))
 
     def _neutral(self, dialogue: Dialogue) -> _Neutral:
         neutral = self._known.get(id(dialogue))
         if neutral is None:
-            names = tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
+            forward = self._forward.within(entity_names(dialogue, self._possible.may_mention))
             changes: Counter[int] = Counter()
             for text, times in Counter(texts_of(dialogue)).items():
-                for mention, form in self._forward.mentions(text, names):
-                    for start, end, new in self._forward.edits(text, mention, form):
+                for mention, form in forward.mentions(text):
+                    for start, end, new in forward.edits(text, mention, form):
                         changes[mention.row] += times * distance(text[start:end], new)
-            neutral = _Neutral(dialogue, names, {row: count for row, count in changes.items() if count})
+            neutral = _Neutral(dialogue, forward, {row: count for row, count in changes.items() if count})
             self._known[id(dialogue)] = neutral  # it holds the dialogue, so no other takes its identity
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)

@@ -302,9 +302,9 @@ class ReferenceRewriter(TextRewriter):
 
     # --- the reference form
 
-    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
+    def mentions(self, text: str) -> Iterator[tuple[Mention, str]]:
         """Every term, with its reference form."""
-        for mention in self.recogniser.mentions(text, protected):
+        for mention in self.recogniser.mentions(text):
             mention = mention._replace(slot=self.recogniser.slot(text, mention))
             yield mention, self._linked_at(text, mention).form
 
@@ -328,9 +328,10 @@ class ReferenceRewriter(TextRewriter):
                 continue  # it agrees with another term
             start, end = spans[mention.start, mention.end]
             linked = self._linked_at(text, mention)
-            at = Mention(start, end, mention.row, mention.slot, self.target, form)
-            old = text[mention.start : mention.end]
-            terms.append(ReferenceTerm(at, linked, old, mention.group, self._is_rewritten(text, mention, linked)))
+            at = mention._replace(start=start, end=end, group=self.target, lexical=form, text=written[start:end])
+            terms.append(
+                ReferenceTerm(at, linked, mention.text, mention.group, self._is_rewritten(text, mention, linked))
+            )
         return ReferenceText(written, tuple(terms))
 
     def _is_rewritten(self, text: str, mention: Mention, linked: LinkedTerms) -> bool:

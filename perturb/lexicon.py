@@ -168,6 +168,20 @@ class Lexicon:
         """How many paradigms write each form, for any group."""
         return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
 
+    def forms(self) -> Iterator[tuple[int, int, str]]:
+        """Every form: its row, its slot, and how it is written."""
+        for row, paradigm in enumerate(self.paradigms):
+            for forms in (forms for cell in paradigm.cells.values() for forms in cell):
+                yield from ((row, slot, form.text) for slot, form in enumerate(forms))
+
+    @cached_property
+    def mixed_capitals(self) -> frozenset[tuple[int, int]]:
+        """Rows and slots in which some forms have a capital and others none ("black", "Hispanic")."""
+        capital: dict[tuple[int, int], set[bool]] = {}
+        for row, slot, text in self.forms():
+            capital.setdefault((row, slot), set()).add(text[:1].isupper())
+        return frozenset(place for place, kinds in capital.items() if len(kinds) > 1)
+
     @property
     def content(self) -> list[object]:
         """The rows, for signatures: what decides rewrites, without remarks."""

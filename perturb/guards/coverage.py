@@ -8,7 +8,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.axis import Axis, SelectedDialogue
-from tod_bias.perturb.guards.inputs import guarded_axis
+from tod_bias.perturb.guards.guard import guarded_axis
 from tod_bias.systems.stage import StageCall, StageInput
 
 

@@ -11,12 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from tod_bias.cache import NotPlainError, canonical
 from tod_bias.errors import AxisError, StageError, repeated
-from tod_bias.perturb.guards.inputs import ReferenceInput, guarded_axis
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.guards.inputs import ReferenceInput
+from tod_bias.perturb.guards.names import NamesInput
+from tod_bias.perturb.guards.terms import ReferenceRewriter, TermsInput
+from tod_bias.perturb.lexicon_axis import LexiconAxis
+from tod_bias.perturb.loading import load_axis
+from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.rewrite import TextMap
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import (
@@ -61,6 +67,41 @@ class GuardCounts:
     def to_json(self) -> dict[str, int]:
         """The counts by name."""
         return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class GuardedAxis:
+    """An axis as guards use it."""
+
+    name: str
+    signature: str
+    """What decides the reference forms, as one line."""
+    read: Callable[[StageInput], ReferenceInput]
+    """The reference form of an input."""
+
+
+def guarded_axis(axis: str | Axis, reference: str | None = None) -> GuardedAxis:
+    """What guards need of an axis.
+
+    Args:
+        axis: its name (``gender``, ``names_race`` …), or an axis with a lexicon or of names.
+        reference: the group that everybody is rewritten to, on an axis with a lexicon.
+
+    Raises:
+        AxisError: guards do not know axes of this kind, or there is no such axis or group.
+    """
+    axis = load_axis(axis) if isinstance(axis, str) else axis
+    if type(axis) is LexiconAxis:
+        rewriter = ReferenceRewriter(axis, reference)
+        return GuardedAxis(axis.name, f"{axis.signature}|reference:{rewriter.target}", partial(TermsInput, rewriter))
+    if isinstance(axis, NamesAxis):
+        if reference is not None:
+            raise AxisError(f"axis {axis.name!r}: names have no reference group; leave out {reference!r}")
+        return GuardedAxis(axis.name, axis.signature, partial(NamesInput, axis))
+    raise AxisError(
+        f"axis {axis.name!r}: guards know words by a lexicon (gender, age, race …) and names (names_gender, "
+        "names_race); give a lexicon of its words, or leave it out"
+    )
 
 
 class Guard(InputWrapper):
@@ -132,9 +173,9 @@ class Guard(InputWrapper):
         seen.calls = len(self._distinct)
 
         def combined(outputs: Sequence[Any]) -> Any:
-            before = read.own, read.mixed
+            before = read.unseen, read.mixed
             made = combine(outputs)
-            seen.unseen += read.own - before[0]
+            seen.unseen += read.unseen - before[0]
             seen.mixed += read.mixed - before[1]
             return made
 
@@ -194,7 +235,8 @@ class Neutral(Guard):
         self._mask = mask
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
-        return InnerCalls((read.masked(self._mask),), lambda outputs: outputs[0])
+        item = read.changed(lambda text: read.masked(text, self._mask))
+        return InnerCalls((item,), lambda outputs: outputs[0])
 
 
 class Vote(Guard):
@@ -209,21 +251,21 @@ class Vote(Guard):
     kind = "vote"
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
-        versions = read.variants() if read.mentions else [(read.item, str)]
+        versions = read.versions() if read.mentions else [(str, str)]
 
-        def answer(outputs: Sequence[Any]) -> Any:
+        def combined(outputs: Sequence[Any]) -> Any:
             given = [TextMap(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
             return read.back(_chosen(given))
 
-        return InnerCalls(tuple(item for item, _ in versions), answer)
+        return InnerCalls(tuple(read.changed(change) for change, _ in versions), combined)
 
 
-def _chosen(answers: Sequence[Any]) -> Any:
-    if all(type(answer) is list for answer in answers):
-        return _merged(answers)
-    keys = [canonical(answer) for answer in answers]
+def _chosen(outputs: Sequence[Any]) -> Any:
+    if all(type(output) is list for output in outputs):
+        return _merged(outputs)
+    keys = list(map(canonical, outputs))
     counts = Counter(keys)
-    return answers[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
+    return outputs[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
 
 
 def _merged(rankings: Sequence[list[Any]]) -> list[Any]:

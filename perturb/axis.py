@@ -151,6 +151,38 @@ class Axis(ABC):
         """An axis that finds the same candidates without a model, for planning."""
         return self
 
+    # --- groups
+
+    def group(self, name: str) -> str:
+        """The group of a name; some axes know others than its own.
+
+        Raises:
+            AxisError: there is none.
+        """
+        if name not in self.groups:
+            raise AxisError(f"axis {self.name!r} has no group {name!r}; it has {', '.join(self.groups)}")
+        return name
+
+    def chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        """Some groups in their order; all where None.
+
+        Raises:
+            AxisError: one is unknown.
+        """
+        wanted = set(self.groups) if names is None else {self.group(name) for name in names}
+        return tuple(group for group in self.groups if group in wanted)
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """Two groups.
+
+        Raises:
+            AxisError: one is unknown, or they are the same.
+        """
+        pair = self.group(source), self.group(target)
+        if pair[0] == pair[1]:
+            raise AxisError(f"axis {self.name!r}: source and target are both {pair[0]!r}; choose two groups")
+        return pair
+
     # --- what one dialogue admits
 
     @abstractmethod

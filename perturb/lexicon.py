@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -193,15 +193,6 @@ class Lexicon:
             )
             for row in self.paradigms
         ]
-
-    def chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        """Some groups in the order of the columns; all where None.
-
-        Raises:
-            AxisError: one is unknown.
-        """
-        wanted = set(self.groups) if names is None else {self.group(name) for name in names}
-        return tuple(group for group in self.groups if group in wanted)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both groups by their own names.

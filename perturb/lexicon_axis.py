@@ -59,11 +59,15 @@ class LexiconAxis(Axis):
         self.scope = lexicon.scope if scope is None else scope
         if self.scope not in SCOPES:
             raise AxisError(f"unknown scope {scope!r}; expected one of {', '.join(SCOPES)}")
-        self.sources, self.targets = lexicon.chosen(sources), lexicon.chosen(targets)
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self.protected = tuple(protected)
         """Phrases that are no mentions, beside those of the lexicon."""
         self._rewriters: dict[tuple[str, str, bool, bool], TextRewriter] = {}
         self._labels: dict[Candidate, tuple[str, str]] = {}
+
+    def group(self, name: str) -> str:
+        """The group of a name, by its own or an alias, in any case."""
+        return self.lexicon.group(name)
 
     @cached_property
     def signature(self) -> str:

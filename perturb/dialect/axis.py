@@ -67,12 +67,7 @@ class DialectAxis(Axis):
         self.dialect = dialect
         self._protected = tuple(sorted({phrase.lower() for phrase in protected}))
         standard, spoken = dialect.groups
-        wanted = [set(dialect.groups if names is None else names) for names in (sources, targets)]
-        for name in sorted(wanted[0] | wanted[1]):
-            if name not in dialect.groups:
-                known = " and ".join(dialect.groups)
-                raise AxisError(f"axis {self.name}: unknown group {name!r}; expected {known}")
-        self._possible = standard in wanted[0] and spoken in wanted[1]
+        self._possible = standard in self.chosen(sources) and spoken in self.chosen(targets)
         self._last: tuple[Dialogue, Spoken] | None = None
 
     @cached_property
@@ -133,7 +128,8 @@ class DialectAxis(Axis):
         Raises:
             AxisError: an unknown group, or not from the standard to the dialect.
         """
-        self.dialect.check(source, target)
+        if self.pair(source, target) != self.groups:
+            raise AxisError(f"axis {self.name!r}: rules go from {self.groups[0]} to {self.groups[1]} only")
         return [speak(self.dialect, text, self._protected, self._rules(text))[0] for text in texts]
 
     def _rules(self, key: str) -> list[Rule]:

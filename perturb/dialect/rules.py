@@ -93,20 +93,6 @@ class Dialect:
         ]
         return blake2b(repr((self.groups, facts)).encode("utf-8"), digest_size=6).hexdigest()
 
-    def check(self, source: str, target: str) -> None:
-        """See to it that texts can be rewritten so.
-
-        Raises:
-            AxisError: an unknown group, or not from the first to the second.
-        """
-        for name in (source, target):
-            if name not in self.groups:
-                raise AxisError(f"axis {self.axis}: unknown group {name!r}; expected {' or '.join(self.groups)}")
-        if (source, target) != self.groups:
-            raise AxisError(
-                f"axis {self.axis}: rules go from {self.groups[0]} to {self.groups[1]} only, got {source} to {target}"
-            )
-
 
 def dialects() -> tuple[str, ...]:
     """The shipped axes."""

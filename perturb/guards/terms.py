@@ -276,17 +276,23 @@ class ReferenceRewriter:
 
     def _first(self, term: ReferenceTerm, known: Sequence[ReferenceText]) -> tuple[str, str | None]:
         """The group that is mentioned first among terms that every T rewrites, and its term."""
-        for reference in known if self._is_complete(term) else ():
+        row = self._complete.get(plain_form(term.form))
+        for reference in known if row is not None else ():
             for other in reference.terms:
-                if other.is_rewritten and self._is_complete(other):
-                    return other.mention.group, self._form_of(term, other.mention.group)
+                if other.is_rewritten and plain_form(other.form) in self._complete:
+                    return other.mention.group, self._form_of(term, other.mention.group, row)
         return "", None
 
-    def _is_complete(self, term: ReferenceTerm) -> bool:
-        """Whether T rewrites a term from any group to any other."""
-        cells = self.lexicon.paradigms[term.mention.row].cells
-        written = [cell[0][term.mention.slot] for cell in cells.values() if not self._is_pronoun(term)]
-        return len(written) == len(self.lexicon.groups) and all(form.mention for form in written)
+    @cached_property
+    def _complete(self) -> dict[str, int]:
+        """Reference forms that T rewrites from any group to any other, and the row by which it does."""
+        rows: dict[str, int] = {}
+        for row, paradigm in enumerate(self.lexicon.paradigms):
+            if paradigm.pos != "pronoun" and len(paradigm.cells) == len(self.lexicon.groups):
+                for slot, forms in enumerate(zip(*(cell[0] for cell in paradigm.cells.values()), strict=True)):
+                    if all(form.mention for form in forms):
+                        rows.setdefault(plain_form(self.form(row, slot)), row)
+        return rows
 
 
 @lru_cache(maxsize=1 << 17)

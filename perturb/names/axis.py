@@ -84,19 +84,10 @@ class NamesAxis(Axis):
         self.name = axis
         self.factors = tuple(factors)
         self.groups = tuple("×".join(cell) for cell in product(*(FACTORS[factor] for factor in factors)))
-        self.sources = self._chosen(sources)
-        self.targets = self._chosen(targets)
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._protected = tuple(protected)
         self._slots = name_slots(slots)
         self._remembered: OrderedDict[int, _Known] = OrderedDict()
-
-    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        chosen = self.groups if names is None else tuple(names)
-        for name in chosen:
-            if name not in self.groups:
-                known = ", ".join(self.groups)
-                raise AxisError(f"axis {self.name!r} has no group {name!r}; expected one of {known}")
-        return tuple(group for group in self.groups if group in chosen)
 
     @property
     def slots(self) -> NameSlots:
@@ -321,10 +312,8 @@ class NamesAxis(Axis):
         Raises:
             AxisError: an unknown group, or source equal to target.
         """
-        (first,), (second,) = self._chosen([source]), self._chosen([target])
-        if first == second:
-            raise AxisError(f"axis {self.name!r}: source and target are both {first!r}; choose two groups")
-        return [self._rewrite_text(text, first, second) for text in texts]
+        pair = self.pair(source, target)
+        return [self._rewrite_text(text, *pair) for text in texts]
 
     def _rewrite_text(self, text: str, source: str, target: str) -> str:
         taken = {word.lower() for word in _WORD.findall(text)}

@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
@@ -37,18 +38,17 @@ from tod_bias.perturb.personas.introduction import (
     without_introduction,
 )
 from tod_bias.perturb.personas.parts import (
-    PEOPLE,
+    JOINED,
     Combination,
-    IntroductionFinder,
     IntroductionPart,
-    PeoplePart,
-    SheetPart,
-    deals_names,
-    first_turn,
+    joined,
+    load_parts,
+    sheets,
+    speaking_turn,
     turn_after_question,
     turns,
 )
-from tod_bias.perturb.personas.sheet import FOLDER, NEUTRAL, Template, neutral_templates, read_sheet
+from tod_bias.perturb.personas.sheet import Template, neutral_templates, read_sheet
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.twin import Rewrite
 
@@ -85,14 +85,6 @@ class _Dealer:
             self._places[label] = self.begin + self.dealt[label]
             self.dealt[label] += 1
         return self._places[label]
-
-
-class _FixedDealer(_Dealer):
-    """Deals everything from one place on, for a dialogue whose introduction was dealt already."""
-
-    def place(self, label: str) -> int:
-        """Where to begin."""
-        return self.begin
 
 
 class PersonaAxis(Axis):
@@ -132,7 +124,7 @@ class PersonaAxis(Axis):
         self._kinds = [[some for kind, some in part.kinds.items() if kind in self.kinds] for part in self._parts]
         if not all(self._kinds):
             raise AxisError(f"axis {axis}: no template for one of its parts; it has {', '.join(sorted(known))}")
-        self.sources, self.targets = self._chosen(sources), self._chosen(targets)
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._turns = [turns(part, some) for part, some in zip(self._parts, self._kinds, strict=True)]
         self._exchanges_names = kinds is None or UNSAID.kind in self.kinds
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
@@ -144,19 +136,15 @@ class PersonaAxis(Axis):
             )
         return kinds
 
-    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        if names is None:
-            return self.groups
-        chosen = {name.strip().lower().replace("_", "-").replace("*", "×") for name in names}
-        if unknown := sorted(chosen - set(self.groups)):
-            raise AxisError(f"axis {self.name!r} has no group {unknown[0]!r}; it has {', '.join(self.groups)}")
-        return tuple(name for name in self.groups if name in chosen)
+    def group(self, name: str) -> str:
+        """The group of a name, in any case."""
+        return super().group(name.strip().lower().replace("_", "-"))
 
     @cached_property
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; templates and names by their content."""
         rows = [(template, group, part.can(template, group)) for part, template, group in self._uses()]
-        content = repr((rows, self._turns, self._fills(), neutral_templates(NEUTRAL), self.sources, self.targets))
+        content = repr((rows, self._turns, self._fills(), neutral_templates(), self.sources, self.targets))
         return f"personas:{self.name}|hash:{sha256(content.encode()).hexdigest()[:12]}"
 
     def _uses(self) -> Iterator[tuple[IntroductionPart, Template, Combination]]:
@@ -192,7 +180,7 @@ class PersonaAxis(Axis):
         that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Square`). So do kinds of
         templates, each as often as it has terms: a title, which is one term per group, would else stand for the group.
         """
-        usable = [(place, turn) for place, turn in enumerate(map(first_turn, dialogues)) if turn >= 0]
+        usable = [(place, turn) for place, turn in enumerate(map(speaking_turn, dialogues)) if turn >= 0]
         order = random.Random(number_of(seed, self.name)).sample(range(len(usable)), len(usable))
         dealt: Counter[str] = Counter()
         # a single dialogue begins anywhere, else it would always get the first name of all
@@ -213,7 +201,8 @@ class PersonaAxis(Axis):
         chance = dealer.seed, self.name, *(template.kind for template in templates)
         named = self._named(bare)
         if named is not None:
-            templates = self._without_names(templates)
+            both = zip(self._parts, templates, strict=True)
+            templates = tuple(UNSAID if part.deals_names else template for part, template in both)
         sources, others = self._able(templates)
         if not sources:
             return None
@@ -247,14 +236,9 @@ class PersonaAxis(Axis):
         targets = [group for group in able if group in self.targets]
         return [group for group in able if group in self.sources and set(targets) - {group}], targets
 
-    def _without_names(self, templates: Sequence[Template]) -> tuple[Template, ...]:
-        """The templates of a user who has a name in the corpus already."""
-        both = zip(self._parts, templates, strict=True)
-        return tuple(UNSAID if deals_names(part) else template for part, template in both)
-
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's name in the corpus, where an introduction would give another one."""
-        if not (self._exchanges_names and any(map(deals_names, self._parts))):
+        if not (self._exchanges_names and any(part.deals_names for part in self._parts)):
             return None
         person = next(iter(people(bare)), None)
         return person if person is not None and person.user else None
@@ -299,7 +283,7 @@ class PersonaAxis(Axis):
             shared = {} if source is None else self._shared(part, source, index, values)
             deal = partial(self._dealt, dealer, part, group, variant, taken, shared)
             fills = part.values(template, values, dealer.fixed, deal)
-            revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in ("full", "person"))
+            revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in JOINED)
             filled.append(FilledTemplate(template, tuple(fills.items()), revealing))
         return Persona(group, tuple(filled))
 
@@ -354,18 +338,8 @@ class PersonaAxis(Axis):
     # --- what one introduced dialogue admits
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
-        """The personas that an introduced dialogue can be rewritten to, with the first names and terms of each; none
-        for a dialogue without an introduction: :meth:`select` makes it."""
-        if not isinstance(dialogue, IntroducedDialogue):
-            return []
-        source = dialogue.persona
-        templates = [part.template for part in source.parts]
-        dealer = _FixedDealer(0, Counter(), dialogue.number, dialogue.fixed)
-        return sorted(
-            _candidate(source, self._persona(templates, group, dealer, 0, source.terms, source))
-            for group in self.targets
-            if group != source.group and self._can(templates, group)
-        )
+        """None: :meth:`select` brings the introduction, and with it the personas that may take its place."""
+        return []
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
         """T: the dialogue with the candidate's persona.
@@ -387,7 +361,7 @@ class PersonaAxis(Axis):
         introduced = self._checked(dialogue)
         variants: list[tuple[str, Rewrite]] = [(ORIGINAL, without_introduction(introduced, self.name, BARE))]
         if introduced.persona.beside(""):
-            neutral = nearest_neutral(introduced, neutral_templates(NEUTRAL), introduced.number)
+            neutral = nearest_neutral(introduced, neutral_templates(), introduced.number)
             rewrite = without_introduction(introduced, self.name, INTRODUCED, neutral)
             variants.append((f"{self.name}:{INTRODUCED}", rewrite))
         return variants
@@ -406,10 +380,7 @@ class PersonaAxis(Axis):
             revealing = {slot: value for slot, value in changed.items() if slot in old.revealing}
             is_other = any(before[slot] != value for slot, value in revealing.items())
             new = before | (revealing if is_other else changed)
-            if "full" in new:
-                new["full"] = f"{new['first']} {new['last']}"
-            if "person" in new:
-                new["person"] = f"{new['adjective']} {new['noun']}".strip()
+            new |= {slot: joined(slot, new) for slot in JOINED.keys() & new.keys()}
             filled.append(FilledTemplate(old.template, tuple(new.items()), old.revealing))
         if all(new.text == old.text for new, old in zip(filled, source.parts, strict=True)):
             return None
@@ -425,11 +396,7 @@ class PersonaAxis(Axis):
         """
         if len(self.factors) > 1:
             raise AxisError(f"axis {self.name}: mentions on crossed axes are counted axis by axis")
-        yield from self._finder.mentions(dialogue)
-
-    @cached_property
-    def _finder(self) -> IntroductionFinder:
-        return self._parts[0].finder()
+        yield from self._parts[0].mentions(dialogue)
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
         """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
@@ -460,50 +427,23 @@ def _candidate(source: Persona, other: Persona) -> PersonaCandidate:
 
 def persona_axes() -> tuple[str, ...]:
     """The axes that ship with the package: ``persona_gender``, ``persona_age`` …"""
-    sheets = {path.stem for path in FOLDER.glob("*.tsv")} - {NEUTRAL.stem, "people"}
-    return tuple(sorted(PREFIX + name for name in sheets | set(PEOPLE)))
+    return tuple(PREFIX + name for name in sheets())
 
 
-def load_persona(
-    axes: Sequence[str],
-    *,
-    lexicon: str | Path | None = None,
-    kinds: Iterable[str] | None = None,
-    sources: Iterable[str] | None = None,
-    targets: Iterable[str] | None = None,
-) -> PersonaAxis:
+def load_persona(axes: Sequence[str], *, lexicon: str | Path | None = None, **options: Any) -> PersonaAxis:
     """One axis of introductions, or several that are crossed.
-
-    A name reveals gender and race at once, so one introduction says both; others stand beside it.
 
     Args:
         axes: such as ``persona_gender``.
         lexicon: a sheet of one's own, for a single axis.
-        kinds: keep only these kinds of introductions.
-        sources: keep only dialogues with these groups in the introduction that is rewritten.
-        targets: rewrite dialogues only for these.
+        options: those of :class:`PersonaAxis`.
 
     Raises:
         AxisError: an unknown axis, kind or group, or an axis given twice.
         LexiconError: the sheet cannot be read; names the file and the line.
     """
-    name = "×".join(axes)
     factors = [axis.removeprefix(PREFIX) for axis in axes]
-    if len(set(factors)) < len(factors):
-        raise AxisError(f"axis {name!r}: crosses an axis with itself")
-    parts: list[IntroductionPart] = []
-    if lexicon is not None:
-        if len(axes) > 1:
-            raise AxisError(f"axis {name!r}: a lexicon of one's own is for a single axis")
-        parts.append(SheetPart(factors[0], read_sheet(Path(lexicon))))
-        factors = []
-    by_name = tuple(factor for factor in factors if factor in PEOPLE)
-    for factor in factors:
-        if factor in by_name:
-            if factor == by_name[0]:
-                parts.append(PeoplePart(by_name))
-        elif PREFIX + factor in persona_axes():
-            parts.append(SheetPart(factor, read_sheet(FOLDER / f"{factor}.tsv")))
-        else:
-            raise AxisError(f"unknown axis {PREFIX + factor!r}; introductions are {', '.join(persona_axes())}")
-    return PersonaAxis(name, parts, kinds=kinds, sources=sources, targets=targets)
+    if lexicon is None:
+        return PersonaAxis("×".join(axes), load_parts(factors), **options)
+    (factor,) = factors
+    return PersonaAxis(axes[0], [IntroductionPart((factor,), read_sheet(Path(lexicon)))], **options)

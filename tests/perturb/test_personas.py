@@ -316,7 +316,7 @@ WRONG = [
     (GOOD.replace("red, blue", "red, , blue"), "line 3: an empty fill for 'a'"),
     (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown group 'c'"),
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
-    (GOOD.replace("{x}", "{y}"), "line 2: nothing fills {y}"),
+    (GOOD.replace("{x}", "{y}"), "nothing fills {y}"),
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
     (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),

@@ -11,7 +11,7 @@ from itertools import chain
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import Axis, Candidate
-from tod_bias.perturb.entities import entity_names
+from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY
 from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
@@ -26,7 +26,7 @@ class LexiconAxis(Axis):
 
     The terms of K are those in what is said: user utterances, responses, and what stands beside a call. Values of API
     calls and results do not count, though they are rewritten: what they mention the speakers mention too, and most of
-    them are names. A name that a call or a result holds (see :func:`~tod_bias.perturb.entities.is_entity_slot`) is left
+    them are names. A name that a call or a result holds (see :func:`~tod_bias.perturb.context.is_entity_slot`) is left
     alone everywhere.
 
     The default scope is ``attribute``: all terms of the source group change together. A dialogue that says "my

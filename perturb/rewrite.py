@@ -13,12 +13,12 @@ import json
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tod_bias.dialogues.dialogue import Dialogue, Step
 from tod_bias.dialogues.json_text import looks_like_json, with_strings_changed
@@ -257,6 +257,27 @@ class DialogueRewrite(StringMap):
             inside = with_strings_changed(text, self._restore)
             self._restored[text] = self._backward(text) if inside is None else inside
         return self._restored[text]
+
+
+class Remembered(Generic[V]):
+    """What is known of dialogues, made once for each, as every counterfactual needs it again.
+
+    Args:
+        make: of a dialogue.
+        most: dialogues that are remembered at once.
+    """
+
+    def __init__(self, make: Callable[[Dialogue], V], most: int) -> None:
+        self._make, self._most = make, most
+        self._known: OrderedDict[int, tuple[Dialogue, V]] = OrderedDict()
+
+    def __call__(self, dialogue: Dialogue) -> V:
+        """What is known of a dialogue."""
+        if id(dialogue) not in self._known:
+            self._known[id(dialogue)] = dialogue, self._make(dialogue)  # held, so that no other has its identity
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return self._known[id(dialogue)][1]
 
 
 def is_named_tuple(value: object) -> bool:

@@ -13,7 +13,7 @@ from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.dealing import number_of
 from tod_bias.perturb.dialect.rules import Dialect, Rule
 from tod_bias.perturb.dialect.speaker import speak
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered
 
 _SHORTEST = 2
 """Letters of a value that is looked for in what the user says."""
@@ -68,7 +68,7 @@ class DialectAxis(Axis):
         self._protected = tuple(sorted({phrase.lower() for phrase in protected}))
         standard, spoken = dialect.groups
         self._possible = standard in self.chosen(sources) and spoken in self.chosen(targets)
-        self._last: tuple[Dialogue, Spoken] | None = None
+        self._spoken = Remembered(self._speak, 1)
 
     @cached_property
     def signature(self) -> str:
@@ -139,11 +139,6 @@ class DialectAxis(Axis):
             for rule in self.dialect.rules
             if rule.rate == 1 or number_of(self.name, rule.id, key) < rule.rate * 2**64
         ]
-
-    def _spoken(self, dialogue: Dialogue) -> Spoken:
-        if self._last is None or self._last[0] is not dialogue:
-            self._last = dialogue, self._speak(dialogue)
-        return self._last[1]
 
     def _speak(self, dialogue: Dialogue) -> Spoken:
         rules = self._rules(dialogue.id)

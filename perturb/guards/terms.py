@@ -16,9 +16,8 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from tod_bias.errors import AxisError
-from tod_bias.perturb.context import phrase_spans
+from tod_bias.perturb.context import entity_names, is_entity_slot, phrase_spans
 from tod_bias.perturb.english import replaced
-from tod_bias.perturb.entities import entity_names, is_entity_slot
 from tod_bias.perturb.guards.inputs import Change, ReferenceInput, dialogue_of
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
-from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}
 """What a name tells, with its groups."""
@@ -87,7 +87,7 @@ class NamesAxis(Axis):
         self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._protected = tuple(protected)
         self._slots = name_slots(slots)
-        self._remembered: OrderedDict[int, _Known] = OrderedDict()
+        self._known = Remembered(self._read, _REMEMBERED)
 
     @property
     def slots(self) -> NameSlots:
@@ -108,14 +108,8 @@ class NamesAxis(Axis):
         groups = [person.gender if factor == "gender" else person.race for factor in self.factors]
         return "×".join(groups) if all(groups) else ""
 
-    def _known(self, dialogue: Dialogue) -> _Known:
-        known = self._remembered.get(id(dialogue))
-        if known is None:
-            known = _Known(dialogue, people(dialogue, self._slots))
-            self._remembered[id(dialogue)] = known  # it holds the dialogue, so no other takes its identity
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
-        return known
+    def _read(self, dialogue: Dialogue) -> _Known:
+        return _Known(dialogue, people(dialogue, self._slots))
 
     def people(self, dialogue: Dialogue) -> tuple[Person, ...]:
         """Who is named in a dialogue (:func:`~tod_bias.perturb.names.people.people`)."""

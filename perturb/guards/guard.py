@@ -123,13 +123,12 @@ class Guard(InputWrapper):
 
     def __init__(self, stage: Stage, axes: Any, *, reference: Mapping[str, str] | None = None, **options: Any) -> None:
         first, *others = _axes(axes)
-        named = dict(reference or {})
         name = first if isinstance(first, str) else first.name
         try:
             super().__init__(stage if not others else type(self)(stage, others, reference=reference, **options))
         except StageError as error:
             raise StageError(f"guard {self.kind!r}: {error}") from error
-        self.axis = guarded_axis(first, named.get(name))
+        self.axis = guarded_axis(first, (reference or {}).get(name))
         self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options

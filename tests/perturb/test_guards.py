@@ -14,7 +14,7 @@ from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
 from tod_bias.cache import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb import load_axis
-from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, lines
+from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, table
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.terms import ReferenceRewriter
 from tod_bias.systems.caller import CallOptions, StageCaller
@@ -369,4 +369,4 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
     nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
     assert nobody.share_recognised is nobody.share_exact is nobody.share_covered is None
-    assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]
+    assert table([nobody]).splitlines()[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -119,7 +119,6 @@ class DialectAxis(Axis):
             word=candidate.term,
             forward=lambda text: texts.get(text, text),
             backward=lambda text: origins.get(text, text),
-            parts=(*texts, *texts.values()),
         )
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:

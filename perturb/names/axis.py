@@ -290,13 +290,11 @@ class NamesAxis(Axis):
         forward = Renaming(self.forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
         backward: Callable[[str], str] = _unchanged
-        parts = [*forward.parts, first, *([last] if last else [])]
         if first.lower() not in held:  # else nobody can tell which of the two a new string means
             new_last = last if last.lower() not in held else ""
             forms = replace(forward.forms, first=first, last=new_last or person.last, finds_last=bool(new_last))
             backward = Renaming(forms, person.first, person.last if new_last else "")
-            parts += backward.parts  # a last name that stays is one of them
-        return DialogueRewrite(self.name, source, target, self._term(person), forward, backward, parts)
+        return DialogueRewrite(self.name, source, target, self._term(person), forward, backward)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Each text by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.

@@ -388,16 +388,6 @@ class PersonaAxis(Axis):
 
     # --- terms
 
-    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """Who introduces themselves in a dialogue as the corpus has it: ``user`` and the group.
-
-        Raises:
-            AxisError: groups are crossed; count each axis by itself.
-        """
-        if len(self.factors) > 1:
-            raise AxisError(f"axis {self.name}: mentions on crossed axes are counted axis by axis")
-        yield from self._parts[0].mentions(dialogue)
-
     def labels(self, candidate: Candidate) -> tuple[str, str]:
         """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
         return candidate.term, candidate.form

@@ -160,8 +160,6 @@ def as_persona(
     texts = [(old.text, new.text) for old, new in zip(before.parts, persona.parts, strict=True)]
     quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
     forth, back = _renaming(before, persona, native), _renaming(persona, before, native)
-    parts = {*exact, *quoted, *quoted.values(), *forward, *forward.values(), *ages, *ages.values()}
-    parts.update(part for names in (forth, back) if names is not None for part in names.parts)
     return DialogueRewrite(
         axis=axis,
         source=before.group if source is None else source,
@@ -169,7 +167,6 @@ def as_persona(
         word=main_term(before),
         forward=_exchange(exact, quoted, forward, ages, forth),
         backward=_exchange(exact[::-1], _turned(quoted), backward, _turned(ages), back),
-        parts=parts,
     )
 
 
@@ -251,7 +248,7 @@ def _user_renamed(named: Person, persona: Persona) -> DialogueRewrite:
     old = NameForms(named.first, named.last, finds_last=bool(last))
     new = NameForms(first, last or named.last, finds_last=bool(last))
     forward, backward = Renaming(old, first, last), Renaming(new, named.first, named.last if last else "")
-    return DialogueRewrite("", "", "", "", forward, backward, (*forward.parts, *backward.parts))
+    return DialogueRewrite("", "", "", "", forward, backward)
 
 
 def _renaming(before: Persona, after: Persona, native: Container[str]) -> Renaming | None:

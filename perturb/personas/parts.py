@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from math import gcd
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.errors import AxisError
-from tod_bias.perturb.names.people import people
 from tod_bias.perturb.names.resources import GENDERS, RACES, dealt, dealt_last
 from tod_bias.perturb.personas.sheet import FOLDER, NOT_AXES, Template, TemplateSheet, read_sheet
 
@@ -39,8 +37,6 @@ JOINED = {"full": ("first", "last"), "person": ("adjective", "noun")}
 """Slots that are filled by two others, which a blank joins."""
 _ORDER = ("first", "last", "full", "noun", "adjective", "person")
 """In which they are filled; all others follow in the order of the template."""
-_ANY = r"[^\W\d_][\w'’-]*"
-_SLOT = re.compile(r"\\\{(a\\ )?([\w-]+)\\\}")
 _NAME_ASKED = re.compile(
     r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
     re.IGNORECASE,
@@ -126,33 +122,6 @@ class IntroductionPart:
             return "person" if slot == "noun" else ""
         return deal(*self._sheet.choices(slot, by_factor[self._deciding(slot)]))
 
-    # --- introductions that are there already
-
-    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """``user`` and the group, once for each introduction of one factor in what users say; by name once."""
-        for turn in dialogue.turns:
-            for pattern, groups in self._patterns:
-                for match in pattern.finditer(turn.user):
-                    yield "user", groups[match["fill"].lower()]
-        user = next((person for person in people(dialogue) if person.user), None) if self._names_people else None
-        group = "" if user is None else (user.gender if self.factors == ("gender",) else user.race)
-        if group:
-            yield "user", group
-
-    @cached_property
-    def _patterns(self) -> list[tuple[re.Pattern[str], dict[str, str]]]:
-        """The templates with any fill in the slot that reveals the group, and the group of each fill."""
-        patterns = []
-        for template in self._sheet.templates:
-            for slot in template.slots:
-                for part in JOINED.get(slot, (slot,)) if self._names_people else (slot,):
-                    if part in self._sheet.fills and self.reveals(part):
-                        fills = self._sheet.fills[part]
-                        groups = {fill.lower(): group for group, some in fills.items() for fill in some}
-                        every = [fill for some in fills.values() for fill in some]
-                        patterns.append((_pattern(template, slot, every), groups))
-        return patterns
-
 
 def _slots(template: Template) -> set[str]:
     """The slots of a template, with those that fill them."""
@@ -162,18 +131,6 @@ def _slots(template: Template) -> set[str]:
 def joined(slot: str, values: Mapping[str, str]) -> str:
     """What fills one of :data:`JOINED`."""
     return " ".join(values[part] for part in JOINED[slot] if values[part])
-
-
-def _pattern(template: Template, slot: str, fills: Sequence[str]) -> re.Pattern[str]:
-    """The template with any of the fills in the slot, and any word in the others; without its full stop."""
-    longest = "|".join(map(re.escape, sorted(fills, key=lambda fill: -len(fill))))
-
-    def filled(match: re.Match[str]) -> str:
-        article = "(?:an? )?" if match[1] else ""
-        return f"{article}(?P<fill>{longest})" if match[2] == slot else _ANY
-
-    text = _SLOT.sub(filled, re.escape(template.text.rstrip(".")))
-    return re.compile(rf"(?<!\w){text}(?!\w)", re.IGNORECASE)
 
 
 def sheets() -> tuple[str, ...]:

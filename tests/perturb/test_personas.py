@@ -263,25 +263,6 @@ def test_dialogues_without_a_word_of_the_user_are_left_out():
     assert [(dialogue.id, dialogue.turn) for dialogue, _ in arranged] == [("l", 1)]
 
 
-@pytest.mark.parametrize(
-    ("axis", "text", "expected"),
-    [
-        ("persona_age", "I'm 74, by the way. A room, please.", ["senior"]),
-        ("persona_age", "A room for 74 dollars.", []),
-        ("persona_gender", "Hi, this is Emily.", ["woman"]),
-        ("persona_gender", "I'm asking as a mom.", ["woman"]),
-        ("persona_gender", "I'm asking for a mom.", []),
-        ("persona_race", "You are talking to an Asian American teacher.", ["asian"]),
-        ("persona_religion", "I'm Catholic, by the way.", ["christian"]),
-        ("persona_partner", "My wife and I are planning this together.", ["wife"]),
-        ("persona_nationality", "I'm calling from the lobby.", []),
-    ],
-)
-def test_who_introduces_themselves_in_a_corpus_is_counted(axis, text, expected):
-    dialogue = Dialogue("x", "", (Turn(text, response="I'm 74, by the way."),))
-    assert list(load_axis(axis).mentions(dialogue)) == [("user", name) for name in expected]
-
-
 # crossed -------------------------------------------------------------------------------------------------------------
 
 

@@ -287,9 +287,8 @@ class Axis(ABC):
         candidates = self._admitted(dialogue)
         if not candidates:
             return ()
-        keys = ("\x1f".join((str(seed), self.name, dialogue.id, str(number))) for number in range(draws))
-        seeds = (int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") for key in keys)
-        return tuple(random.Random(number).choice(candidates) for number in seeds)
+        digests = (_digest(seed, self.name, dialogue.id, number)[:8] for number in range(draws))
+        return tuple(random.Random(int.from_bytes(digest, "big")).choice(candidates) for digest in digests)
 
     def crossed(self, dialogue: Dialogue, seed: int = 0) -> tuple[Candidate, ...]:
         """One candidate per target: the rewrites of the group that a dialogue mentions most for all others.
@@ -310,7 +309,7 @@ class Axis(ABC):
         of_source: Counter[str] = Counter()
         for (source, _), count in of_term.items():
             of_source[source] += count
-        source = min(of_source, key=lambda group: (-of_source[group], _chance(seed, self.name, dialogue.id, group)))
+        source = min(of_source, key=lambda group: (-of_source[group], _digest(seed, self.name, dialogue.id, group)))
         targets = Counter(candidate.term for candidate in candidates if candidate.source == source)
         rank = {term: (-of_term[source, term], -targets[term], term) for term in targets}
         chosen: dict[str, Candidate] = {}
@@ -402,21 +401,18 @@ class Axis(ABC):
             raise AxisError(f"axis {self.name!r}: expected a rewrite of {dialogue.id!r}, got {rewrite!r:.60}")
         return rewrite
 
-    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
-        """The rewrites of each dialogue, as it is in the corpus, that Su's Algorithm 1 draws.
+    def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+        """The rewrites of one dialogue, as it is in the corpus, that Su's Algorithm 1 draws.
 
         Raises:
             AxisError: ``draws`` is not positive.
         """
-        return self.rewrites_of(
-            [SelectedDialogue(dialogue, self.draw(dialogue, draws, seed)) for dialogue in dialogues]
-        )
+        return self.rewrites_of([SelectedDialogue(dialogue, self.draw(dialogue, draws, seed))])[0]
 
 
 def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
-    """The rewrites of one dialogue that Su's Algorithm 1 draws (:meth:`Axis.rewrites`)."""
-    (rewrites,) = axis.rewrites([dialogue], draws, seed)
-    return rewrites
+    """The rewrites of one dialogue that Su's Algorithm 1 draws (:meth:`Axis.drawn`)."""
+    return axis.drawn(dialogue, draws, seed)
 
 
 def variant_names(rewrites: Sequence[Rewrite]) -> list[str]:
@@ -428,5 +424,6 @@ def variant_names(rewrites: Sequence[Rewrite]) -> list[str]:
     ]
 
 
-def _chance(seed: int, axis: str, dialogue: str, group: str) -> bytes:
-    return hashlib.sha256("\x1f".join((str(seed), axis, dialogue, group)).encode("utf-8", "surrogatepass")).digest()
+def _digest(*parts: object) -> bytes:
+    """A hash of some texts and numbers."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()

@@ -38,8 +38,6 @@ from tod_bias.systems.twin import Twin, untwinned
 
 MASK = "[MASK]"
 """What stands for a mention, as in Shen §3.5."""
-_REMEMBERED = 20_000
-"""Outputs for reference forms that are in memory at once."""
 
 
 @dataclass
@@ -132,7 +130,6 @@ class Guard(InputWrapper):
         self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
-        self._outputs: dict[str, Any] = {}
         self._distinct: set[str] = set()
 
     @cached_property
@@ -181,28 +178,14 @@ class Guard(InputWrapper):
         return InnerCalls(items, combined)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """The stage's outputs for the reference forms, as the inputs say them; distinct ones are called once."""
+        """The stage's outputs for the reference forms, as the inputs say them; equal ones are called once."""
         made = [self.inner_calls(item) for item in inputs]
-        outputs = iter(self._call([item for calls in made for item in calls.items]))
-        return [calls.combine([next(outputs) for _ in calls.items]) for calls in made]
+        distinct = {_key(item): item for calls in made for item in calls.items}
+        outputs = dict(zip(distinct, call_stage(self.kind, self.inner, list(distinct.values())), strict=True))
+        return [calls.combine([outputs[_key(item)] for item in calls.items]) for calls in made]
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
         raise NotImplementedError
-
-    def _call(self, items: Sequence[StageInput]) -> list[Any]:
-        """The stage's outputs; equal calls are made once, and none whose output is remembered."""
-        keys = [_key(item) for item in items]
-        new: dict[str, StageInput] = {}
-        for key, item in zip(keys, items, strict=True):
-            if key not in self._outputs:
-                new.setdefault(key, item)
-        held = {key: self._outputs[key] for key in keys if key in self._outputs}
-        if new:
-            held.update(zip(new, call_stage(self.kind, self.inner, list(new.values())), strict=True))
-            if len(self._outputs) + len(new) > _REMEMBERED:
-                self._outputs.clear()
-            self._outputs.update({key: held[key] for key in new})
-        return [held[key] for key in keys]
 
 
 class Canonical(Guard):

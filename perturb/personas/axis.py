@@ -317,23 +317,20 @@ class PersonaAxis(Axis):
         differing = {factor for factor, one, target in zip(part.factors, here, group, strict=True) if one != target}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
-    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
-        """Rewrites of each dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks.
+    def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+        """Rewrites of a dialogue as it is into so many personas; none if nobody speaks.
 
         Raises:
             AxisError: ``draws`` is not positive.
         """
         if draws < 1:
             raise AxisError(f"draws must be at least 1, got {draws}")
-        return [
-            tuple(
-                introducing(introduced, self.rewrite(introduced, candidate))
-                for introduced, candidates in self.select([dialogue], seed=seed, draws=draws)
-                for candidate in candidates
-                if isinstance(introduced, IntroducedDialogue)
-            )
-            for dialogue in dialogues
-        ]
+        return tuple(
+            introducing(introduced, self.rewrite(introduced, candidate))
+            for introduced, candidates in self.select([dialogue], seed=seed, draws=draws)
+            for candidate in candidates
+            if isinstance(introduced, IntroducedDialogue)
+        )
 
     # --- what one introduced dialogue admits
 

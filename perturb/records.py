@@ -31,7 +31,9 @@ class _Introduction:
     number: int
 
 
-_CANDIDATE, _PERSONA, _INTRODUCTION = map(TypeAdapter, (Candidate, PersonaCandidate, _Introduction))
+_CANDIDATE = TypeAdapter(Candidate)
+_PERSONA = TypeAdapter(PersonaCandidate)
+_INTRODUCTION = TypeAdapter(_Introduction)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from tod_bias.cache import NotPlainError, canonical
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.axis import Axis
-from tod_bias.perturb.guards.inputs import ReferenceInput
+from tod_bias.perturb.guards.inputs import Change, ReferenceInput
 from tod_bias.perturb.guards.names import NamesInput
 from tod_bias.perturb.guards.terms import ReferenceRewriter, TermsInput
 from tod_bias.perturb.lexicon_axis import LexiconAxis
@@ -233,7 +233,7 @@ class Vote(Guard):
     kind = "vote"
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
-        versions = read.versions() if read.mentions else [(str, str)]
+        versions: Sequence[tuple[Change, Change]] = read.versions() if read.mentions else [(str, str)]
 
         def combined(outputs: Sequence[Any]) -> Any:
             given = [TextMap(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]

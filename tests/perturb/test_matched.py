@@ -16,7 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError
 from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
-from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, count, level
+from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, per_million, shipped_frequencies
 from tod_bias.perturb.rewrite import DialogueRewrite, changed_tokens, tokens
 from tod_bias.perturb.rewriter import TextRewriter
 
@@ -32,13 +32,7 @@ def placebo_of(matched, dialogue, rewrites, seed):
 
 
 def forms(lexicon):
-    return {
-        tokens(form.text)
-        for paradigm in lexicon.paradigms
-        for cell in paradigm.cells.values()
-        for alternative in cell
-        for form in alternative
-    }
+    return {tokens(form) for _, _, form in lexicon.forms()}
 
 
 def replacing(**words):
@@ -121,8 +115,10 @@ def test_no_word_is_demographic():
 def test_the_lexicon_is_large_and_measured():
     assert len(LEXICON.paradigms) >= 60
     assert LEXICON.groups == ("original", "placebo")
+    known = shipped_frequencies()
     for paradigm in LEXICON.paradigms:
-        assert max(level(form.text) for forms in paradigm.cells["original"] for form in forms) > 0
+        said = [" ".join(tokens(form.text)) for forms in paradigm.cells["original"] for form in forms]
+        assert max(known.get(form, 0.0) for form in said) > 1
     assert "neutral" not in axes()
 
 
@@ -248,8 +244,9 @@ def test_sgd_dialogues_get_a_placebo_of_their_dose(sgd_datapath):
 
 
 def test_counts_are_per_million_words_of_words_and_phrases():
-    found = count(["Look for it; it's it", "Look FOR, looking"], ["it", "look for", "it's", "never"])
-    assert found == pytest.approx({"it": 2e6 / 8, "look for": 2e6 / 8, "it's": 1e6 / 8})
+    found = per_million(["Look for it; it's it", "Look FOR, looking"], ["it", "look for", "it's", "never"])
+    assert found == pytest.approx({word: 1e6 * n / 8 for word, n in (
+        ("look", 2), ("for", 2), ("it", 2), ("it's", 1), ("looking", 1), ("look for", 2))})  # fmt: skip
 
 
 def test_words_of_ones_own(tmp_path):

@@ -12,6 +12,7 @@ from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.names.resources import RACES, dealt
 from tod_bias.perturb.personas.axis import load_persona, persona_axes
 from tod_bias.perturb.personas.introduction import IntroducedDialogue, main_term
+from tod_bias.perturb.personas.parts import ENOUGH, load_parts, turns
 from tod_bias.perturb.personas.sheet import FOLDER, Template, neutral_templates, read_sheet
 
 
@@ -316,6 +317,21 @@ def test_a_wrong_sheet_is_said_with_file_and_line(tmp_path, text, message):
     assert message in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_kinds_have_turns_by_their_terms_where_there_are_fewest(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text(
+        "@attributes\ta\tb\nform\tterm\tbefore\tI am {x}.\nform\tlone\tbefore\tI am {alone}.\n"
+        "form\tmany\tbefore\tI like {y}.\nfill\tx\ta\tred\nfill\tx\tb\tgreen\nfill\talone\ta\tonly me\n"
+        "fill\ty\ta\ty1, y2, y3\nfill\ty\tb\tz1, z2\n"
+    )
+    arranged = load_persona(["persona_mine"], lexicon=path).select(corpus(24), seed=0)
+    kinds = Counter(dialogue.persona.parts[0].template.kind for dialogue, _ in arranged)
+    assert kinds == {"many": 16, "term": 8}  # nobody but a can be introduced by "only me"
+    (part,) = load_parts(["age"])
+    whose = turns(part, part.kinds.values())
+    assert max(map(whose.count, whose)) <= ENOUGH
 
 
 def test_a_sheet_of_ones_own_is_an_axis(tmp_path):

@@ -16,16 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb import Candidate, draw_rewrites, load_axis, perturb_text
 from tod_bias.perturb.lexicon import axes, load_lexicon
 
-FORMS = sorted(
-    {
-        form.text
-        for axis in axes()
-        for paradigm in load_lexicon(axis).paradigms
-        for cell in paradigm.cells.values()
-        for forms in cell
-        for form in forms
-    }
-)
+FORMS = sorted({form for axis in axes() for _, _, form in load_lexicon(axis).forms()})
 FILLER = ["the", "a", "an", "is", "wants", "I", "to", ",", ".", "'s", "’s", "?", "-", "Lee", "of", "table", "\n", "  "]
 TEXTS = st.lists(
     st.one_of(

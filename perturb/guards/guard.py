@@ -54,13 +54,6 @@ class GuardCounts:
     """Mentions that may have another reference form in some counterfactual, and so another output."""
     covered: int = 0
     """Inputs without such a mention: for these, and whatever the stage does, ``guard(T x) == T guard(x)``."""
-    unseen: int = 0
-    """Terms of outputs that the input says nothing like: they stay in their reference form."""
-    mixed: int = 0
-    """Terms of outputs that may mean either of several that the input tells apart by the axis alone ("my wife", "my
-    husband"): the likelier one is written, or the first, which may be the wrong person."""
-    calls: int = 0
-    """Distinct calls that the stage got."""
 
     def to_json(self) -> dict[str, int]:
         """The counts by name."""
@@ -130,7 +123,6 @@ class Guard(InputWrapper):
         self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
-        self._distinct: set[str] = set()
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
@@ -158,24 +150,12 @@ class Guard(InputWrapper):
     def inner_calls(self, item: StageInput) -> InnerCalls:
         """What the stage is called with for one input, and how its outputs become the guard's."""
         read = self.axis.read(item)
-        seen = self.seen
-        seen.inputs += 1
-        seen.rewritten += read.mentions > 0
-        seen.mentions += read.mentions
-        seen.uncovered += read.uncovered
-        seen.covered += not read.uncovered
-        items, combine = self._calls(read)
-        self._distinct.update(map(_key, items))
-        seen.calls = len(self._distinct)
-
-        def combined(outputs: Sequence[Any]) -> Any:
-            before = read.unseen, read.mixed
-            made = combine(outputs)
-            seen.unseen += read.unseen - before[0]
-            seen.mixed += read.mixed - before[1]
-            return made
-
-        return InnerCalls(items, combined)
+        self.seen.inputs += 1
+        self.seen.rewritten += read.mentions > 0
+        self.seen.mentions += read.mentions
+        self.seen.uncovered += read.uncovered
+        self.seen.covered += not read.uncovered
+        return self._calls(read)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """The stage's outputs for the reference forms, as the inputs say them; equal ones are called once."""

@@ -27,10 +27,6 @@ class ReferenceInput(ABC):
     """How many terms (names) of the input the axis knows."""
     uncovered: int
     """How many mentions of the input may have another reference form in some T x."""
-    unseen: int = 0
-    """How many terms of the output the input says nothing like: they stay in their reference form."""
-    mixed: int = 0
-    """How many terms of the output may mean either of several that the input tells apart by the axis alone."""
 
     def __init__(self, given: StageInput) -> None:
         self.given = given

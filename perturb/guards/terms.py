@@ -247,16 +247,6 @@ class ReferenceRewriter:
                     best = (score, other)
         return None if best is None else best[1]
 
-    def mixed(self, output: ReferenceText, known: Sequence[ReferenceText]) -> int:
-        """How many terms of an output may mean either of several that the input tells apart by the axis alone: "spouse"
-        of "wife" and "husband". Where it quotes the input, none."""
-        number = 0
-        for term in output.terms:
-            same = [(text.text, other) for text in known for other in text.terms if _is_same(other, term)]
-            if not self._is_pronoun(term) and len({plain_form(other.old) for _, other in same}) > 1:
-                number += max(_alike(output.text, term, text, other) for text, other in same) < _QUOTED
-        return number
-
     def _as(self, term: ReferenceTerm, held: ReferenceTerm) -> tuple[str, str | None]:
         """The group and the term of the input that a term of an output stands for."""
         group = held.mention.group
@@ -362,8 +352,6 @@ class TermsInput(ReferenceInput):
         written, left = self._rewriter.back(reference, self._outside_names)
         if left and text in self._names:
             return text  # somebody's or something's name that the stage gave
-        self.unseen += left
-        self.mixed += self._rewriter.mixed(reference, self._outside_names)
         return written
 
     def masked(self, text: str, mask: str) -> str:

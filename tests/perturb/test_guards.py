@@ -165,17 +165,7 @@ def test_the_component_sees_no_difference_and_is_asked_once() -> None:
         "My husband and his car. He will come.",
         "My wife and her car. She will come.",
     ]
-    seen = {
-        "inputs": 3,
-        "rewritten": 3,
-        "mentions": 6,
-        "uncovered": 0,
-        "covered": 3,
-        "unseen": 0,
-        "mixed": 0,
-        "calls": 1,
-    }
-    assert guard.coverage == {"gender": seen}
+    assert guard.coverage == {"gender": {"inputs": 3, "rewritten": 3, "mentions": 6, "uncovered": 0, "covered": 3}}
 
 
 def test_names_get_reference_names_and_come_back() -> None:
@@ -215,9 +205,7 @@ def test_words_that_no_guard_tells_are_counted() -> None:
     guard = Canonical(hashing, "gender")
     one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
     assert one == two
-    assert guard.coverage["gender"] | {"calls": 0} == {
-        "inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0, "unseen": 0, "mixed": 0, "calls": 0,
-    }  # fmt: skip
+    assert guard.coverage["gender"] == {"inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0}
     names = Canonical(echo, "names_gender")
     asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
     assert names.coverage["names_gender"]["uncovered"] == 2
@@ -259,23 +247,6 @@ def test_vote_takes_the_most_frequent_answer_and_the_first_attribute_of_equals()
 
     assert asked(["My wife?", "My husband?", "My spouse?"], Vote(by_word, "gender")) == ["no", "no", "no"]
     assert asked(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "mixed"),
-    [
-        ("Your spouse is on the list.", 1),  # the wife, or the husband?
-        ("So my spouse pays and my spouse eats.", 0),  # it says which
-        ("You are on the list.", 0),
-    ],
-)
-def test_a_guard_counts_answers_that_may_mean_either_of_two_people(answer: str, mixed: int) -> None:
-    guard = Canonical(lambda inputs: [answer], "gender")
-    guard([StageInput((), "So my wife pays and my husband eats.")])
-    assert guard.coverage["gender"]["mixed"] == mixed
-    alone = Canonical(lambda inputs: [answer], "gender")
-    alone([StageInput((), "So my wife pays.")])
-    assert alone.coverage["gender"]["mixed"] == 0
 
 
 @pytest.mark.parametrize(

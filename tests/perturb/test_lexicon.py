@@ -90,7 +90,7 @@ def test_a_malformed_file_is_named_with_the_line(tmp_path: Path, text: str, line
 
 def test_an_included_file_that_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "pets.tsv").write_text("@include\tnone.tsv\n")
-    with pytest.raises(LexiconError, match="none.tsv: cannot be read"):
+    with pytest.raises(LexiconError, match=r"none\.tsv: cannot be read"):
         read_lexicon(tmp_path / "pets.tsv")
 
 

@@ -1,17 +1,6 @@
 """Lexicons: plain TSV files that say which words mention a group, and what they become for another one.
 
-One row is one paradigm. ``docs/reference/rewriting.md`` describes the layout; in short::
-
-    @alias  male  man
-    pos   man            woman            non-binary        context    notes
-    noun  dad/dads       mom/moms, mum    ~parent/~parents
-    adj   old            ~young           -                 next: man woman
-
-Cells hold alternatives joined by commas (the first is what is written, all are recognised); an alternative holds its
-forms joined by slashes: singular/plural for nouns (a regular plural may be left out), subject/object/determiner/
-possessive/reflexive for pronouns, base/third person/-ing for verbs, one form otherwise. ``~`` marks a form that is
-written but is itself no mention of the group; ``-`` or an empty cell means that the paradigm has no word for the
-group.
+One row is one paradigm; ``docs/reference/rewriting.md`` describes the layout.
 """
 
 from __future__ import annotations
@@ -247,52 +236,61 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     Raises:
         LexiconError: the file cannot be read or a row is malformed; names the file and the line.
     """
-    columns: list[str] = []
-    rows: list[Paradigm] = []
-    lines: dict[str, list[list[str]]] = {head: [] for head in _DIRECTIVES}
-    included: list[Lexicon] = []
+    reading = _LexiconReading(path)
+    read_table(path, reading.read)
+    try:
+        return reading.lexicon(axis or path.stem)
+    except ValueError as error:
+        raise LexiconError(f"{path}: {error}") from None
 
-    def read(cells: list[str]) -> None:
+
+class _LexiconReading:
+    """A lexicon as far as its file is read; raises ValueError where something is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._columns: list[str] = []
+        self._rows: list[Paradigm] = []
+        self._cells: dict[str, list[str]] = {head: [] for head in _DIRECTIVES}
+
+    def read(self, cells: list[str]) -> None:
+        """One line."""
         head, *rest = cells
         if head in _DIRECTIVES:
             least, most, what = _DIRECTIVES[head]
             expect(least <= len(rest) <= most, f"expected {head!r} and {what}, joined by tabs")
             expect(head != "@scope" or rest[0] in ("attribute", "word"), f"expected {head!r} and {what}")
-            lines[head].append(rest)
+            self._cells[head] += rest or [head]
             if head == "@include":
-                included.append(read_lexicon(path.parent / rest[0]))
-                rows.extend(included[-1].paradigms)
-        elif not columns:
-            columns.extend(_header(cells))
+                other = read_lexicon(self._path.parent / rest[0])
+                self._rows += other.paradigms
+                self._cells["@alias"] += (cell for pair in other.aliases.items() for cell in pair)
+                self._cells["@protect"] += other.protected
+        elif not self._columns:
+            self._columns = _header(cells)
         else:
-            rows.append(_paradigm(cells, columns))
+            self._rows.append(_paradigm(cells, self._columns))
 
-    read_table(path, read)
-    if not columns or not rows:
-        missing = "rows" if columns else "header"
-        raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
-    groups = tuple(column for column in columns if column not in _NOT_GROUPS)
-    aliases = {name.lower(): group for name, group in lines["@alias"]}
-    for lexicon in included:
-        aliases |= lexicon.aliases
-    reference = next((group for (group,) in reversed(lines["@reference"])), "")
-    for what, group in (*((f"alias {alias!r}", group) for alias, group in aliases.items()), ("@reference", reference)):
-        if group and group not in groups:
-            raise LexiconError(f"{path}: {what} names {group!r}, which is no column")
-    return Lexicon(
-        axis or path.stem,
-        groups,
-        tuple(rows),
-        aliases,
-        scope=next((scope for (scope,) in reversed(lines["@scope"])), "attribute"),
-        protected=(
-            *(phrase for phrases in lines["@protect"] for phrase in phrases),
-            *(phrase for lexicon in included for phrase in lexicon.protected),
-        ),
-        reference=reference,
-        unguarded=frozenset(word.lower() for some in lines["@unguarded"] for word in some),
-        distinct=bool(lines["@distinct"]),
-    )
+    def lexicon(self, axis: str) -> Lexicon:
+        """The whole."""
+        cells, where = self._cells, "see docs/reference/rewriting.md for the layout"
+        expect(bool(self._columns), f"holds no header; {where}")
+        expect(bool(self._rows), f"holds no rows; {where}")
+        groups = tuple(column for column in self._columns if column not in _NOT_GROUPS)
+        aliases = dict(zip(map(str.lower, cells["@alias"][::2]), cells["@alias"][1::2], strict=True))
+        for group in (*aliases.values(), *cells["@reference"]):
+            expect(group in groups, f"@alias or @reference names {group!r}, which is no column")
+        return Lexicon(
+            axis,
+            groups,
+            tuple(self._rows),
+            aliases,
+            scope=["attribute", *cells["@scope"]][-1],
+            protected=tuple(cells["@protect"]),
+            reference=["", *cells["@reference"]][-1],
+            unguarded=frozenset(map(str.lower, cells["@unguarded"])),
+            distinct=bool(cells["@distinct"]),
+        )
 
 
 def _header(parts: Sequence[str]) -> list[str]:

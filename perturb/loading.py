@@ -100,11 +100,7 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     """
     lexicon, model = settings.get("lexicon"), settings.get("model")
     kind = _kind_of(axis, lexicon)
-    terms: dict[str, Any] = {name: settings.get(name) for name in sorted(_TERMS)}
-    terms["protected"] = tuple(terms["protected"] or ())
-    for name, value in terms.items():
-        if value not in (None, ()) and name not in _TAKES[kind]:
-            raise AxisError(f"axis {axis!r}: {kind} takes no {name}; leave it out")
+    terms = _terms_of(axis, kind, settings)
     groups = {name: terms[name] for name in _CHOSEN}
     if kind == "a crossed axis":
         return _crossed(axis, settings)
@@ -125,6 +121,20 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 
     return NeuralAxis(generator=perturber_generator(model, settings.get("device")), **terms)
+
+
+def _terms_of(axis: str, kind: str, settings: AxisSettings) -> dict[str, Any]:
+    """The settings of :data:`_TERMS`.
+
+    Raises:
+        AxisError: the axis does not take one that is given.
+    """
+    terms: dict[str, Any] = {name: settings.get(name) for name in sorted(_TERMS)}
+    terms["protected"] = tuple(terms["protected"] or ())
+    for name, value in terms.items():
+        if value not in (None, ()) and name not in _TAKES[kind]:
+            raise AxisError(f"axis {axis!r}: {kind} takes no {name}; leave it out")
+    return terms
 
 
 def _factors(axis: str) -> list[str]:

@@ -24,7 +24,7 @@ class Coverage:
     """Mentions in what is said, as rewrites find them."""
     texts: int = 0
     """Distinct texts that a counterfactual of their dialogue changes, counterfactuals counted apart."""
-    found: int = 0
+    recognised: int = 0
     """Those of them in which the guard finds a mention."""
     inputs: int = 0
     """Inputs of stages (a turn with its history, calls and results) in dialogues that can be rewritten, counterfactuals
@@ -39,7 +39,7 @@ class Coverage:
     @property
     def share_recognised(self) -> float | None:
         """Share of changed texts in which something is found, 0–1; None where nothing is changed."""
-        return self.found / self.texts if self.texts else None
+        return self.recognised / self.texts if self.texts else None
 
     @property
     def share_exact(self) -> float | None:
@@ -89,7 +89,7 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
             said = ([text for turn in variant.turns for _, text in turn.utterances] for variant in (dialogue, image))
             changed = [old for old, new in zip(*said, strict=True) if old != new]
             counts.texts += len(changed)
-            counts.found += sum(guarded.read(StageInput((), text)).mentions > 0 for text in changed)
+            counts.recognised += sum(guarded.read(StageInput((), text)).mentions > 0 for text in changed)
     return counts
 
 

@@ -158,7 +158,7 @@ class ReferenceRewriter:
         group = next(name for name in (self.target, *self.lexicon.groups) if name in cells)
         return cells[group][0][slot].text
 
-    def found(self, text: str) -> list[Mention]:
+    def terms(self, text: str) -> list[Mention]:
         """The terms of a text."""
         return [mention._replace(slot=self._terms.slot(text, mention)) for mention in self._terms.mentions(text)]
 
@@ -286,16 +286,16 @@ class ReferenceRewriter:
 
 @lru_cache(maxsize=1 << 17)
 def _reference(rewriter: ReferenceRewriter, text: str) -> ReferenceText:
-    found = [(mention, rewriter.form(mention.row, mention.slot)) for mention in rewriter.found(text)]
-    if not found:
+    changes = [(mention, rewriter.form(mention.row, mention.slot)) for mention in rewriter.terms(text)]
+    if not changes:
         return ReferenceText(text)
-    written, spans = replaced(text, _GroupWriter(rewriter.lexicon, rewriter.target).changes(text, found))
+    written, spans = replaced(text, _GroupWriter(rewriter.lexicon, rewriter.target).changes(text, changes))
     terms = []
-    for mention, form in found:
+    for mention, form in changes:
         if (mention.start, mention.end) in spans:  # else it agrees with another term
             start, end = spans[mention.start, mention.end]
-            there = mention._replace(start=start, end=end, text=written[start:end])
-            terms.append(ReferenceTerm(there, form, mention.text, rewriter.is_rewritten(text, mention)))
+            moved = mention._replace(start=start, end=end, text=written[start:end])
+            terms.append(ReferenceTerm(moved, form, mention.text, rewriter.is_rewritten(text, mention)))
     return ReferenceText(written, tuple(terms))
 
 
@@ -304,7 +304,7 @@ def _uncovered(rewriter: ReferenceRewriter, text: str) -> int:
     mentions = list(rewriter._mentions.mentions(text))
     if not mentions:
         return 0
-    terms = rewriter.found(text)
+    terms = rewriter.terms(text)
     missed = sum(not any(term.start < held.end and held.start < term.end for term in terms) for held in mentions)
     reference = rewriter.reference(text).text
     is_exact = all(rewriter.reference(rewrite(text)).text == reference for rewrite in rewriter._rewriters)
@@ -365,13 +365,13 @@ class TermsInput(ReferenceInput):
     def _version(self, group: str) -> tuple[Change, Change]:
         sources: dict[str, str] = {}
 
-        def there(text: str) -> str:
+        def written(text: str) -> str:
             reference = self.reference(text)
             image = self._rewriter.written_for(reference, group)
             sources.setdefault(image, reference)
             return image
 
-        return there, lambda text: sources[text] if text in sources else self.reference(text)
+        return written, lambda text: sources[text] if text in sources else self.reference(text)
 
 
 def _outside(reference: ReferenceText, names: Sequence[str]) -> ReferenceText:

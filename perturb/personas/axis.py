@@ -313,8 +313,8 @@ class PersonaAxis(Axis):
 
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
         """What fills the slots that reveal nothing in which a persona and a group differ."""
-        here = self._split(source.group)[index]
-        differing = {factor for factor, one, target in zip(part.factors, here, group, strict=True) if one != target}
+        both = zip(part.factors, self._split(source.group)[index], group, strict=True)
+        differing = {factor for factor, old, new in both if old != new}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
     def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:

@@ -72,8 +72,8 @@ class IntroductionPart:
 
     def reveals(self, slot: str) -> tuple[str, ...]:
         """Which factors what fills a slot says anything of."""
-        told = _REVEALS.get(slot, ()) if self._names_people else self.factors
-        return tuple(factor for factor in told if factor in self.factors)
+        factors = _REVEALS.get(slot, ()) if self._names_people else self.factors
+        return tuple(factor for factor in factors if factor in self.factors)
 
     def can(self, template: Template, group: Combination) -> bool:
         """Whether the template can be about this group; a name alone reveals nobody as non-binary."""

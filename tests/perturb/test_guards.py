@@ -335,7 +335,7 @@ def test_a_wrong_guard_in_a_file_names_the_stage(options: str, tmp_path: Path) -
 def test_coverage_counts_what_guards_do_not_know() -> None:
     dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
     found = coverage(dialogues, load_axis("gender"))
-    assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
+    assert (found.mentions, found.texts, found.recognised, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_recognised, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
     nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))

@@ -179,6 +179,8 @@ def _crossed(axis: str, settings: AxisSettings) -> Axis:
     about = [_MEANS.get(factor, factor.removeprefix(PREFIX)) for factor in factors]
     if not all(factors):
         raise AxisError(f"axis {name!r}: name an axis on both sides of {CROSS}")
+    if len(set(factors)) < len(factors):
+        raise AxisError(f"axis {name!r}: crosses an axis with itself")
     if len(set(about)) < len(factors):
         raise AxisError(f"axis {name!r}: both are about {about[0]}, of which a person has one; cross two dimensions")
     if PLACEBO in factors:

@@ -154,7 +154,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 1, "parameters": 1, "complexity": 18, "class names": 0, "fmt: skip": 27}
+LEFT = {"lines": 1, "parameters": 0, "complexity": 17, "class names": 0, "fmt: skip": 11}
 """How many are over it, or there twice, and may become fewer only."""
 
 

@@ -431,6 +431,8 @@ def load_persona(axes: Sequence[str], *, lexicon: str | Path | None = None, **op
     """
     factors = [axis.removeprefix(PREFIX) for axis in axes]
     if lexicon is None:
+        if unknown := [axis for axis in axes if axis not in persona_axes()]:
+            raise AxisError(f"unknown axis {unknown[0]!r}; introductions are {', '.join(persona_axes())}")
         return PersonaAxis("×".join(axes), load_parts(factors), **options)
     (factor,) = factors
     return PersonaAxis(axes[0], [IntroductionPart((factor,), read_sheet(Path(lexicon)))], **options)

@@ -65,7 +65,7 @@ class CounterfactualRecord:
     def to_json(self) -> dict[str, Any]:
         """``dialogue`` as it is in the corpus, ``candidate``, and ``introduction`` where the user got one."""
         dialogue = self.dialogue
-        if not isinstance(dialogue, IntroducedDialogue):
+        if not isinstance(dialogue, IntroducedDialogue) or not isinstance(self.candidate, PersonaCandidate):
             return {
                 "dialogue": dialogue.to_json(),
                 "candidate": _CANDIDATE.dump_python(self.candidate, mode="json"),

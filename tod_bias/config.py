@@ -327,6 +327,15 @@ class MarginOptions(Options):
     """Gaps (of two runs, their changes) up to this, e.g. 0.05, are equivalent where that is shown."""
 
 
+class CompareConfig(Seeded, InferenceOptions, MarginOptions):
+    """How the changes between two runs are estimated."""
+
+    permutations: Annotated[Resamples, Field(ge=1)] = 10_000
+    """Sign flips of the tests."""
+    quality_margin: Annotated[float, Field(gt=0)] | None = None
+    """The same for scores, in the metric's units; by default as --margin."""
+
+
 class ClusterOptions(Options):
     """What dialogues have in common."""
 

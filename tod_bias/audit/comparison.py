@@ -20,11 +20,11 @@ from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check
 from tod_bias.audit.paired import ChangeEstimates, PairedContrasts, tests_of
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
-from tod_bias.errors import MetricError, TodBiasError
+from tod_bias.config import CompareConfig
+from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
 
 
@@ -34,11 +34,8 @@ def compare(
     *,
     axes: Sequence[str] | None = None,
     metrics: Sequence[str | Metric] | None = None,
-    margin: float | None = None,
-    quality_margin: float | None = None,
-    bootstrap: int = 1000,
-    permutations: int = 10_000,
-    seed: int = 0,
+    config: CompareConfig | None = None,
+    **settings: Any,
 ) -> Comparison:
     """How quality, disparities, contributions and groups change from one finished run to another.
 
@@ -47,12 +44,9 @@ def compare(
         after: likewise, of the same dialogues rewritten in the same ways; the system may be any other.
         axes: those to compare; by default all, which must be the same in both.
         metrics: likewise; a metric of one's own as an object or ``module:Class``.
-        margin: changes of disparities, gaps and contributions up to it are called equivalent where that is shown, each
-            on the scale of its metric; None: nothing is called equivalent.
-        quality_margin: the same for scores, in the metric's own units; by default as ``margin``.
-        bootstrap: resamples of dialogues, for the intervals of these terms; 0 for none.
-        permutations: sign flips of the tests.
-        seed: of both.
+        config: margins, resamples and seed (:class:`~tod_bias.config.CompareConfig`).
+        settings: single options by name, over those of ``config``: ``margin=0.02``. Changes of disparities, gaps and
+            contributions up to ``margin`` are called equivalent where that is shown, each on the scale of its metric.
 
     Returns:
         The content of ``compare.json``. Scores change on the metric's own scale, disparities and their parts on that
@@ -62,13 +56,13 @@ def compare(
         MismatchError: the runs do not match; names what differs.
         RunError: a run cannot be read.
         MetricError: a metric was not measured, or has no scale in one of the runs.
-        TodBiasError: a number that makes no sense.
+        TodBiasError: an unknown option, or a value that it cannot have.
     """
-    _check_numbers(margin, quality_margin, bootstrap, permutations)
+    config = CompareConfig.of({**(config or CompareConfig()).model_dump(), **settings})
     runs = FinishedRun.read(before, metrics, axes), FinishedRun.read(after, metrics, axes)
     scored = _scored(runs, metrics)
-    inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
-    margins = margin, margin if quality_margin is None else quality_margin
+    inference = Inference(resamples=config.bootstrap, permutations=config.permutations, seed=config.seed)
+    margins = config.margin, config.margin if config.quality_margin is None else config.quality_margin
     pairs = {axis: matched(axis, *runs) for axis in runs[0].axes}
     common = tuple(name for name in runs[0].stages if name in runs[1].stages)
     drafts = {
@@ -84,7 +78,7 @@ def compare(
         before=runs[0].name,
         after=runs[1].name,
         corpus=runs[0].result.corpus,
-        margin=margin,
+        margin=config.margin,
         quality_margin=margins[1],
         stages=Systems(before=list(runs[0].stages), after=list(runs[1].stages), common=list(common)),
         differences=_differences(*runs),
@@ -98,20 +92,11 @@ def compare(
         },
         signature={
             "intervals": "95%, t with a term (or other cluster) left out of both runs at a time; of these terms: "
-            f"expanded percentile, {bootstrap} resamples of dialogues",
-            "p_values": f"sign flips by term, {permutations} at the most; maxT within an axis and metric, then Holm",
-            "seed": str(seed),
+            f"expanded percentile, {config.bootstrap} resamples of dialogues",
+            "p_values": f"sign flips by term, {config.permutations} at the most; maxT within an axis and metric, then Holm",
+            "seed": str(config.seed),
         },
     )
-
-
-def _check_numbers(margin: float | None, quality_margin: float | None, bootstrap: int, permutations: int) -> None:
-    for name, value in (("margin", margin), ("quality_margin", quality_margin)):
-        if value is not None and not value > 0:
-            raise TodBiasError(f"{name} must be above 0, got {value!r}")
-    check_resamples(bootstrap=bootstrap, permutations=permutations)
-    if permutations < 1:
-        raise TodBiasError(f"permutations must be at least 1, got {permutations}")
 
 
 def _scored(runs: tuple[FinishedRun, FinishedRun], metrics: Sequence[str | Metric] | None) -> list[Metric]:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from tod_bias.cli.arguments import check_folder, check_metrics, config_of, folder_of, user_metrics
 from tod_bias.cli.options import command
-from tod_bias.config import InferenceOptions, MarginOptions, OutputOptions, RunNames, Seeded
+from tod_bias.config import CompareConfig, OutputOptions, RunNames
 from tod_bias.folder import check_no_other_run
 from tod_bias.report.console import Console
-
-
-class CompareOptions(Seeded, InferenceOptions, MarginOptions):
-    """How changes are estimated."""
-
-    quality_margin: Annotated[float, Field(gt=0)] | None = None
-    """The same for scores, in the metric's units; by default as --margin."""
 
 
 class CompareOutput(OutputOptions):
@@ -29,7 +19,7 @@ class CompareOutput(OutputOptions):
 
 
 @command("tod-bias compare runs/before runs/after --margin 0.02")
-def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOptions, output: CompareOutput) -> None:
+def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareConfig, output: CompareOutput) -> None:
     """Two runs on the same dialogues, paired by dialogue and counterfactual; writes compare.json and report.html.
 
     What changed in quality, in every disparity, contribution and group: better, worse, equivalent (within --margin),
@@ -58,11 +48,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOp
         after,
         axes=names.axes.axes if names.axes.given_of("axes") else None,
         metrics=metrics,
-        margin=options.margin,
-        quality_margin=options.quality_margin,
-        bootstrap=options.bootstrap,
-        permutations=options.permutations,
-        seed=options.seed,
+        config=config,
     )
     path = result.save(folder_of(output.out, "compare"))
     page = write_changes(result, path.parent, records)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cases import DIALECTS
 
-from tod_bias import Dialogue, Step, Turn, load_corpus
+from tod_bias import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import Axis, Candidate, draw_rewrites, load_axis, perturb_text
 from tod_bias.perturb.placebo import MatchedPlacebo
@@ -70,10 +69,10 @@ class TestDialogue:
     def test_crossed_with_another_axis_in_either_order(self, axis: str) -> None:
         dialogue = Dialogue("d", "", (Turn("My wife doesn't want any fish. It sounds good to her."),))
         perturber = load_axis(axis)
-        told = {
+        original = {
             candidate.target: perturber.rewrite(dialogue, candidate) for candidate in perturber.candidates(dialogue)
         }
-        both = told["aae×man" if axis.startswith(AAE) else "man×aae"]
+        both = original["aae×man" if axis.startswith(AAE) else "man×aae"]
         twin = both(dialogue)
         assert twin.turns[0].user == "My husband don't want no fish. It sound good to him."
         assert both.inverse(twin) == dialogue
@@ -84,7 +83,7 @@ class TestDialogue:
         stored = Dialogue.from_json(perturber.rewrite(DIALOGUE, candidate)(DIALOGUE).to_json())
         assert perturber.rewrite(DIALOGUE, candidate).inverse(stored) == DIALOGUE
 
-    def test_protected_phrases_and_chosen_attributes(self) -> None:
+    def test_protected_phrases_and_chosen_groups(self) -> None:
         dialogue = Dialogue("d", "", (Turn("That works."),))
         assert load_axis(AAE, protected=["that works"]).candidates(dialogue) == []
         assert load_axis(AAE, targets=["standard"]).candidates(dialogue) == []
@@ -100,33 +99,6 @@ class TestDialogue:
         for axis in (AAE, LEARNER):
             for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=1):
                 assert rewrite.inverse(rewrite(dialogue)) == dialogue
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("axis", [AAE, LEARNER])
-def test_real_dialogues(axis: str, sgd_datapath: Path, star: Path, tau_bench: Path) -> None:
-    perturber = load_axis(axis)
-    shares = {}
-    for corpus, folder, split in (
-        ("google_sgd", sgd_datapath, "valid"),
-        ("star", star.parent, "train"),
-        ("tau_bench", tau_bench.parent, "test"),
-    ):
-        turns = changed = 0
-        started = time.process_time()
-        for dialogue in load_corpus(corpus, datapath=folder, split=split, max_dialogues=500):
-            turns += len(dialogue.turns)
-            for rewrite in draw_rewrites(perturber, dialogue, draws=1):
-                twin = rewrite(dialogue)
-                assert rewrite.inverse(twin) == dialogue
-                for turn, image in zip(dialogue.turns, twin.turns, strict=True):
-                    assert image.response == turn.response
-                    assert image.steps == turn.steps
-                    assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
-                    changed += image.user != turn.user
-        shares[corpus] = changed / turns
-        assert time.process_time() > started
-    assert min(shares.values()) > 0.05
 
 
 class TestByName:

@@ -13,7 +13,7 @@ from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
 HEADER = "pos\tcat\tdog\tcontext\tnotes\n"
 
 
-def test_attributes_are_those_of_qian() -> None:
+def test_groups_are_those_of_qian() -> None:
     assert load_lexicon("gender").groups == ("man", "woman", "non-binary")
     assert load_lexicon("age").groups == ("child", "young", "middle-aged", "senior", "adult")
     assert load_lexicon("race").groups == (
@@ -52,7 +52,7 @@ def test_a_user_lexicon_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None
     assert load_axis("pets", lexicon=path).groups == ("cat", "dog")
 
 
-def test_a_blank_cell_means_that_the_word_has_no_such_rewriting(tmp_path: Path) -> None:
+def test_a_blank_cell_means_that_the_term_has_no_such_rewriting(tmp_path: Path) -> None:
     path = tmp_path / "pets.tsv"
     path.write_text("pos\tcat\tdog\tfish\nword\tmeow\twoof\t-\nword\tpaw\tpad\tfin\n", "utf-8")
     assert perturb_text("meow paw", "pets", "cat", "fish", lexicon=path) == "meow fin"
@@ -94,7 +94,7 @@ def test_an_included_file_that_is_missing_is_named(tmp_path: Path) -> None:
         read_lexicon(tmp_path / "pets.tsv")
 
 
-def test_attributes_are_found_however_their_column_is_written(tmp_path):
+def test_groups_are_found_however_their_column_is_written(tmp_path):
     (tmp_path / "mine.tsv").write_text("pos\tNew_Hire\tOld-Hand\told_hand\nnoun\ta\tb\tc\n")
     lexicon = load_lexicon("mine", tmp_path / "mine.tsv")
     assert [lexicon.group(name) for name in ("New_Hire", " new-hire", "Old-Hand", "old_hand")] == [

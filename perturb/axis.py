@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from tod_bias.config import DesignOptions
@@ -356,29 +356,17 @@ class Axis(ABC):
     def _variants(self, selection: SelectedDialogue, rewrites: Sequence[Rewrite]) -> Variants:
         dialogue, candidates = selection
         base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL
-        label = frozenset([self.labels(candidates[0])[0]])
-        groups = [
-            Counterfactual(
-                dialogue,
-                rewrite,
-                variant=name,
-                base=base,
-                axis=self.name,
-                group=rewrite.target,
-                clusters={"term": terms},
-            )
-            for rewrite, name, terms in zip(
-                rewrites, variant_names(rewrites), self.terms(dialogue, candidates), strict=True
-            )
-        ]
-        references = [
-            Counterfactual(dialogue, rewrite, variant=name, base=base, axis=self.name, role="reference")
-            for name, rewrite in self.references(dialogue)
-        ]
-        original = Counterfactual(
-            dialogue, variant=base, base=base, axis=self.name, role="original", clusters={"term": label}
+        variant = partial(Counterfactual, dialogue, base=base, axis=self.name)
+        names, terms = variant_names(rewrites), self.terms(dialogue, candidates)
+        groups = tuple(
+            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some})
+            for rewrite, name, some in zip(rewrites, names, terms, strict=True)
         )
-        return Variants(original, tuple(groups), tuple(references))
+        references = tuple(
+            variant(rewrite, variant=name, role="reference") for name, rewrite in self.references(dialogue)
+        )
+        label = frozenset([self.labels(candidates[0])[0]])
+        return Variants(variant(variant=base, role="original", clusters={"term": label}), groups, references)
 
     def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
         """T of every candidate of selected dialogues; an axis with a model asks it once for all.

@@ -25,23 +25,19 @@ NO_AXES = frozenset({"neutral"})
 """Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.placebo` draws from."""
 _NOT_GROUPS = ("pos", "context", "notes")
 """The columns that are no groups."""
-CONDITIONS = (
-    "next",
-    "not-next",
-    "prev",
-    "not-prev",
+WITH_WORDS = ("next", "not-next", "prev", "not-prev")
+"""What the ``context`` column may ask for, with words after a colon."""
+CONDITIONS: tuple[str, ...] = (
+    *WITH_WORDS,
     "person-next",
     "not-person-next",
     "name-next",
     "possessed",
     "predicate",
     "determined",
-    "alone",
-    "capitalised",
-    "in-names",
 )
-"""What the ``context`` column may ask for; the first four take words after a colon."""
-_WITH_WORDS = 4
+CONDITIONS += ("alone", "capitalised", "in-names")
+"""All that it may ask for."""
 MOST = 200
 """Groups of an axis: every dialogue is rewritten for every other one."""
 LONGEST = 100
@@ -346,7 +342,7 @@ def _conditions(text: str) -> Iterator[Condition]:
         name, colon, words = part.partition(":")
         name = name.strip()
         expect(name in CONDITIONS, f"unknown context {name!r}; expected one of {', '.join(CONDITIONS)}")
-        takes_words = name in CONDITIONS[:_WITH_WORDS]
+        takes_words = name in WITH_WORDS
         count = "some" if takes_words else "no"
         expect(takes_words == bool(colon and words.split()), f"context {name!r} takes {count} words after a colon")
         yield Condition(name, frozenset(words.lower().split()))

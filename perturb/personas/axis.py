@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -143,31 +143,9 @@ class PersonaAxis(Axis):
     @cached_property
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; templates and names by their content."""
-        rows = [(template, group, part.can(template, group)) for part, template, group in self._uses()]
-        content = repr((rows, self._turns, self._fills(), neutral_templates(), self.sources, self.targets))
-        return f"personas:{self.name}|hash:{sha256(content.encode()).hexdigest()[:12]}"
-
-    def _uses(self) -> Iterator[tuple[IntroductionPart, Template, Combination]]:
-        """Every template of every part with every group of the part."""
-        for part, kinds in zip(self._parts, self._kinds, strict=True):
-            for templates in kinds:
-                for template in templates:
-                    for group in part.groups:
-                        yield part, template, group
-
-    def _fills(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Everything that may fill a slot, with what it is for."""
-        fills_of: dict[str, tuple[str, ...]] = {}
-
-        def noted(fills: Sequence[str], label: str) -> str:
-            fills_of[label] = tuple(fills)
-            return fills[0]
-
-        for part, template, group in self._uses():
-            if part.can(template, group):
-                for fixed in product(GENDERS, RACES):
-                    part.values(template, group, fixed, noted)
-        return sorted(fills_of.items())
+        content = [part.content for part in self._parts]
+        choices = self._kinds, self._turns, neutral_templates(), self.sources, self.targets
+        return f"personas:{self.name}|hash:{sha256(repr((content, choices)).encode()).hexdigest()[:12]}"
 
     # --- which dialogue is rewritten for which group
 

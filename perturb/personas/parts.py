@@ -64,6 +64,13 @@ class IntroductionPart:
         """The templates that reveal all factors, by kind: pronouns reveal nobody's race."""
 
     @property
+    def content(self) -> list[object]:
+        """What decides the introductions, beside the templates: for signatures."""
+        names = [(dealt(gender, race), dealt_last(race)) for gender in GENDERS for race in RACES]
+        sheet = self._sheet
+        return [self.factors, sheet.fills, sorted(sheet.paired), names if self._names_people else []]
+
+    @property
     def deals_names(self) -> bool:
         """Whether an introduction may be by name."""
         slots = {slot for templates in self.kinds.values() for template in templates for slot in _slots(template)}

@@ -116,25 +116,19 @@ class PersonaAxis(Axis):
         self.name = axis
         self._parts = tuple(parts)
         self.factors: tuple[str, ...] = tuple(factor for part in self._parts for factor in part.factors)
-        combinations = [sum(every, ()) for every in product(*(part.groups for part in self._parts))]
-        self.groups = tuple("×".join(every) for every in combinations)
-        self._combinations = dict(zip(self.groups, combinations, strict=True))
+        self._by_part = {"×".join(sum(every, ())): every for every in product(*(part.groups for part in self._parts))}
+        """Group to what it is, part by part."""
+        self.groups = tuple(self._by_part)
         known = frozenset(kind for part in self._parts for kind in part.kinds)
-        self.kinds = known if kinds is None else self._checked_kinds(frozenset(kinds), known)
+        self.kinds = known if kinds is None else frozenset(kinds)
         self._kinds = [[some for kind, some in part.kinds.items() if kind in self.kinds] for part in self._parts]
-        if not all(self._kinds):
-            raise AxisError(f"axis {axis}: no template for one of its parts; it has {', '.join(sorted(known))}")
+        if not self.kinds <= known or not all(self._kinds):
+            wanted, possible = (", ".join(sorted(some)) for some in (self.kinds, known))
+            raise AxisError(f"axis {axis}: no introduction of the kinds {wanted}; it has {possible}")
         self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._turns = [turns(part, some) for part, some in zip(self._parts, self._kinds, strict=True)]
         self._exchanges_names = kinds is None or UNSAID.kind in self.kinds
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
-
-    def _checked_kinds(self, kinds: frozenset[str], known: frozenset[str]) -> frozenset[str]:
-        if unknown := sorted(kinds - known):
-            raise AxisError(
-                f"axis {self.name}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
-            )
-        return kinds
 
     def group(self, name: str) -> str:
         """The group of a name, in any case."""
@@ -234,16 +228,8 @@ class PersonaAxis(Axis):
     def _can(self, templates: Sequence[Template], group: str) -> bool:
         return all(
             part.can(template, values)
-            for part, template, values in zip(self._parts, templates, self._split(group), strict=True)
+            for part, template, values in zip(self._parts, templates, self._by_part[group], strict=True)
         )
-
-    def _split(self, group: str) -> list[Combination]:
-        """A group of the axis, part by part."""
-        combination, split = self._combinations[group], []
-        for part in self._parts:
-            split.append(combination[: len(part.factors)])
-            combination = combination[len(part.factors) :]
-        return split
 
     def _persona(
         self,
@@ -256,8 +242,9 @@ class PersonaAxis(Axis):
     ) -> Persona:
         """Somebody of a group; what ``source`` has in common with it stays as it is."""
         filled = []
-        split = self._split(group)
-        for index, (part, template, values) in enumerate(zip(self._parts, templates, split, strict=True)):
+        for index, (part, template, values) in enumerate(
+            zip(self._parts, templates, self._by_part[group], strict=True)
+        ):
             shared = {} if source is None else self._shared(part, source, index, values)
             deal = partial(self._dealt, dealer, part, group, variant, taken, shared)
             fills = part.values(template, values, dealer.fixed, deal)
@@ -291,7 +278,7 @@ class PersonaAxis(Axis):
 
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
         """What fills the slots that reveal nothing in which a persona and a group differ."""
-        both = zip(part.factors, self._split(source.group)[index], group, strict=True)
+        both = zip(part.factors, self._by_part[source.group][index], group, strict=True)
         differing = {factor for factor, old, new in both if old != new}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
@@ -347,7 +334,7 @@ class PersonaAxis(Axis):
             return None
         source = dialogue.persona
         filled = []
-        for part, old, group in zip(self._parts, source.parts, self._split(source.group), strict=True):
+        for part, old, group in zip(self._parts, source.parts, self._by_part[source.group], strict=True):
             before = dict(old.values)
             taken = {value.lower() for value in before.values()}
 

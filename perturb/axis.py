@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from tod_bias.config import DesignOptions
@@ -151,6 +151,38 @@ class Axis(ABC):
         """An axis that finds the same candidates without a model, for planning."""
         return self
 
+    # --- groups
+
+    def group(self, name: str) -> str:
+        """The group of a name; some axes know others than its own.
+
+        Raises:
+            AxisError: there is none.
+        """
+        if name not in self.groups:
+            raise AxisError(f"axis {self.name!r} has no group {name!r}; it has {', '.join(self.groups)}")
+        return name
+
+    def chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        """Some groups in their order; all where None.
+
+        Raises:
+            AxisError: one is unknown.
+        """
+        wanted = set(self.groups) if names is None else {self.group(name) for name in names}
+        return tuple(group for group in self.groups if group in wanted)
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """Two groups.
+
+        Raises:
+            AxisError: one is unknown, or they are the same.
+        """
+        pair = self.group(source), self.group(target)
+        if pair[0] == pair[1]:
+            raise AxisError(f"axis {self.name!r}: source and target are both {pair[0]!r}; choose two groups")
+        return pair
+
     # --- what one dialogue admits
 
     @abstractmethod
@@ -255,9 +287,8 @@ class Axis(ABC):
         candidates = self._admitted(dialogue)
         if not candidates:
             return ()
-        keys = ("\x1f".join((str(seed), self.name, dialogue.id, str(number))) for number in range(draws))
-        seeds = (int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") for key in keys)
-        return tuple(random.Random(number).choice(candidates) for number in seeds)
+        digests = (_digest(seed, self.name, dialogue.id, number)[:8] for number in range(draws))
+        return tuple(random.Random(int.from_bytes(digest, "big")).choice(candidates) for digest in digests)
 
     def crossed(self, dialogue: Dialogue, seed: int = 0) -> tuple[Candidate, ...]:
         """One candidate per target: the rewrites of the group that a dialogue mentions most for all others.
@@ -278,7 +309,7 @@ class Axis(ABC):
         of_source: Counter[str] = Counter()
         for (source, _), count in of_term.items():
             of_source[source] += count
-        source = min(of_source, key=lambda group: (-of_source[group], _chance(seed, self.name, dialogue.id, group)))
+        source = min(of_source, key=lambda group: (-of_source[group], _digest(seed, self.name, dialogue.id, group)))
         targets = Counter(candidate.term for candidate in candidates if candidate.source == source)
         rank = {term: (-of_term[source, term], -targets[term], term) for term in targets}
         chosen: dict[str, Candidate] = {}
@@ -325,29 +356,17 @@ class Axis(ABC):
     def _variants(self, selection: SelectedDialogue, rewrites: Sequence[Rewrite]) -> Variants:
         dialogue, candidates = selection
         base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL
-        label = frozenset([self.labels(candidates[0])[0]])
-        groups = [
-            Counterfactual(
-                dialogue,
-                rewrite,
-                variant=name,
-                base=base,
-                axis=self.name,
-                group=rewrite.target,
-                clusters={"term": terms},
-            )
-            for rewrite, name, terms in zip(
-                rewrites, variant_names(rewrites), self.terms(dialogue, candidates), strict=True
-            )
-        ]
-        references = [
-            Counterfactual(dialogue, rewrite, variant=name, base=base, axis=self.name, role="reference")
-            for name, rewrite in self.references(dialogue)
-        ]
-        original = Counterfactual(
-            dialogue, variant=base, base=base, axis=self.name, role="original", clusters={"term": label}
+        variant = partial(Counterfactual, dialogue, base=base, axis=self.name)
+        names, terms = variant_names(rewrites), self.terms(dialogue, candidates)
+        groups = tuple(
+            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some})
+            for rewrite, name, some in zip(rewrites, names, terms, strict=True)
         )
-        return Variants(original, tuple(groups), tuple(references))
+        references = tuple(
+            variant(rewrite, variant=name, role="reference") for name, rewrite in self.references(dialogue)
+        )
+        label = frozenset([self.labels(candidates[0])[0]])
+        return Variants(variant(variant=base, role="original", clusters={"term": label}), groups, references)
 
     def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
         """T of every candidate of selected dialogues; an axis with a model asks it once for all.
@@ -370,21 +389,18 @@ class Axis(ABC):
             raise AxisError(f"axis {self.name!r}: expected a rewrite of {dialogue.id!r}, got {rewrite!r:.60}")
         return rewrite
 
-    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
-        """The rewrites of each dialogue, as it is in the corpus, that Su's Algorithm 1 draws.
+    def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+        """The rewrites of one dialogue, as it is in the corpus, that Su's Algorithm 1 draws.
 
         Raises:
             AxisError: ``draws`` is not positive.
         """
-        return self.rewrites_of(
-            [SelectedDialogue(dialogue, self.draw(dialogue, draws, seed)) for dialogue in dialogues]
-        )
+        return self.rewrites_of([SelectedDialogue(dialogue, self.draw(dialogue, draws, seed))])[0]
 
 
 def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
-    """The rewrites of one dialogue that Su's Algorithm 1 draws (:meth:`Axis.rewrites`)."""
-    (rewrites,) = axis.rewrites([dialogue], draws, seed)
-    return rewrites
+    """The rewrites of one dialogue that Su's Algorithm 1 draws (:meth:`Axis.drawn`)."""
+    return axis.drawn(dialogue, draws, seed)
 
 
 def variant_names(rewrites: Sequence[Rewrite]) -> list[str]:
@@ -396,5 +412,6 @@ def variant_names(rewrites: Sequence[Rewrite]) -> list[str]:
     ]
 
 
-def _chance(seed: int, axis: str, dialogue: str, group: str) -> bytes:
-    return hashlib.sha256("\x1f".join((str(seed), axis, dialogue, group)).encode("utf-8", "surrogatepass")).digest()
+def _digest(*parts: object) -> bytes:
+    """A hash of some texts and numbers."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,7 @@
-"""Where a word of the lexicon stands: whether its row's conditions hold, and whether it is part of a name."""
+"""Where a word of the lexicon stands: whether its row's conditions hold, and whether it is part of a name.
+
+A name is what capitals show to be one, what is protected, and what a slot of names of things holds (``artist``).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.english import NO_WORD, next_word, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Condition, Paradigm
 from tod_bias.perturb.tables import words
@@ -24,6 +28,9 @@ _GROUPS = words("groups")
 _HAVING = words("having")
 _OWNERS = words("owners")
 _NUMBERS = words("numbers")
+_ENTITY_SLOTS, _PERSON_SLOTS = words("entity-slots"), words("person-slots")
+_PARTS = re.compile(r"[\W_]+")
+_LIST = re.compile(r"\s*,\s*")
 _WORDS = re.compile(r"[^\W\d_]+")
 _NON_BINARY = re.compile(r"\b(?:themself|non-?binary|enby|genderqueer|mx)\b", re.IGNORECASE)
 
@@ -208,3 +215,31 @@ def they_is_one(text: str, start: int, *, strict: bool) -> bool:
         if key in _GROUPS or key in _PERSON_PLURALS or (key.endswith("s") and key[:-1] in (_PERSON | _GROUPS)):
             return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def is_entity_slot(slot: str) -> bool:
+    """Whether the values of a slot are names of things or places (``restaurant_name``, ``artist``, ``from_station``).
+
+    A slot that holds a person as the user calls them (``recipient_name``: "Mom") is none.
+    """
+    parts = set(_PARTS.split(slot.lower()))
+    return not parts.isdisjoint(_ENTITY_SLOTS) and parts.isdisjoint(_PERSON_SLOTS)
+
+
+def entity_names(dialogue: Dialogue, may_mention: Callable[[str], bool]) -> tuple[str, ...]:
+    """The names in a dialogue's calls and results that hold a word for which ``may_mention`` is true, each once.
+
+    They are looked for at any depth; the innermost slot decides, and a list's values belong to the list's slot.
+    A name of three words or more also gives its first two, which is how people shorten it ("Uncle Yu's" for "Uncle
+    Yu's Szechuan"). A value that lists several names ("A, B") gives each of them too, as utterances hold them apart.
+    """
+    values = dict.fromkeys(value for turn in dialogue.turns for slot, value in turn.values if is_entity_slot(slot))
+    names: dict[str, None] = {}
+    for value in values:
+        if may_mention(value):
+            parts = value.split()
+            short = " ".join(parts[:2]) if len(parts) > 2 and parts[0].lower() not in ("the", "a") else ""
+            listed = _LIST.split(value) if "," in value else ()
+            names |= dict.fromkeys((value, *(part for part in (short, *listed) if part and may_mention(part))))
+    return tuple(names)

@@ -1,30 +1,20 @@
 """Lexicons: plain TSV files that say which words mention a group, and what they become for another one.
 
-One row is one paradigm. ``docs/reference/rewriting.md`` describes the layout; in short::
-
-    @alias  male  man
-    pos   man            woman            non-binary        context    notes
-    noun  dad/dads       mom/moms, mum    ~parent/~parents
-    adj   old            ~young           -                 next: man woman
-
-Cells hold alternatives joined by commas (the first is what is written, all are recognised); an alternative holds its
-forms joined by slashes: singular/plural for nouns (a regular plural may be left out), subject/object/determiner/
-possessive/reflexive for pronouns, base/third person/-ing for verbs, one form otherwise. ``~`` marks a form that is
-written but is itself no mention of the group; ``-`` or an empty cell means that the paradigm has no word for the
-group.
+One row is one paradigm; ``docs/reference/rewriting.md`` describes the layout.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.english import plural
-from tod_bias.perturb.tables import expect, numbered_lines
+from tod_bias.perturb.tables import expect, read_table
 
 FOLDER = Path(__file__).parent / "lexicons"
 """The lexicons that ship with the package; the name of a ``.tsv`` file there is the name of an axis."""
@@ -33,23 +23,21 @@ SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "wo
 """Part of speech to the number of forms of one alternative."""
 NO_AXES = frozenset({"neutral"})
 """Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.placebo` draws from."""
-CONDITIONS = (
-    "next",
-    "not-next",
-    "prev",
-    "not-prev",
+_NOT_GROUPS = ("pos", "context", "notes")
+"""The columns that are no groups."""
+WITH_WORDS = ("next", "not-next", "prev", "not-prev")
+"""What the ``context`` column may ask for, with words after a colon."""
+CONDITIONS: tuple[str, ...] = (
+    *WITH_WORDS,
     "person-next",
     "not-person-next",
     "name-next",
     "possessed",
     "predicate",
     "determined",
-    "alone",
-    "capitalised",
-    "in-names",
 )
-"""What the ``context`` column may ask for; the first four take words after a colon."""
-_WITH_WORDS = 4
+CONDITIONS += ("alone", "capitalised", "in-names")
+"""All that it may ask for."""
 MOST = 200
 """Groups of an axis: every dialogue is rewritten for every other one."""
 LONGEST = 100
@@ -165,6 +153,20 @@ class Lexicon:
         """How many paradigms write each form, for any group."""
         return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
 
+    def forms(self) -> Iterator[tuple[int, int, str]]:
+        """Every form: its row, its slot, and how it is written."""
+        for row, paradigm in enumerate(self.paradigms):
+            for forms in (forms for cell in paradigm.cells.values() for forms in cell):
+                yield from ((row, slot, form.text) for slot, form in enumerate(forms))
+
+    @cached_property
+    def mixed_capitals(self) -> frozenset[tuple[int, int]]:
+        """Rows and slots in which some forms have a capital and others none ("black", "Hispanic")."""
+        capital: dict[tuple[int, int], set[bool]] = {}
+        for row, slot, text in self.forms():
+            capital.setdefault((row, slot), set()).add(text[:1].isupper())
+        return frozenset(place for place, kinds in capital.items() if len(kinds) > 1)
+
     @property
     def content(self) -> list[object]:
         """The rows, for signatures: what decides rewrites, without remarks."""
@@ -176,15 +178,6 @@ class Lexicon:
             )
             for row in self.paradigms
         ]
-
-    def chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        """Some groups in the order of the columns; all where None.
-
-        Raises:
-            AxisError: one is unknown.
-        """
-        wanted = set(self.groups) if names is None else {self.group(name) for name in names}
-        return tuple(group for group in self.groups if group in wanted)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both groups by their own names.
@@ -211,19 +204,26 @@ def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:
     """Load the lexicon of a shipped axis, or the one in a file of the same layout.
 
     Raises:
-        AxisError: no such axis; names the known ones.
         LexiconError: the file cannot be read; names the file and the line.
     """
-    if path is not None:
-        return read_lexicon(Path(path), axis)
-    if axis not in axes():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
-    return _shipped(axis)
+    return _shipped(axis) if path is None else read_lexicon(Path(path), axis)
 
 
 @cache
 def _shipped(axis: str) -> Lexicon:
     return read_lexicon(FOLDER / f"{axis}.tsv", axis)
+
+
+_DIRECTIVES: Mapping[str, tuple[int, float, str]] = {
+    "@alias": (2, 2, "the other name and the group"),
+    "@scope": (1, 1, "'attribute' or 'word'"),
+    "@reference": (1, 1, "a group"),
+    "@unguarded": (1, math.inf, "words"),
+    "@distinct": (0, 0, "nothing else"),
+    "@protect": (1, math.inf, "phrases"),
+    "@include": (1, 1, "a file name"),
+}
+"""The lines that are no rows: how many cells follow, at the least and at the most, and what they hold."""
 
 
 def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
@@ -233,105 +233,64 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
         LexiconError: the file cannot be read or a row is malformed; names the file and the line.
     """
     reading = _LexiconReading(path)
-    for number, line in numbered_lines(path):
-        try:
-            reading.read([part.strip() for part in line.split("\t")])
-        except LexiconError:
-            raise
-        except ValueError as error:
-            raise LexiconError(f"{path}, line {number}: {error}") from None
-    return reading.lexicon(axis or path.stem)
+    read_table(path, reading.read)
+    try:
+        return reading.lexicon(axis or path.stem)
+    except ValueError as error:
+        raise LexiconError(f"{path}: {error}") from None
 
 
 class _LexiconReading:
-    """A lexicon as far as its file is read."""
+    """A lexicon as far as its file is read; raises ValueError where something is wrong."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._columns: list[str] = []
         self._rows: list[Paradigm] = []
-        self._aliases: dict[str, str] = {}
-        self._protected: list[str] = []
-        self._unguarded: set[str] = set()
-        self._scope, self._reference, self._distinct = "attribute", "", False
+        self._cells: dict[str, list[str]] = {head: [] for head in _DIRECTIVES}
 
-    def read(self, parts: list[str]) -> None:
-        """One line; raises ValueError where something is wrong."""
-        head, *rest = parts
-        directive = {
-            "@alias": self._alias,
-            "@scope": self._set_scope,
-            "@reference": self._set_reference,
-            "@unguarded": self._leave_unguarded,
-            "@distinct": self._set_distinct,
-            "@protect": self._protect,
-            "@include": self._include,
-        }.get(head)
-        if directive is not None:
-            directive(rest)
+    def read(self, cells: list[str]) -> None:
+        """One line."""
+        head, *rest = cells
+        if head in _DIRECTIVES:
+            least, most, what = _DIRECTIVES[head]
+            expect(least <= len(rest) <= most, f"expected {head!r} and {what}, joined by tabs")
+            expect(head != "@scope" or rest[0] in ("attribute", "word"), f"expected {head!r} and {what}")
+            self._cells[head] += rest or [head]
+            if head == "@include":
+                other = read_lexicon(self._path.parent / rest[0])
+                self._rows += other.paradigms
+                self._cells["@alias"] += (cell for pair in other.aliases.items() for cell in pair)
+                self._cells["@protect"] += other.protected
         elif not self._columns:
-            self._columns = _header(parts)
+            self._columns = _header(cells)
         else:
-            self._rows.append(_paradigm(parts, self._columns))
-
-    def _alias(self, rest: list[str]) -> None:
-        expect(len(rest) == 2, "expected '@alias', the other name and the group, joined by tabs")
-        self._aliases[rest[0].lower()] = rest[1]
-
-    def _set_scope(self, rest: list[str]) -> None:
-        expect(rest in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
-        self._scope = rest[0]
-
-    def _set_reference(self, rest: list[str]) -> None:
-        expect(len(rest) == 1, "expected '@reference' and a group, joined by a tab")
-        self._reference = rest[0]
-
-    def _leave_unguarded(self, rest: list[str]) -> None:
-        expect(bool(rest), "expected '@unguarded' and words, joined by tabs")
-        self._unguarded.update(part.lower() for part in rest)
-
-    def _set_distinct(self, rest: list[str]) -> None:
-        expect(not rest, "expected '@distinct' alone")
-        self._distinct = True
-
-    def _protect(self, rest: list[str]) -> None:
-        expect(bool(rest), "expected '@protect' and phrases, joined by tabs")
-        self._protected += rest
-
-    def _include(self, rest: list[str]) -> None:
-        expect(len(rest) == 1, "expected '@include' and a file name")
-        other = read_lexicon(self._path.parent / rest[0])
-        self._rows += other.paradigms
-        self._aliases.update(other.aliases)
-        self._protected += other.protected
+            self._rows.append(_paradigm(cells, self._columns))
 
     def lexicon(self, axis: str) -> Lexicon:
         """The whole."""
-        path, columns = self._path, self._columns
-        if not columns or not self._rows:
-            missing = "rows" if columns else "header"
-            raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
-        groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
-        for alias, group in self._aliases.items():
-            if group not in groups:
-                raise LexiconError(f"{path}: alias {alias!r} names {group!r}, which is no column")
-        if self._reference and self._reference not in groups:
-            raise LexiconError(f"{path}: @reference names {self._reference!r}, which is no column")
+        cells, where = self._cells, "see docs/reference/rewriting.md for the layout"
+        expect(bool(self._columns), f"holds no header; {where}")
+        expect(bool(self._rows), f"holds no rows; {where}")
+        groups = tuple(column for column in self._columns if column not in _NOT_GROUPS)
+        aliases = dict(zip(map(str.lower, cells["@alias"][::2]), cells["@alias"][1::2], strict=True))
+        for group in (*aliases.values(), *cells["@reference"]):
+            expect(group in groups, f"@alias or @reference names {group!r}, which is no column")
         return Lexicon(
             axis,
             groups,
             tuple(self._rows),
-            self._aliases,
-            self._scope,
-            tuple(self._protected),
-            self._reference,
-            frozenset(self._unguarded),
-            self._distinct,
+            aliases,
+            scope=["attribute", *cells["@scope"]][-1],
+            protected=tuple(cells["@protect"]),
+            reference=["", *cells["@reference"]][-1],
+            unguarded=frozenset(map(str.lower, cells["@unguarded"])),
+            distinct=bool(cells["@distinct"]),
         )
 
 
 def _header(parts: Sequence[str]) -> list[str]:
-    groups = [part for part in parts if part not in ("pos", "context", "notes")]
+    groups = [part for part in parts if part not in _NOT_GROUPS]
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
     expect(len(groups) >= 2, "the header must name at least two groups")
     expect(len(groups) <= MOST, f"the header names {len(groups):,} groups, expected {MOST} at the most")
@@ -383,7 +342,7 @@ def _conditions(text: str) -> Iterator[Condition]:
         name, colon, words = part.partition(":")
         name = name.strip()
         expect(name in CONDITIONS, f"unknown context {name!r}; expected one of {', '.join(CONDITIONS)}")
-        takes_words = name in CONDITIONS[:_WITH_WORDS]
+        takes_words = name in WITH_WORDS
         count = "some" if takes_words else "no"
         expect(takes_words == bool(colon and words.split()), f"context {name!r} takes {count} words after a colon")
         yield Condition(name, frozenset(words.lower().split()))

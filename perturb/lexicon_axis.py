@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import Axis, Candidate
-from tod_bias.perturb.entities import entity_names
+from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY
 from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
-from tod_bias.perturb.rewriter import ChosenForms, Mention, Recogniser, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter, plain_form
 
 SCOPES = ("attribute", "word")
 """What one rewrite changes: all terms of the source group, or the paradigm of the candidate's term only."""
@@ -26,7 +26,7 @@ class LexiconAxis(Axis):
 
     The terms of K are those in what is said: user utterances, responses, and what stands beside a call. Values of API
     calls and results do not count, though they are rewritten: what they mention the speakers mention too, and most of
-    them are names. A name that a call or a result holds (see :func:`~tod_bias.perturb.entities.is_entity_slot`) is left
+    them are names. A name that a call or a result holds (see :func:`~tod_bias.perturb.context.is_entity_slot`) is left
     alone everywhere.
 
     The default scope is ``attribute``: all terms of the source group change together. A dialogue that says "my
@@ -59,12 +59,15 @@ class LexiconAxis(Axis):
         self.scope = lexicon.scope if scope is None else scope
         if self.scope not in SCOPES:
             raise AxisError(f"unknown scope {scope!r}; expected one of {', '.join(SCOPES)}")
-        self.sources, self.targets = lexicon.chosen(sources), lexicon.chosen(targets)
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self.protected = tuple(protected)
         """Phrases that are no mentions, beside those of the lexicon."""
-        self._rewriters: dict[tuple[str, str, bool], TextRewriter] = {}
-        self._text_rewriters: dict[tuple[str, str], TextRewriter] = {}
+        self._rewriters: dict[tuple[str, str, bool, bool], TextRewriter] = {}
         self._labels: dict[Candidate, tuple[str, str]] = {}
+
+    def group(self, name: str) -> str:
+        """The group of a name, by its own or an alias, in any case."""
+        return self.lexicon.group(name)
 
     @cached_property
     def signature(self) -> str:
@@ -81,18 +84,16 @@ class LexiconAxis(Axis):
     def _possible(self) -> Recogniser:
         return Recogniser(self.lexicon, self.groups, written=True, protected=self.protected)
 
-    def _rewriter(self, source: str, target: str, *, inverse: bool = False) -> TextRewriter:
-        key = (source, target, inverse)
+    def _rewriter(self, source: str, target: str, *, inverse: bool = False, strict_they: bool = True) -> TextRewriter:
+        key = (source, target, inverse, strict_they)
         if key not in self._rewriters:
             self._rewriters[key] = TextRewriter(
-                self.lexicon,
-                source,
-                target,
-                protected=self.protected,
-                inverse=inverse,
-                strict_they=not inverse,
+                self.lexicon, source, target, protected=self.protected, inverse=inverse, strict_they=strict_they
             )
         return self._rewriters[key]
+
+    def _inverse(self, candidate: Candidate) -> TextRewriter:
+        return self._rewriter(candidate.target, candidate.source, inverse=True, strict_they=False)
 
     # --- terms
 
@@ -160,7 +161,7 @@ class LexiconAxis(Axis):
                     yield Candidate(mention.lexical.lower(), mention.group, target)
 
     def _names(self, dialogue: Dialogue) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
+        return entity_names(dialogue, self._possible.may_mention)
 
     # --- T
 
@@ -170,9 +171,8 @@ class LexiconAxis(Axis):
         Raises:
             AxisError: ``candidate`` is not one of this dialogue's.
         """
-        forward, names, rows = self._parts(dialogue, candidate)
-        backward = self._rewriter(candidate.target, candidate.source, inverse=True)
-        return dialogue_rewrite(dialogue, candidate, forward, backward, names, rows)
+        forward, rows = self._forward(dialogue, candidate)
+        return dialogue_rewrite(dialogue, candidate, forward, self._inverse(candidate), rows)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Rewrite plain texts, each on its own: every term of ``source`` becomes one of ``target``.
@@ -180,27 +180,21 @@ class LexiconAxis(Axis):
         Raises:
             AxisError: an unknown group, or source equal to target.
         """
-        if (source, target) not in self._text_rewriters:
-            self._text_rewriters[source, target] = TextRewriter(self.lexicon, source, target, protected=self.protected)
-        return list(map(self._text_rewriters[source, target], texts))
+        return list(map(self._rewriter(source, target, strict_they=False), texts))
 
-    def _parts(
-        self, dialogue: Dialogue, candidate: Candidate
-    ) -> tuple[TextRewriter, tuple[str, ...], frozenset[int] | None]:
-        """The rewriter, the dialogue's names, and the paradigms that change (None: all)."""
+    def _forward(self, dialogue: Dialogue, candidate: Candidate) -> tuple[TextRewriter, frozenset[int] | None]:
+        """The rewriter within the dialogue, and the paradigms that change (None: all)."""
         rows = self._rows(dialogue).get(candidate)
         if not rows:
             raise AxisError(
                 f"dialogue {dialogue.id!r} has no candidate {candidate.term!r} ({candidate.source} > "
                 f"{candidate.target}) on axis {self.name!r}; take one from candidates(dialogue)"
             )
-        forward, names = self._rewriter(candidate.source, candidate.target), self._names(dialogue)
+        forward = self._rewriter(candidate.source, candidate.target).within(self._names(dialogue))
         if self.lexicon.distinct:
-            backward = self._rewriter(candidate.target, candidate.source, inverse=True)
-            forms = distinct_forms(dialogue, forward, backward, names)
-            base = forward
-            forward = ChosenForms(base, lambda mention, form: forms.get(plain_form(mention.lexical), form))
-        return forward, names, frozenset(rows) if self.scope == "word" else None
+            forms = distinct_forms(dialogue, forward, self._inverse(candidate))
+            forward = forward.choosing(lambda mention, form: forms.get(plain_form(mention.lexical), form))
+        return forward, frozenset(rows) if self.scope == "word" else None
 
 
 def dialogue_rewrite(
@@ -208,48 +202,41 @@ def dialogue_rewrite(
     candidate: Candidate,
     forward: TextRewriter,
     backward: TextRewriter,
-    names: tuple[str, ...],
-    rows: frozenset[int] | None,
-    rewritten: Mapping[str, str] | None = None,
+    rows: frozenset[int] | None = None,
+    by_model: Mapping[str, str] | None = None,
 ) -> DialogueRewrite:
     """The rewrite T of one dialogue by a pair of text rewriters.
 
     Args:
         dialogue: the original.
         candidate: which T.
-        forward: rewrites a text.
+        forward: rewrites a text, within the dialogue.
         backward: its inverse on unseen text.
-        names: phrases of the dialogue that are no mentions.
         rows: the paradigms that change; None for all.
-        rewritten: texts of the dialogue that a model has rewritten, to what it wrote.
+        by_model: texts of the dialogue that a model has rewritten, to what it wrote.
     """
-    by_model = rewritten or {}
-    restorable: dict[str, str | None] | None = None
+    written = by_model or {}
+    forward, backward = forward.only(rows), backward.within(forward.names)
 
-    def undo(text: str) -> str:
-        nonlocal restorable
-        if not backward.recogniser.may_mention(text):
-            return text
-        if restorable is None:
-            restorable = _restorable(dialogue, forward, backward, names, rows)
-        return backward(text, names, only=restorable)
+    @cache
+    def undoing() -> TextRewriter:
+        forms = _restorable(dialogue, forward, backward, has_pronouns=rows is None)
+        return backward.choosing(
+            lambda mention, form: forms[key] or form if (key := mention.text.lower()) in forms else None
+        )
 
     return DialogueRewrite(
         axis=forward.lexicon.axis,
         source=candidate.source,
         target=candidate.target,
         word=candidate.term,
-        forward=lambda text: by_model[text] if text in by_model else forward(text, names, rows=rows),
-        backward=undo,
+        forward=lambda text: written[text] if text in written else forward(text),
+        backward=lambda text: undoing()(text) if backward.recogniser.may_mention(text) else text,
     )
 
 
 def _restorable(
-    dialogue: Dialogue,
-    forward: TextRewriter,
-    backward: TextRewriter,
-    names: tuple[str, ...],
-    rows: frozenset[int] | None,
+    dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter, *, has_pronouns: bool
 ) -> dict[str, str | None]:
     """The terms that T introduced, each to the term it stands for, with the other forms of their paradigms.
 
@@ -261,12 +248,11 @@ def _restorable(
     native: set[str] = set()
     paradigms: set[int] = set()
     for text in dict.fromkeys(texts_of(dialogue)):
-        for mention, form in forward.mentions(text, names):
-            if rows is None or mention.row in rows:
-                introduced.setdefault(form.lower(), mention.lexical)
-                paradigms.add(mention.row)
-        native.update(text[mention.start : mention.end].lower() for mention, _ in backward.mentions(text, names))
-    if introduced and rows is None:
+        for mention, form in forward.mentions(text):
+            introduced.setdefault(form.lower(), mention.lexical)
+            paradigms.add(mention.row)
+        native.update(mention.text.lower() for mention, _ in backward.mentions(text))
+    if introduced and has_pronouns:
         paradigms |= _pronouns(forward)
     for row in paradigms:
         for written in forward.lexicon.paradigms[row].cells[forward.target][0]:
@@ -285,19 +271,18 @@ def _pronouns(rewriter: TextRewriter) -> set[int]:
     }
 
 
-def distinct_forms(
-    dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter, names: tuple[str, ...]
-) -> dict[str, str]:
+def distinct_forms(dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter) -> dict[str, str]:
     """A form of the target for every adjective that the dialogue holds, each another one while there are some left.
 
     "Indian or Chinese?" must not become "American or American?", nor "Mexican or American?". The first adjective gets
     the first form that the dialogue does not hold already, or the first of all where none is left.
     """
     texts = list(dict.fromkeys(texts_of(dialogue)))
-    taken = {plain_form(mention.lexical) for text in texts for mention, _ in backward.mentions(text, names)}
+    backward = backward.within(forward.names)
+    taken = {plain_form(mention.lexical) for text in texts for mention, _ in backward.mentions(text)}
     forms: dict[str, str] = {}
     for text in texts:
-        for mention, _ in forward.mentions(text, names):
+        for mention, _ in forward.mentions(text):
             term, paradigm = plain_form(mention.lexical), forward.lexicon.paradigms[mention.row]
             if term in forms or paradigm.pos != "adj":
                 continue

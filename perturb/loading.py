@@ -54,6 +54,35 @@ class AxisSettings(TypedDict, total=False):
     """Kinds of introductions (``name``, ``title``, ``statement`` …) that ``persona_…`` use; other axes ignore it."""
 
 
+_CHOSEN = frozenset({"sources", "targets"})
+_TERMS = _CHOSEN | {"lexicon", "scope", "protected"}
+_TAKES: Mapping[str, frozenset[str]] = {
+    "an axis of terms": _TERMS | {"model"},
+    "the placebo": _TERMS,
+    "an axis of names": _CHOSEN | {"protected", "name_slots"},
+    "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
+    "a dialect": _CHOSEN | {"lexicon", "protected"},
+    "a crossed axis": _CHOSEN | {"protected"},
+    "an axis of your own": frozenset(),
+}
+"""Kind of axis to the settings that it takes."""
+
+
+def _kind_of(axis: str, lexicon: str | Path | None = None) -> str:
+    """Which of :data:`_TAKES` an axis is; a shipped dialect wins over a module of its name."""
+    if CROSS in axis:
+        return "a crossed axis"
+    if axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None):
+        return "a dialect"
+    if axis.startswith(PREFIX):
+        return "an introduction"
+    if is_import(axis):
+        return "an axis of your own"
+    if axis in NAME_AXES:
+        return "an axis of names"
+    return "the placebo" if axis == PLACEBO else "an axis of terms"
+
+
 def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     """The axis of a name.
 
@@ -69,43 +98,43 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
-    lexicon, scope, model = settings.get("lexicon"), settings.get("scope"), settings.get("model")
-    groups = _groups(settings)
-    terms = {"protected": tuple(settings.get("protected", ()))} | groups
-    if CROSS in axis:
-        if lexicon is not None or scope is not None:
-            raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
+    lexicon, model = settings.get("lexicon"), settings.get("model")
+    kind = _kind_of(axis, lexicon)
+    terms = _terms_of(axis, kind, settings)
+    groups = {name: terms[name] for name in _CHOSEN}
+    if kind == "a crossed axis":
         return _crossed(axis, settings)
-    if _is_dialect(axis, lexicon):
-        if scope is not None:
-            raise AxisError(f"axis {axis}: a dialect is spoken as a whole; leave out the scope {scope!r}")
-        return DialectAxis(load_dialect(axis, lexicon), **terms)
-    if axis.startswith(PREFIX):
-        _refuse(axis, scope=scope)
+    if kind == "a dialect":
+        return DialectAxis(load_dialect(axis, lexicon), protected=terms["protected"], **groups)
+    if kind == "an introduction":
         return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
-    if is_import(axis):
-        given = terms | {"lexicon": lexicon, "scope": scope}
-        return _imported_axis(axis, [name for name in sorted(given) if given[name]])
-    if axis in NAME_AXES:
-        _refuse(axis, lexicon=lexicon, scope=scope)
-        return NamesAxis(axis, NAME_AXES[axis], slots=settings.get("name_slots"), **terms)
-    if lexicon is None:
-        _check_known(axis, axes())
-    words = load_lexicon(axis, lexicon)
-    if model is not None and axis != PLACEBO:
-        from tod_bias.perturb.neural import NeuralAxis, perturber_generator
+    if kind == "an axis of your own":
+        return _imported(axis)
+    if kind == "an axis of names":
+        slots = settings.get("name_slots")
+        return NamesAxis(axis, NAME_AXES[axis], slots=slots, protected=terms["protected"], **groups)
+    if lexicon is None and axis not in axes():
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}{meant(axis, axes())}")
+    terms["lexicon"] = load_lexicon(axis, lexicon)
+    if model is None or "model" not in _TAKES[kind]:
+        return LexiconAxis(**terms)
+    from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 
-        return NeuralAxis(words, perturber_generator(model, settings.get("device")), scope=scope, **terms)
-    return LexiconAxis(words, scope=scope, **terms)
-
-
-def _groups(settings: AxisSettings) -> dict[str, Any]:
-    return {"sources": settings.get("sources"), "targets": settings.get("targets")}
+    return NeuralAxis(generator=perturber_generator(model, settings.get("device")), **terms)
 
 
-def _check_known(axis: str, known: Sequence[str]) -> None:
-    if axis not in known:
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(known)}{meant(axis, known)}")
+def _terms_of(axis: str, kind: str, settings: AxisSettings) -> dict[str, Any]:
+    """The settings of :data:`_TERMS`.
+
+    Raises:
+        AxisError: the axis does not take one that is given.
+    """
+    terms: dict[str, Any] = {name: settings.get(name) for name in sorted(_TERMS)}
+    terms["protected"] = tuple(terms["protected"] or ())
+    for name, value in terms.items():
+        if value not in (None, ()) and name not in _TAKES[kind]:
+            raise AxisError(f"axis {axis!r}: {kind} takes no {name}; leave it out")
+    return terms
 
 
 def _factors(axis: str) -> list[str]:
@@ -115,7 +144,7 @@ def _factors(axis: str) -> list[str]:
 
 def is_user_defined(axis: str) -> bool:
     """Whether an axis is one of one's own, which is imported by its name, or crossed with one."""
-    return any(is_import(part) and part not in dialects() for part in _factors(axis))
+    return any(_kind_of(part) == "an axis of your own" for part in _factors(axis))
 
 
 def check_shipped(axis: str, where: str) -> None:
@@ -128,47 +157,19 @@ def check_shipped(axis: str, where: str) -> None:
         raise AxisError(f"{where}: names axis {axis!r:.80}, which is not shipped; give it again with --axes {axis:.80}")
 
 
-def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
-    """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
-    return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)
-
-
 def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str]:
     """The options of :func:`load_axis` that are given, and that none of the axes uses.
 
     Args:
         axes: names.
-        options: ``model``, ``name_slots`` and ``introductions`` count; None where one is not given.
+        options: ``model``, ``name_slots`` and ``introductions``; None where one is not given.
     """
-    parts = [part for axis in axes for part in _factors(axis)]
-    by_name = [part for part in parts if part in NAME_AXES]
-    personas = [part for part in parts if part.startswith(PREFIX)]
-    others = {*by_name, *personas, PLACEBO}
-    by_term = [part for part in parts if part not in others and not is_import(part) and not _is_dialect(part, None)]
-    used = {"name_slots": by_name, "introductions": personas, "model": by_term}
-    return [name for name, users in used.items() if options.get(name) is not None and not users]
+    taken = frozenset[str]().union(*(_TAKES[_kind_of(part)] for axis in axes for part in _factors(axis)))
+    return [name for name, value in options.items() if value is not None and name not in taken]
 
 
 def _crossed(axis: str, settings: AxisSettings) -> Axis:
-    """Crossed axes: one of names, one of introductions, or any two."""
-    factors = _checked_factors(axis)
-    name, groups = CROSS.join(factors), _groups(settings)
-    if all(factor in NAME_AXES for factor in factors):
-        parts = [part for factor in factors for part in NAME_AXES[factor]]
-        protected = settings.get("protected", ())
-        return NamesAxis(name, parts, protected=protected, slots=settings.get("name_slots"), **groups)
-    if all(factor.startswith(PREFIX) for factor in factors):
-        return load_persona(factors, kinds=settings.get("introductions"), **groups)
-    if any(chosen is not None for chosen in groups.values()):
-        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
-    if len(factors) > 2:
-        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(factors)}")
-    first, second = (load_axis(factor, **settings) for factor in factors)
-    return ProductAxis(first, second)
-
-
-def _checked_factors(axis: str) -> list[str]:
-    """The axes that a name crosses.
+    """Crossed axes: of names or introductions one, which reveals both; of any other two their product.
 
     Raises:
         AxisError: one is empty, given twice, about what another is about, or the placebo.
@@ -184,19 +185,23 @@ def _checked_factors(axis: str) -> list[str]:
         raise AxisError(f"axis {name!r}: both are about {about[0]}, of which a person has one; cross two dimensions")
     if PLACEBO in factors:
         raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; give it beside, not crossed")
-    return factors
+    kinds = {_kind_of(factor) for factor in factors}
+    groups: dict[str, Any] = {"sources": settings.get("sources"), "targets": settings.get("targets")}
+    if kinds == {"an axis of names"}:
+        exchanged = [part for factor in factors for part in NAME_AXES[factor]]
+        protected = tuple(settings.get("protected", ()))
+        return NamesAxis(name, exchanged, protected=protected, slots=settings.get("name_slots"), **groups)
+    if kinds == {"an introduction"}:
+        return load_persona(factors, kinds=settings.get("introductions"), **groups)
+    if any(chosen is not None for chosen in groups.values()):
+        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
+    if len(factors) > 2:
+        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(factors)}")
+    first, second = (load_axis(factor, **settings) for factor in factors)
+    return ProductAxis(first, second)
 
 
-def _refuse(axis: str, **options: object) -> None:
-    """Say no to options of lexicons for an axis that has none."""
-    for name, value in options.items():
-        if value is not None:
-            raise AxisError(f"axis {axis!r} is about people and takes no {name}; leave it out")
-
-
-def _imported_axis(spec: str, options: Sequence[str]) -> Axis:
-    if options:
-        raise AxisError(f"axis {spec!r}: an axis of your own takes no {options[0]}; leave it out")
+def _imported(spec: str) -> Axis:
     try:
         axis = made(spec, f"axis {spec!r}", error=AxisError)
     except AxisError as error:
@@ -205,14 +210,6 @@ def _imported_axis(spec: str, options: Sequence[str]) -> Axis:
         raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
     if not isinstance(axis, Axis):
         raise AxisError(f"axis {spec!r}: expected an Axis (tod_bias.perturb.Axis), got {type(axis).__name__}")
-    try:
-        name, groups = axis.name, tuple(axis.groups)
-    except (AttributeError, TypeError) as error:
-        raise AxisError(f"axis {spec!r}: expected a name and groups ({error})") from None
-    if not all(isinstance(text, str) for text in (name, *groups)):
-        raise AxisError(
-            f"axis {spec!r}: expected a text as name and texts as groups, got {name!r:.60} and {groups!r:.60}"
-        )
     return axis
 
 

@@ -31,7 +31,7 @@ from tod_bias.perturb.axis import Candidate
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis, dialogue_rewrite
 from tod_bias.perturb.rewrite import DialogueRewrite
-from tod_bias.perturb.rewriter import ChosenForms, Mention, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, TextRewriter, plain_form
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
@@ -71,7 +71,7 @@ def perturber_generator(model: str | Path, device: str | None = None) -> Generat
 
 
 @dataclass(frozen=True)
-class _Text:
+class _Request:
     """One text of a dialogue that mentions the source group."""
 
     text: str
@@ -129,14 +129,11 @@ class NeuralAxis(LexiconAxis):
         Raises:
             AxisError: ``candidate`` is not one of this dialogue's.
         """
-        forward, names, rows = self._parts(dialogue, candidate)
+        forward, rows = self._forward(dialogue, candidate)
         texts = self._dialogue_texts(dialogue, candidate)
         values = [value for turn in dialogue.turns for _, value in turn.values if value]
-        by_model, chosen = self._judged(texts, forward, names, values, rows)
-        self._counts["texts"] += len(texts)
-        self._counts["by_model"] += len(by_model)
-        backward = self._rewriter(candidate.target, candidate.source, inverse=True)
-        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, by_model)
+        by_model, chosen = self._judged(texts, forward, values, rows)
+        return dialogue_rewrite(dialogue, candidate, chosen, self._inverse(candidate), rows, by_model)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
@@ -144,53 +141,47 @@ class NeuralAxis(LexiconAxis):
         Raises:
             AxisError: an unknown group, or source equal to target.
         """
-        forward = TextRewriter(self.lexicon, source, target, protected=self.protected)
-        requests = {text: _text(text, forward, (), None, "") for text in texts}
+        forward = self._rewriter(source, target, strict_they=False)
+        requests = {text: _request(text, forward, None, "") for text in texts}
         self.generator.generate([line for item in requests.values() if item for line in item.prompts if line])
         rewritten = {}
         for text, item in requests.items():
-            made, _ = self._judged([item] if item else [], forward, (), (), None)
-            self._counts["texts"] += item is not None
-            self._counts["by_model"] += len(made)
+            made, _ = self._judged([item] if item else [], forward, (), None)
             rewritten[text] = made[text] if text in made else forward(text)
         return [rewritten[text] for text in texts]
 
-    def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
-        forward, names, rows = self._parts(dialogue, candidate)
+    def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Request]:
+        forward, rows = self._forward(dialogue, candidate)
         spoken = dict.fromkeys(text for turn in dialogue.turns for _, text in turn.utterances)
-        requests = (_text(text, forward, names, rows, candidate.term) for text in spoken)
-        return [text for text in requests if text is not None]
+        requests = (_request(text, forward, rows, candidate.term) for text in spoken)
+        return [request for request in requests if request is not None]
 
     def _judged(
-        self,
-        texts: Sequence[_Text],
-        forward: TextRewriter,
-        names: tuple[str, ...],
-        values: Sequence[str],
-        rows: frozenset[int] | None,
+        self, texts: Sequence[_Request], forward: TextRewriter, values: Sequence[str], rows: frozenset[int] | None
     ) -> tuple[dict[str, str], TextRewriter]:
         """The outputs that are taken, by text, and the lexicon rewriter with the words that the model chose."""
         outputs = iter(self.generator.generate([line for text in texts for line in text.prompts if line is not None]))
         written = [_joined(text, outputs) for text in texts]
         forms = [self._forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
         chosen = _voted(forms)
-        rewriter = ChosenForms(forward, lambda mention, form: chosen.get(self._key(mention), form))
-        phrases = [*self.lexicon.protected, *self.protected, *names]
+        rewriter = forward.choosing(lambda mention, form: chosen.get(self._key(mention), form))
+        by_lexicon = rewriter.only(rows)
+        phrases = [*self.lexicon.protected, *self.protected, *forward.names]
         taken = {}
         for text, output, some in zip(texts, written, forms, strict=True):
             if some is None or any(chosen[key] != form for key, form in some.items()):
                 continue
-            fixed = {phrase: phrase for phrase in phrases} | {
-                value: rewriter(value, names, rows=rows) for value in values if _holds(text.text, value)
-            }
+            fixed = {phrase: phrase for phrase in phrases}
+            fixed |= {value: by_lexicon(value) for value in values if _holds(text.text, value)}
             if all(_holds(output, new) for old, new in fixed.items() if _holds(text.text, old)):
                 taken[text.text] = output
+        self._counts.update(texts=len(texts), by_model=len(taken))
         return taken, rewriter
 
     def _key(self, mention: Mention) -> FormKey:
         return mention.row, mention.slot, plain_form(mention.lexical) if self.lexicon.distinct else ""
 
-    def _forms(self, text: _Text, output: str, forward: TextRewriter) -> dict[FormKey, str] | None:
+    def _forms(self, text: _Request, output: str, forward: TextRewriter) -> dict[FormKey, str] | None:
         """The lexicon forms that the output writes for the text's mentions; None where it did anything else."""
         replaced = _replacements(text, output)
         if replaced is None:
@@ -205,26 +196,24 @@ class NeuralAxis(LexiconAxis):
         return forms
 
 
-def _text(
-    text: str, forward: TextRewriter, names: tuple[str, ...], rows: frozenset[int] | None, word: str
-) -> _Text | None:
+def _request(text: str, forward: TextRewriter, rows: frozenset[int] | None, word: str) -> _Request | None:
     """What the model is asked about a text; None where it mentions nothing that is to change."""
-    every = [mention for mention, _ in forward.mentions(text, names)]
+    every = [mention for mention, _ in forward.mentions(text)]
     mentions = tuple(mention for mention in every if rows is None or mention.row in rows)
     if not mentions:
         return None
     prompts: list[str | None] = []
     start = 0
     for line in text.split("\n"):
-        here = [text[m.start : m.end] for m in mentions if start <= m.start < start + len(line)]
-        drawn = next((term for term in here if term.lower() == word), here[0] if here else None)
+        terms = [mention.text for mention in mentions if start <= mention.start < start + len(line)]
+        drawn = next((term for term in terms if term.lower() == word), terms[0] if terms else None)
         prompts.append(None if drawn is None else prompt(drawn, forward.target, line.strip()))
         start += len(line) + 1
     fixed = tuple(mention for mention in every if mention not in mentions)
-    return _Text(text, mentions, fixed, tuple(prompts))
+    return _Request(text, mentions, fixed, tuple(prompts))
 
 
-def _joined(text: _Text, outputs: Iterator[str]) -> str:
+def _joined(text: _Request, outputs: Iterator[str]) -> str:
     """The text with every line that the model was asked about replaced by its output, blanks around it kept."""
     lines = []
     for line, prompt in zip(text.text.split("\n"), text.prompts, strict=True):
@@ -252,17 +241,16 @@ def _voted(forms: Iterable[dict[FormKey, str] | None]) -> dict[FormKey, str]:
     return {key: count.most_common(1)[0][0] for key, count in votes.items()}
 
 
-def _replacements(text: _Text, output: str) -> list[str] | None:
+def _replacements(text: _Request, output: str) -> list[str] | None:
     """What stands in ``output`` where the mentions stand in the text; None if too much else is different."""
     old, new = list(_TOKEN.finditer(text.text)), list(_TOKEN.finditer(output))
-    owner = [_owner(text.mentions, token) for token in old]
-    fixed = [_owner(text.fixed, token) is not None for token in old]
+    owner, fixed = _owners(text.mentions, old), _owners(text.fixed, old)
     matcher = SequenceMatcher(None, [token[0] for token in old], [token[0] for token in new], autojunk=False)
     places: dict[int | None, list[int]] = {}  # a mention's number, None beside mentions, to tokens of the output
     changed = 0
     for kind, *span in matcher.get_opcodes():
         pairs = _aligned(span, owner)
-        if pairs is None or (kind != "equal" and any(fixed[span[0] : span[1]])):
+        if pairs is None or (kind != "equal" and set(fixed[span[0] : span[1]]) - {None}):
             return None
         if kind != "equal":
             beside = [before for before, _ in pairs if owner[before] is None]
@@ -276,10 +264,12 @@ def _replacements(text: _Text, output: str) -> list[str] | None:
     return [output[new[min(some)].start() : new[max(some)].end()] for some in spots]
 
 
-def _owner(mentions: Sequence[Mention], token: re.Match[str]) -> int | None:
-    """The number of the mention that a token is part of."""
-    inside = (n for n, mention in enumerate(mentions) if mention.start <= token.start() and token.end() <= mention.end)
-    return next(inside, None)
+def _owners(mentions: Sequence[Mention], tokens: Sequence[re.Match[str]]) -> list[int | None]:
+    """For each token the number of the mention that it is part of."""
+    return [
+        next((n for n, held in enumerate(mentions) if held.start <= token.start() and token.end() <= held.end), None)
+        for token in tokens
+    ]
 
 
 def _aligned(span: Sequence[int], owner: Sequence[int | None]) -> list[tuple[int, int]] | None:

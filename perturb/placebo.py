@@ -6,26 +6,25 @@ age, race or name: ``lexicons/neutral.tsv`` says which, and what may stand in th
 
 ``lexicons/frequencies.txt`` says how frequent they are: it holds, for every word of a shipped lexicon and every form of
 ``neutral.tsv``, its occurrences per million words in the utterances of Google SGD's train split (Rastogi et al. 2020),
-users and system; words that do not occur are left out. ``tests/perturb/frequencies.py`` counts them.
+users and system; words that do not occur are left out. ``projects/rewriting/frequencies.py`` counts them.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import LexiconError
 from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Candidate, Edits
-from tod_bias.perturb.entities import entity_names
+from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import FOLDER, Lexicon, read_lexicon
 from tod_bias.perturb.lexicon_axis import dialogue_rewrite
-from tod_bias.perturb.rewrite import DialogueRewrite, changed_texts, distance, exchanged, texts_of, tokens
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, changed_texts, distance, exchanged, texts_of, tokens
 from tod_bias.perturb.rewriter import Recogniser, TextRewriter
 from tod_bias.perturb.tables import numbered_lines
 from tod_bias.systems.twin import Rewrite
@@ -40,74 +39,36 @@ _REMEMBERED = 1024
 """Dialogues whose neutral words are remembered, as several axes ask for the same ones."""
 
 
-def count(texts: Iterable[str], phrases: Iterable[str]) -> dict[str, float]:
-    """Occurrences of phrases per million words of the texts, by the words of each phrase joined by blanks."""
-    wanted: dict[int, set[tuple[str, ...]]] = {}
-    for phrase in phrases:
-        words = tokens(phrase)
-        wanted.setdefault(len(words), set()).add(words)
-    counted: Counter[tuple[str, ...]] = Counter()
+def per_million(texts: Iterable[str], phrases: Iterable[str] = ()) -> dict[str, float]:
+    """Occurrences per million words of the texts: of every word, and of some phrases of several words."""
+    longer: dict[int, set[tuple[str, ...]]] = {}
+    for words in map(tokens, phrases):
+        if len(words) > 1:
+            longer.setdefault(len(words), set()).add(words)
+    counts: Counter[str] = Counter()
     total = 0
     for text in texts:
         words = tokens(text)
+        counts.update(words)
         total += len(words)
-        for length, phrases_of_length in wanted.items():
-            for at in range(len(words) - length + 1):
-                if words[at : at + length] in phrases_of_length:
-                    counted[words[at : at + length]] += 1
-    return {" ".join(words): 1e6 * times / total for words, times in counted.items()}
+        for length, wanted in longer.items():
+            windows = (words[at : at + length] for at in range(len(words) - length + 1))
+            counts.update(" ".join(window) for window in windows if window in wanted)
+    return {words: 1e6 * times / max(1, total) for words, times in counts.items()}
 
 
 @cache
-def _table(path: Path) -> dict[str, float]:
-    table = {}
-    for number, line in numbered_lines(path):
-        phrase, _, value = line.partition("\t")
-        try:
-            table[phrase] = float(value)
-        except ValueError:
-            raise LexiconError(f"{path}, line {number}: expected a word and a number, joined by a tab") from None
-    return table
-
-
-class Frequencies:
-    """How frequent words and phrases are in some texts.
-
-    Args:
-        texts: any number of them.
-        phrases: phrases of several words that will be asked for.
-    """
-
-    def __init__(self, texts: Iterable[str], phrases: Iterable[str]) -> None:
-        counts: Counter[str] = Counter()
-        texts = list(texts)
-        for text in texts:
-            counts.update(tokens(text))
-        total = max(1, sum(counts.values()))
-        self._per_million = {word: 1e6 * times / total for word, times in counts.items()}
-        self._per_million |= count(texts, (phrase for phrase in phrases if len(tokens(phrase)) > 1))
-
-    def level(self, phrase: str) -> float:
-        """log10 of the occurrences per million words, 0 for one or fewer."""
-        return math.log10(max(1.0, self._per_million.get(" ".join(tokens(phrase)), 0.0)))
-
-
-@lru_cache(maxsize=1 << 14)
-def level(phrase: str) -> float:
-    """log10 of a word's or phrase's occurrences per million words, 0 for one or fewer and for what is unknown.
-
-    Raises:
-        LexiconError: the table cannot be read; names the file.
-    """
-    return math.log10(max(1.0, _table(FREQUENCIES).get(" ".join(tokens(phrase)), 0.0)))
+def shipped_frequencies() -> dict[str, float]:
+    """Those of ``lexicons/frequencies.txt``."""
+    lines = (line.partition("\t") for _, line in numbered_lines(FREQUENCIES))
+    return {phrase: float(value) for phrase, _, value in lines}
 
 
 @dataclass
 class _Neutral:
     """The neutral words of one dialogue."""
 
-    dialogue: Dialogue
-    names: tuple[str, ...]
+    forward: TextRewriter
     changes: Mapping[int, int]
     """Paradigm to the words that exchanging it changes in the whole dialogue."""
     rewrites: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
@@ -117,17 +78,21 @@ class _Common:
     """How common the words of a lexicon are somewhere.
 
     Args:
-        level: of a word or phrase, log10 of its occurrences per million.
+        frequencies: of words and phrases, per million.
         lexicon: with the groups ``original`` and ``placebo``.
     """
 
-    def __init__(self, level: Callable[[str], float], lexicon: Lexicon) -> None:
-        self._level = level
+    def __init__(self, frequencies: Mapping[str, float], lexicon: Lexicon) -> None:
+        self._frequencies = frequencies
         cells = [(row.cells[ORIGINAL], row.cells[PLACEBO][:1]) for row in lexicon.paradigms]
         self.levels = [
-            tuple(max(level(form.text) for forms in cell for form in forms) for cell in both) for both in cells
+            tuple(max(self._level(form.text) for forms in cell for form in forms) for cell in both) for both in cells
         ]
         """A pair a row: of what is said, and of what is written."""
+
+    def _level(self, phrase: str) -> float:
+        """log10 of its occurrences per million words, 0 for one or fewer and for what is unknown."""
+        return math.log10(max(1.0, self._frequencies.get(" ".join(tokens(phrase)), 0.0)))
 
     def far(self, rows: Iterable[int], gone: Counter[str], come: Counter[str]) -> dict[int, float]:
         """How far from the frequency of some words rows are, in powers of ten; without those that are too rare."""
@@ -160,17 +125,14 @@ class MatchedPlacebo:
         self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
         self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
         self._possible = Recogniser(self.lexicon, (ORIGINAL, PLACEBO), written=True)
-        self._common: list[_Common] = [_Common(level, self.lexicon)]
-        if spoken is not None:
-            rows = (row.cells[group] for row in self.lexicon.paradigms for group in (ORIGINAL, PLACEBO))
-            corpus = Frequencies(spoken, (form.text for cell in rows for forms in cell for form in forms))
-            self._common.insert(0, _Common(corpus.level, self.lexicon))
+        corpus = [] if spoken is None else [per_million(spoken, (form for _, _, form in self.lexicon.forms()))]
+        self._common = [_Common(frequencies, self.lexicon) for frequencies in (*corpus, shipped_frequencies())]
         self._words: list[tuple[str, frozenset[tuple[str, ...]]]] = []
         for paradigm in self.lexicon.paradigms:
             cells = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
             forms = [tokens(form.text) for cell in cells for alternative in cell for form in alternative]
             self._words.append((cells[0][0][0].text.lower(), frozenset(forms)))
-        self._known: OrderedDict[int, _Neutral] = OrderedDict()
+        self._neutral = Remembered(self._made, _REMEMBERED)
 
     @property
     def signature(self) -> str:
@@ -228,25 +190,17 @@ class MatchedPlacebo:
         if chosen not in neutral.rewrites:
             main = max(chosen, key=lambda row: (neutral.changes[row], self._words[row][0]))
             candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
-            neutral.rewrites[chosen] = dialogue_rewrite(
-                dialogue, candidate, self._forward, self._backward, neutral.names, chosen
-            )
+            neutral.rewrites[chosen] = dialogue_rewrite(dialogue, candidate, neutral.forward, self._backward, chosen)
         return neutral.rewrites[chosen], Edits(wanted, sum(neutral.changes[row] for row in chosen))
 
-    def _neutral(self, dialogue: Dialogue) -> _Neutral:
-        neutral = self._known.get(id(dialogue))
-        if neutral is None:
-            names = tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
-            changes: Counter[int] = Counter()
-            for text, times in Counter(texts_of(dialogue)).items():
-                for mention, form in self._forward.mentions(text, names):
-                    for start, end, new in self._forward.edits(text, mention, form):
-                        changes[mention.row] += times * distance(text[start:end], new)
-            neutral = _Neutral(dialogue, names, {row: count for row, count in changes.items() if count})
-            self._known[id(dialogue)] = neutral  # it holds the dialogue, so no other takes its identity
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return neutral
+    def _made(self, dialogue: Dialogue) -> _Neutral:
+        forward = self._forward.within(entity_names(dialogue, self._possible.may_mention))
+        changes: Counter[int] = Counter()
+        for text, times in Counter(texts_of(dialogue)).items():
+            for mention, form in forward.mentions(text):
+                for start, end, new in forward.edits(text, mention, form):
+                    changes[mention.row] += times * distance(text[start:end], new)
+        return _Neutral(forward, {row: count for row, count in changes.items() if count})
 
 
 def _wanted(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[str], Counter[str], float]:

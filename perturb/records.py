@@ -11,16 +11,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.personas.axis import PersonaCandidate
-from tod_bias.perturb.personas.introduction import FilledTemplate, IntroducedDialogue, Persona
-from tod_bias.perturb.personas.sheet import Template
+from tod_bias.perturb.personas.introduction import IntroducedDialogue, Persona
 from tod_bias.systems.twin import Rewrite
 
-_TEXTS = ("term", "source", "target", "form")
-"""Fields of a candidate."""
+
+@dataclass(frozen=True)
+class _Introduction:
+    """What an introduced dialogue is made of, beside the dialogue."""
+
+    turn: int
+    persona: Persona
+    fixed: tuple[str, ...]
+    number: int
+
+
+_CANDIDATE = TypeAdapter(Candidate)
+_PERSONA = TypeAdapter(PersonaCandidate)
+_INTRODUCTION = TypeAdapter(_Introduction)
 
 
 @dataclass(frozen=True)
@@ -51,19 +64,17 @@ class CounterfactualRecord:
 
     def to_json(self) -> dict[str, Any]:
         """``dialogue`` as it is in the corpus, ``candidate``, and ``introduction`` where the user got one."""
-        dialogue, candidate = self.dialogue, self.candidate
-        texts = {name: getattr(candidate, name) for name in _TEXTS}
-        if not isinstance(dialogue, IntroducedDialogue) or not isinstance(candidate, PersonaCandidate):
-            return {"dialogue": dialogue.to_json(), "candidate": texts}
+        dialogue = self.dialogue
+        if not isinstance(dialogue, IntroducedDialogue) or not isinstance(self.candidate, PersonaCandidate):
+            return {
+                "dialogue": dialogue.to_json(),
+                "candidate": _CANDIDATE.dump_python(self.candidate, mode="json"),
+            }
+        introduction = _Introduction(dialogue.turn, dialogue.persona, dialogue.fixed, dialogue.number)
         return {
             "dialogue": dialogue.bare.to_json(),
-            "candidate": texts | {"persona": _persona_json(candidate.persona)},
-            "introduction": {
-                "turn": dialogue.turn,
-                "persona": _persona_json(dialogue.persona),
-                "fixed": list(dialogue.fixed),
-                "number": dialogue.number,
-            },
+            "candidate": _PERSONA.dump_python(self.candidate, mode="json"),
+            "introduction": _INTRODUCTION.dump_python(introduction, mode="json"),
         }
 
     @classmethod
@@ -75,22 +86,19 @@ class CounterfactualRecord:
         """
         try:
             dialogue = Dialogue.from_json(record["dialogue"])
-            given = dict(record["candidate"])
-            texts = {name: given[name] for name in _TEXTS}
-            if wrong := [name for name in _TEXTS if not isinstance(texts[name], str)]:
-                raise ValueError(f"candidate field {wrong[0]!r} must be a string, got {given[wrong[0]]!r}")
             if "introduction" not in record:
-                return cls(dialogue, Candidate(**texts))
-            facts, turn = record["introduction"], int(record["introduction"]["turn"])
-            if not 0 <= turn < len(dialogue.turns):
-                raise ValueError(f"introduction field 'turn': the dialogue has no turn {turn}")
-            fixed, number = tuple(map(str, facts["fixed"])), int(facts["number"])
-            introduced = IntroducedDialogue.of(dialogue, turn, _persona(facts["persona"]), fixed, number)
-            return cls(introduced, PersonaCandidate(**texts, persona=_persona(given["persona"])))
+                return cls(dialogue, _CANDIDATE.validate_python(record["candidate"]))
+            candidate = _PERSONA.validate_python(record["candidate"])
+            given = _INTRODUCTION.validate_python(record["introduction"])
         except KeyError as error:
             raise ValueError(f"field {error} is missing") from error
-        except TypeError as error:
-            raise ValueError(f"a field is of the wrong type ({error})") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"field {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        if not 0 <= given.turn < len(dialogue.turns):
+            raise ValueError(f"introduction field 'turn': the dialogue has no turn {given.turn}")
+        introduced = IntroducedDialogue.of(dialogue, given.turn, given.persona, given.fixed, given.number)
+        return cls(introduced, candidate)
 
 
 def recorded(axis: Axis, dialogue: Dialogue, candidate: Candidate) -> CounterfactualRecord | None:
@@ -113,27 +121,3 @@ def recorded(axis: Axis, dialogue: Dialogue, candidate: Candidate) -> Counterfac
 
 def _only(dialogue: Dialogue, turns: Sequence[int]) -> Dialogue:
     return replace(dialogue, turns=tuple(dialogue.turns[number] for number in turns))
-
-
-def _persona_json(persona: Persona) -> dict[str, Any]:
-    parts = [
-        {
-            "form": {"kind": part.template.kind, "place": part.template.place, "text": part.template.text},
-            "values": [list(pair) for pair in part.values],
-            "revealing": sorted(part.revealing),
-        }
-        for part in persona.parts
-    ]
-    return {"attribute": persona.group, "pieces": parts}
-
-
-def _persona(record: Mapping[str, Any]) -> Persona:
-    parts = tuple(
-        FilledTemplate(
-            Template(str(part["form"]["kind"]), str(part["form"]["place"]), str(part["form"]["text"])),
-            tuple((str(slot), str(value)) for slot, value in part["values"]),
-            frozenset(map(str, part["revealing"])),
-        )
-        for part in record["pieces"]
-    )
-    return Persona(str(record["attribute"]), parts)

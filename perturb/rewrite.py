@@ -9,19 +9,18 @@ different strings are rewritten to the same one ("he left" and, from woman to ma
 from __future__ import annotations
 
 import dataclasses
-import json
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tod_bias.dialogues.dialogue import Dialogue, Step
-from tod_bias.dialogues.json_text import looks_like_json, with_strings_changed
+from tod_bias.dialogues.json_text import with_strings_changed
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.systems.twin import Rewrite
 
@@ -127,7 +126,7 @@ class StringMap(ABC):
             return self._memo[key][1]
         image = value
         if value.__class__ is Step:
-            image = value if self._step_passes(value) else value.mapped(lambda part: self._map(part, forward))
+            image = value.mapped(lambda part: self._map(part, forward))
         elif isinstance(value, tuple):
             image = self._sequence(value, forward)
         elif not isinstance(value, type):
@@ -138,10 +137,6 @@ class StringMap(ABC):
         if forward:
             self._memo[(False, id(image))] = (image, value)
         return image
-
-    def _step_passes(self, step: Step) -> bool:
-        """Whether a step holds nothing that is changed, as far as can be told quickly."""
-        return False
 
 
 class TextMap(StringMap):
@@ -173,8 +168,6 @@ class DialogueRewrite(StringMap):
         forward: rewrites a text.
         backward: turns back the words that ``forward`` introduces; used on strings that T did not produce, such as
             model outputs.
-        parts: every text that either of them changes or makes holds one of these, in any case; all others are passed
-            over quickly. None: it may be any text.
     """
 
     def __init__(
@@ -185,7 +178,6 @@ class DialogueRewrite(StringMap):
         word: str,
         forward: Callable[[str], str],
         backward: Callable[[str], str],
-        parts: Collection[str] | None = None,
     ) -> None:
         super().__init__()
         self.axis = axis
@@ -194,7 +186,6 @@ class DialogueRewrite(StringMap):
         self.word = word
         self._forward = forward
         self._backward = backward
-        self._parts = None if parts is None else tuple({part.lower() for part in parts})
         self._produced: dict[str, Rewritten] = {}  # source text -> what T made of it
         self._origin: dict[str, str] = {}  # produced text -> source text, changed ones first
         self._restored: dict[str, str] = {}  # unseen text -> its lexical inverse
@@ -202,39 +193,7 @@ class DialogueRewrite(StringMap):
     def __repr__(self) -> str:
         return f"DialogueRewrite({self.axis}: {self.source} > {self.target}, word={self.word!r})"
 
-    def passes_over(self, text: str) -> bool:
-        """Whether no string of a value that is written in JSON holds anything that T or T⁻¹ changes or makes.
-
-        Quicker than rewriting the value. False where it cannot be told.
-
-        Args:
-            text: JSON in which characters stand as they are (``ensure_ascii=False``).
-        """
-        if self._parts is None:
-            return False
-        lower = text.lower()
-        return not any(part in lower for part in self._in_json)
-
-    def _step_passes(self, step: Step) -> bool:
-        """Whether it holds nothing that T changes; its records may be long."""
-        return self._parts is not None and self.passes_over(
-            json.dumps([step.call, step.results, step.said], ensure_ascii=False, default=dict)
-            + ("" if step.content is None else json.dumps(step.content, ensure_ascii=False, default=dict))
-        )
-
-    @cached_property
-    def _in_json(self) -> tuple[str, ...]:
-        """The parts as JSON writes them."""
-        return tuple(json.dumps(part, ensure_ascii=False)[1:-1] for part in self._parts or ())
-
     def _rewrite(self, text: str) -> str:
-        if self._parts is not None and text.__class__ is str and not _hides(text):
-            lower = text.lower()
-            for part in self._parts:
-                if part in lower:
-                    break
-            else:
-                return text
         made = self._produced.get(text)
         if made is None:
             inside = with_strings_changed(text, self._rewrite)
@@ -259,14 +218,30 @@ class DialogueRewrite(StringMap):
         return self._restored[text]
 
 
+class Remembered(Generic[V]):
+    """What is known of dialogues, made once for each, as every counterfactual needs it again.
+
+    Args:
+        make: of a dialogue.
+        most: dialogues that are remembered at once.
+    """
+
+    def __init__(self, make: Callable[[Dialogue], V], most: int) -> None:
+        self._make, self._most = make, most
+        self._known: OrderedDict[int, tuple[Dialogue, V]] = OrderedDict()
+
+    def __call__(self, dialogue: Dialogue) -> V:
+        """What is known of a dialogue."""
+        if id(dialogue) not in self._known:
+            self._known[id(dialogue)] = dialogue, self._make(dialogue)  # held, so that no other has its identity
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return self._known[id(dialogue)][1]
+
+
 def is_named_tuple(value: object) -> bool:
     """Whether a value is a named tuple, which is made from its fields one by one."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
-
-
-def _hides(text: str) -> bool:
-    """Whether a text may be JSON that writes characters in another way."""
-    return "\\" in text and looks_like_json(text)
 
 
 def texts_of(dialogue: Dialogue) -> Iterator[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
 from tod_bias.perturb.english import NO_WORD, article_for, edited, like, possessive, previous_word, starts_sentence
-from tod_bias.perturb.lexicon import Lexicon, Paradigm
+from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, is_misspelt, role
 from tod_bias.perturb.tables import words
 
@@ -37,6 +38,8 @@ class Mention(NamedTuple):
     """Which group's column."""
     lexical: str
     """The form as the lexicon writes it."""
+    text: str
+    """What stands there."""
 
 
 class _Entry(NamedTuple):
@@ -78,25 +81,14 @@ class Recogniser:
                             entries.append(_Entry(row, slot, group, form.text))
         self._pattern = re.compile(_alternation(self._entries))
         self._protected = [(phrase, phrase.lower()) for phrase in dict.fromkeys((*lexicon.protected, *protected))]
-        self._may_mention = lru_cache(maxsize=1 << 16)(self._search)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_may_mention"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._may_mention = lru_cache(maxsize=1 << 16)(self._search)  # another process remembers by itself
-
-    def _search(self, text: str) -> bool:
-        return self._pattern.search(_lowered(text)) is not None
 
     def may_mention(self, text: str) -> bool:
         """Whether a word of the lexicon stands in ``text`` at all, mention or not; remembered, so cheap."""
-        return self._may_mention(text)
+        return _holds(self._pattern.pattern, text)
 
     def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[Mention]:
         """The mentions in ``text`` from left to right, outside of protected phrases and names."""
-        if not self._may_mention(text):
+        if not self.may_mention(text):
             return
         lowered = _lowered(text)
         spans: list[tuple[int, int]] | None = None
@@ -113,7 +105,7 @@ class Recogniser:
             if spans is None:
                 phrases = [phrase for phrase, low in self._protected if low in lowered]
                 spans = phrase_spans(text, lowered, (*phrases, *protected))
-            mention = Mention(start, end, *entry)
+            mention = Mention(start, end, *entry, text[start:end])
             is_protected = any(first < end and start < last for first, last in spans)
             if not is_protected or self._counts_protected(text, mention, protected):
                 yield mention
@@ -144,6 +136,11 @@ class Recogniser:
         return None
 
 
+@lru_cache(maxsize=1 << 18)
+def _holds(pattern: str, text: str) -> bool:
+    return re.search(pattern, _lowered(text)) is not None
+
+
 def _lowered(text: str) -> str:
     lowered = text.lower()
     if len(lowered) == len(text):
@@ -170,6 +167,10 @@ def _first_quotation(text: str) -> int:
     return match.end() if match else len(text) + 1
 
 
+Choose = Callable[[Mention, str], str | None]
+"""The form to write for a mention, given the first one of its cell; None: the mention stays."""
+
+
 class TextRewriter:
     """Rewrites the words of one group into those of another.
 
@@ -181,6 +182,10 @@ class TextRewriter:
         inverse: undo the rewriter from ``target`` to ``source``: forms that are only written count as words too.
         strict_they: take "they" for one person only where the text says that it is.
     """
+
+    names: tuple[str, ...] = ()
+    """Further phrases to leave alone."""
+    _choices: tuple[Choose, ...] = ()
 
     def __init__(
         self,
@@ -198,41 +203,37 @@ class TextRewriter:
             lexicon, [self.source], written=inverse, protected=protected, strict_they=strict_they
         )
 
-    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
+    def within(self, names: tuple[str, ...]) -> TextRewriter:
+        """This rewriter as one dialogue needs it, whose names are no mentions."""
+        rewriter = copy.copy(self)
+        rewriter.names = names
+        return rewriter
+
+    def choosing(self, choose: Choose) -> TextRewriter:
+        """This rewriter with other forms than it writes, or without some of its mentions."""
+        rewriter = copy.copy(self)
+        rewriter._choices = (*self._choices, choose)
+        return rewriter
+
+    def only(self, rows: Collection[int] | None) -> TextRewriter:
+        """This rewriter with some paradigms alone; None: with all."""
+        return self if rows is None else self.choosing(lambda mention, form: form if mention.row in rows else None)
+
+    def mentions(self, text: str) -> Iterator[tuple[Mention, str]]:
         """Every mention that is rewritten, with the form it becomes."""
-        for mention in self.recogniser.mentions(text, protected):
+        for mention in self.recogniser.mentions(text, self.names):
             cell = self.lexicon.paradigms[mention.row].cells.get(self.target)
-            if cell is not None:
-                yield mention, cell[0][mention.slot].text
+            form = None if cell is None else cell[0][mention.slot].text
+            for choose in self._choices:
+                form = None if form is None else choose(mention, form)
+            if form is not None:
+                yield mention, form
 
-    def __call__(
-        self,
-        text: str,
-        protected: Iterable[str] = (),
-        *,
-        rows: frozenset[int] | None = None,
-        only: Mapping[str, str | None] | None = None,
-    ) -> str:
-        """Rewrite ``text``; every byte that is not part of a mention or agrees with one stays.
-
-        Args:
-            text: any text.
-            protected: further phrases to leave alone.
-            rows: use only these paradigms.
-            only: rewrite only these forms (lower case), each to its value, or to the lexicon's form for ``None``.
-        """
+    def __call__(self, text: str) -> str:
+        """Rewrite ``text``; every byte that is not part of a mention or agrees with one stays."""
         if not self.recogniser.may_mention(text):
             return text
-        chosen: list[tuple[Mention, str]] = []
-        for mention, form in self.mentions(text, protected):
-            if rows is not None and mention.row not in rows:
-                continue
-            if only is not None:
-                key = text[mention.start : mention.end].lower()
-                if key not in only:
-                    continue
-                form = only[key] or form
-            chosen.append((mention, form))
+        chosen = list(self.mentions(text))
         return edited(text, self.changes(text, chosen)) if chosen else text
 
     def changes(self, text: str, chosen: Iterable[tuple[Mention, str]]) -> dict[tuple[int, int], str]:
@@ -249,13 +250,12 @@ class TextRewriter:
 
     def edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
         """What changes with one mention: itself, and what agrees with it; as start, end and the new text."""
-        start, end = mention.start, mention.end
+        start, end, old = mention.start, mention.end, mention.text
         paradigm = self.lexicon.paradigms[mention.row]
-        old = text[start:end]
         new = self.cased(text, mention, form)
         yield start, end, new
         if paradigm.pos == "pronoun":
-            theirs = [self._subject(paradigm, group) == THEY for group in (mention.group, self.target)]
+            theirs = [paradigm.cells[group][0][SUBJECT].text == THEY for group in (mention.group, self.target)]
             if mention.slot == SUBJECT and theirs[0] != theirs[1]:
                 yield from agreement(text, start, end, to_they=theirs[1])
             return
@@ -274,31 +274,7 @@ class TextRewriter:
 
     def cased(self, text: str, mention: Mention, form: str) -> str:
         """A form in the capitals and with the hyphens of the mention that it replaces."""
-        start, end = mention.start, mention.end
-        return like(form, text[start:end], mention.lexical, at_start=starts_sentence(text, start))
-
-    @staticmethod
-    def _subject(paradigm: Paradigm, group: str) -> str:
-        return paradigm.cells[group][0][SUBJECT].text
-
-
-class ChosenForms(TextRewriter):
-    """A rewriter that writes other forms of the lexicon than the first of each cell.
-
-    Args:
-        base: the rewriter that finds the mentions.
-        choose: the form for a mention, given the one that ``base`` would write.
-    """
-
-    def __init__(self, base: TextRewriter, choose: Callable[[Mention, str], str]) -> None:
-        self.__dict__.update(base.__dict__)
-        self._base = base
-        self._choose = choose
-
-    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
-        """Every mention that is rewritten, with the form it becomes."""
-        for mention, form in self._base.mentions(text, protected):
-            yield mention, self._choose(mention, form)
+        return like(form, mention.text, mention.lexical, at_start=starts_sentence(text, mention.start))
 
 
 def plain_form(word: str) -> str:

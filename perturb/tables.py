@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +26,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             yield number, line
+
+
+def read_table(path: Path, read: Callable[[list[str]], None]) -> None:
+    """Give ``read`` the cells of every line that counts, which tabs separate.
+
+    Raises:
+        LexiconError: the file cannot be read, or ``read`` raises a ValueError; names the file and the line.
+    """
+    for number, line in numbered_lines(path):
+        try:
+            read([cell.strip() for cell in line.split("\t")])
+        except LexiconError:
+            raise  # of another file, which is named
+        except ValueError as error:
+            raise LexiconError(f"{path}, line {number}: {error}") from None
 
 
 def expect(condition: bool, message: str) -> None:

@@ -155,7 +155,6 @@ def test_tests_mirror_the_rooms():
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
 BRANCHES = {
-    ("perturb/neural.py", "_replacements"): "",
     ("tod_bias/cache.py", "__call__"): "a branch per type of value",
     ("tod_bias/cache.py", "_state"): "a branch per type of value",
     ("tod_bias/dialogues/values.py", "_problem"): "it sees every value of every dialogue, and calls would cost",

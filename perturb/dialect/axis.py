@@ -13,7 +13,7 @@ from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.dealing import number_of
 from tod_bias.perturb.dialect.rules import Dialect, Rule
 from tod_bias.perturb.dialect.speaker import speak
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered
 
 _SHORTEST = 2
 """Letters of a value that is looked for in what the user says."""
@@ -67,13 +67,8 @@ class DialectAxis(Axis):
         self.dialect = dialect
         self._protected = tuple(sorted({phrase.lower() for phrase in protected}))
         standard, spoken = dialect.groups
-        wanted = [set(dialect.groups if names is None else names) for names in (sources, targets)]
-        for name in sorted(wanted[0] | wanted[1]):
-            if name not in dialect.groups:
-                known = " and ".join(dialect.groups)
-                raise AxisError(f"axis {self.name}: unknown group {name!r}; expected {known}")
-        self._possible = standard in wanted[0] and spoken in wanted[1]
-        self._last: tuple[Dialogue, Spoken] | None = None
+        self._possible = standard in self.chosen(sources) and spoken in self.chosen(targets)
+        self._spoken = Remembered(self._speak, 1)
 
     @cached_property
     def signature(self) -> str:
@@ -124,7 +119,6 @@ class DialectAxis(Axis):
             word=candidate.term,
             forward=lambda text: texts.get(text, text),
             backward=lambda text: origins.get(text, text),
-            parts=(*texts, *texts.values()),
         )
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
@@ -133,7 +127,8 @@ class DialectAxis(Axis):
         Raises:
             AxisError: an unknown group, or not from the standard to the dialect.
         """
-        self.dialect.check(source, target)
+        if self.pair(source, target) != self.groups:
+            raise AxisError(f"axis {self.name!r}: rules go from {self.groups[0]} to {self.groups[1]} only")
         return [speak(self.dialect, text, self._protected, self._rules(text))[0] for text in texts]
 
     def _rules(self, key: str) -> list[Rule]:
@@ -143,11 +138,6 @@ class DialectAxis(Axis):
             for rule in self.dialect.rules
             if rule.rate == 1 or number_of(self.name, rule.id, key) < rule.rate * 2**64
         ]
-
-    def _spoken(self, dialogue: Dialogue) -> Spoken:
-        if self._last is None or self._last[0] is not dialogue:
-            self._last = dialogue, self._speak(dialogue)
-        return self._last[1]
 
     def _speak(self, dialogue: Dialogue) -> Spoken:
         rules = self._rules(dialogue.id)

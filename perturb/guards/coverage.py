@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.axis import Axis, SelectedDialogue
-from tod_bias.perturb.guards.inputs import guarded_axis
+from tod_bias.perturb.guards.guard import guarded_axis
 from tod_bias.systems.stage import StageCall, StageInput
 
 
@@ -22,7 +24,7 @@ class Coverage:
     """Mentions in what is said, as rewrites find them."""
     texts: int = 0
     """Distinct texts that a counterfactual of their dialogue changes, counterfactuals counted apart."""
-    found: int = 0
+    recognised: int = 0
     """Those of them in which the guard finds a mention."""
     inputs: int = 0
     """Inputs of stages (a turn with its history, calls and results) in dialogues that can be rewritten, counterfactuals
@@ -37,7 +39,7 @@ class Coverage:
     @property
     def share_recognised(self) -> float | None:
         """Share of changed texts in which something is found, 0–1; None where nothing is changed."""
-        return self.found / self.texts if self.texts else None
+        return self.recognised / self.texts if self.texts else None
 
     @property
     def share_exact(self) -> float | None:
@@ -51,12 +53,12 @@ class Coverage:
 
     def to_json(self) -> dict[str, Any]:
         """The counts and shares by name."""
-        return {
-            **asdict(self),
+        shares = {
             "share_recognised": self.share_recognised,
             "share_exact": self.share_exact,
             "share_covered": self.share_covered,
         }
+        return {**vars(self), **shares}
 
 
 def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Coverage:
@@ -75,9 +77,7 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
     for dialogue in dialogues:
         counts.mentions += sum(1 for _ in axis.mentions(dialogue))
         candidates = axis.crossed(dialogue, seed)
-        if not candidates:
-            continue
-        references = [guarded.read(item) for item in inputs_of_turns(dialogue)]
+        references = [guarded.read(item) for item in inputs_of_turns(dialogue)] if candidates else []
         for rewrite in axis.rewrites_of([SelectedDialogue(dialogue, candidates)])[0]:
             image = rewrite(dialogue)
             for item, reference in zip(inputs_of_turns(image), references, strict=True):
@@ -86,15 +86,11 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
                 counts.exact += is_exact
                 counts.covered += is_covered
                 counts.wrong += is_covered and not is_exact
-            for text in _changed_utterances(dialogue, image):
-                counts.texts += 1
-                counts.found += guarded.read(StageInput((), text)).mentions > 0
+            said = ([text for turn in variant.turns for _, text in turn.utterances] for variant in (dialogue, image))
+            changed = [old for old, new in zip(*said, strict=True) if old != new]
+            counts.texts += len(changed)
+            counts.recognised += sum(guarded.read(StageInput((), text)).mentions > 0 for text in changed)
     return counts
-
-
-def _changed_utterances(dialogue: Dialogue, image: Dialogue) -> list[str]:
-    said = ([text for turn in variant.turns for _, text in turn.utterances] for variant in (dialogue, image))
-    return [old for old, new in zip(*said, strict=True) if old != new]
 
 
 def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
@@ -111,28 +107,20 @@ def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
     return inputs
 
 
-_HEADS = (
-    "axis",
-    "mentions",
-    "texts changed",
-    "found by a guard",
-    "inputs changed",
-    "same call under a guard",
-    "covered",
-    "covered, another call",
-)
+_HEADS = {
+    "axis": "axis",
+    "mentions": "mentions",
+    "texts": "texts changed",
+    "share_recognised": "found by a guard",
+    "inputs": "inputs changed",
+    "share_exact": "same call under a guard",
+    "share_covered": "covered",
+    "wrong": "covered, another call",
+}
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
-
-
-def lines(coverages: Sequence[Coverage]) -> list[str]:
+def table(coverages: Sequence[Coverage]) -> str:
     """A table in plain text, a line per axis."""
-    rows = [list(_HEADS)]
-    for coverage in coverages:
-        shares = list(map(_percent, (coverage.share_recognised, coverage.share_exact, coverage.share_covered)))
-        counts = list(map(str, (coverage.mentions, coverage.texts, coverage.inputs, coverage.wrong)))
-        rows.append([coverage.axis, *counts[:2], shares[0], counts[2], *shares[1:], counts[3]])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    rows = pd.DataFrame([coverage.to_json() for coverage in coverages])[list(_HEADS)]
+    shares = dict.fromkeys((name for name in _HEADS if name.startswith("share")), float)
+    return rows.astype(shares).rename(columns=_HEADS).to_string(index=False, float_format="{:.1%}".format, na_rep="–")

@@ -11,12 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from tod_bias.cache import NotPlainError, canonical
 from tod_bias.errors import AxisError, StageError, repeated
-from tod_bias.perturb.guards.inputs import ReferenceInput, guarded_axis
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.guards.inputs import Change, ReferenceInput
+from tod_bias.perturb.guards.names import NamesInput
+from tod_bias.perturb.guards.terms import ReferenceRewriter, TermsInput
+from tod_bias.perturb.lexicon_axis import LexiconAxis
+from tod_bias.perturb.loading import load_axis
+from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.rewrite import TextMap
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import (
@@ -32,8 +38,6 @@ from tod_bias.systems.twin import Twin, untwinned
 
 MASK = "[MASK]"
 """What stands for a mention, as in Shen §3.5."""
-_REMEMBERED = 20_000
-"""Outputs for reference forms that are in memory at once."""
 
 
 @dataclass
@@ -50,17 +54,45 @@ class GuardCounts:
     """Mentions that may have another reference form in some counterfactual, and so another output."""
     covered: int = 0
     """Inputs without such a mention: for these, and whatever the stage does, ``guard(T x) == T guard(x)``."""
-    unseen: int = 0
-    """Terms of outputs that the input says nothing like: they stay in their reference form."""
-    mixed: int = 0
-    """Terms of outputs that may mean either of several that the input tells apart by the axis alone ("my wife", "my
-    husband"): the likelier one is written, or the first, which may be the wrong person."""
-    calls: int = 0
-    """Distinct calls that the stage got."""
 
     def to_json(self) -> dict[str, int]:
         """The counts by name."""
         return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class GuardedAxis:
+    """An axis as guards use it."""
+
+    name: str
+    signature: str
+    """What decides the reference forms, as one line."""
+    read: Callable[[StageInput], ReferenceInput]
+    """The reference form of an input."""
+
+
+def guarded_axis(axis: str | Axis, reference: str | None = None) -> GuardedAxis:
+    """What guards need of an axis.
+
+    Args:
+        axis: its name (``gender``, ``names_race`` …), or an axis with a lexicon or of names.
+        reference: the group that everybody is rewritten to, on an axis with a lexicon.
+
+    Raises:
+        AxisError: guards do not know axes of this kind, or there is no such axis or group.
+    """
+    axis = load_axis(axis) if isinstance(axis, str) else axis
+    if type(axis) is LexiconAxis:
+        rewriter = ReferenceRewriter(axis, reference)
+        return GuardedAxis(axis.name, f"{axis.signature}|reference:{rewriter.target}", partial(TermsInput, rewriter))
+    if isinstance(axis, NamesAxis):
+        if reference is not None:
+            raise AxisError(f"axis {axis.name!r}: names have no reference group; leave out {reference!r}")
+        return GuardedAxis(axis.name, axis.signature, partial(NamesInput, axis))
+    raise AxisError(
+        f"axis {axis.name!r}: guards know words by a lexicon (gender, age, race …) and names (names_gender, "
+        "names_race); give a lexicon of its words, or leave it out"
+    )
 
 
 class Guard(InputWrapper):
@@ -82,18 +114,15 @@ class Guard(InputWrapper):
 
     def __init__(self, stage: Stage, axes: Any, *, reference: Mapping[str, str] | None = None, **options: Any) -> None:
         first, *others = _axes(axes)
-        named = dict(reference or {})
         name = first if isinstance(first, str) else first.name
         try:
             super().__init__(stage if not others else type(self)(stage, others, reference=reference, **options))
         except StageError as error:
             raise StageError(f"guard {self.kind!r}: {error}") from error
-        self.axis = guarded_axis(first, named.get(name))
+        self.axis = guarded_axis(first, (reference or {}).get(name))
         self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
-        self._outputs: dict[str, Any] = {}
-        self._distinct: set[str] = set()
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
@@ -121,48 +150,22 @@ class Guard(InputWrapper):
     def inner_calls(self, item: StageInput) -> InnerCalls:
         """What the stage is called with for one input, and how its outputs become the guard's."""
         read = self.axis.read(item)
-        seen = self.seen
-        seen.inputs += 1
-        seen.rewritten += read.mentions > 0
-        seen.mentions += read.mentions
-        seen.uncovered += read.uncovered
-        seen.covered += not read.uncovered
-        items, combine = self._calls(read)
-        self._distinct.update(map(_key, items))
-        seen.calls = len(self._distinct)
-
-        def combined(outputs: Sequence[Any]) -> Any:
-            before = read.own, read.mixed
-            made = combine(outputs)
-            seen.unseen += read.own - before[0]
-            seen.mixed += read.mixed - before[1]
-            return made
-
-        return InnerCalls(items, combined)
+        self.seen.inputs += 1
+        self.seen.rewritten += read.mentions > 0
+        self.seen.mentions += read.mentions
+        self.seen.uncovered += read.uncovered
+        self.seen.covered += not read.uncovered
+        return self._calls(read)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """The stage's outputs for the reference forms, as the inputs say them; distinct ones are called once."""
+        """The stage's outputs for the reference forms, as the inputs say them; equal ones are called once."""
         made = [self.inner_calls(item) for item in inputs]
-        outputs = iter(self._call([item for calls in made for item in calls.items]))
-        return [calls.combine([next(outputs) for _ in calls.items]) for calls in made]
+        distinct = {_key(item): item for calls in made for item in calls.items}
+        outputs = dict(zip(distinct, call_stage(self.kind, self.inner, list(distinct.values())), strict=True))
+        return [calls.combine([outputs[_key(item)] for item in calls.items]) for calls in made]
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
         raise NotImplementedError
-
-    def _call(self, items: Sequence[StageInput]) -> list[Any]:
-        """The stage's outputs; equal calls are made once, and none whose output is remembered."""
-        keys = [_key(item) for item in items]
-        new: dict[str, StageInput] = {}
-        for key, item in zip(keys, items, strict=True):
-            if key not in self._outputs:
-                new.setdefault(key, item)
-        held = {key: self._outputs[key] for key in keys if key in self._outputs}
-        if new:
-            held.update(zip(new, call_stage(self.kind, self.inner, list(new.values())), strict=True))
-            if len(self._outputs) + len(new) > _REMEMBERED:
-                self._outputs.clear()
-            self._outputs.update({key: held[key] for key in new})
-        return [held[key] for key in keys]
 
 
 class Canonical(Guard):
@@ -194,7 +197,8 @@ class Neutral(Guard):
         self._mask = mask
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
-        return InnerCalls((read.masked(self._mask),), lambda outputs: outputs[0])
+        item = read.changed(lambda text: read.masked(text, self._mask))
+        return InnerCalls((item,), lambda outputs: outputs[0])
 
 
 class Vote(Guard):
@@ -209,21 +213,21 @@ class Vote(Guard):
     kind = "vote"
 
     def _calls(self, read: ReferenceInput) -> InnerCalls:
-        versions = read.variants() if read.mentions else [(read.item, str)]
+        versions: Sequence[tuple[Change, Change]] = read.versions() if read.mentions else [(str, str)]
 
-        def answer(outputs: Sequence[Any]) -> Any:
+        def combined(outputs: Sequence[Any]) -> Any:
             given = [TextMap(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
             return read.back(_chosen(given))
 
-        return InnerCalls(tuple(item for item, _ in versions), answer)
+        return InnerCalls(tuple(read.changed(change) for change, _ in versions), combined)
 
 
-def _chosen(answers: Sequence[Any]) -> Any:
-    if all(type(answer) is list for answer in answers):
-        return _merged(answers)
-    keys = [canonical(answer) for answer in answers]
+def _chosen(outputs: Sequence[Any]) -> Any:
+    if all(type(output) is list for output in outputs):
+        return _merged(outputs)
+    keys = list(map(canonical, outputs))
     counts = Counter(keys)
-    return answers[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
+    return outputs[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
 
 
 def _merged(rankings: Sequence[list[Any]]) -> list[Any]:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.guards.inputs import Change, ReferenceInput, dialogue_of
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming, is_last_name, listed, renamed
 from tod_bias.perturb.names.people import Person
 from tod_bias.perturb.names.resources import GENDERS, by_first, by_last, dealt, dealt_last
 from tod_bias.perturb.names.slots import is_thing
+from tod_bias.systems.stage import StageInput
 
 _WORD = re.compile(WORD)
 _FULL = re.compile(r"(?<![^\W_])([A-Z][^\W\d_]+)\s+(?=([A-Z][^\W\d_]+))")
@@ -20,41 +21,64 @@ _RACE = "white"
 """Whose names the reference names are: any would do, as everybody gets them."""
 
 
-@lru_cache(maxsize=1 << 16)
-def may_hold_name(text: str, with_last: bool) -> bool:
-    """A quick check: whether a word of a text is a known name."""
-    known, last = by_first(), by_last() if with_last else {}
-    return any(
-        part in known or part in last for word in _WORD.findall(text.lower()) for part in (word, *word.split("-"))
-    )
+_SETS = 3
+"""Under how many sets of names a stage votes."""
 
 
-class ReferenceNames:
-    """The names of one input: whoever is named first has one and the same reference name, and so on.
+class NamesInput(ReferenceInput):
+    """One input on an axis of names: whoever is named first has one and the same reference name, and so on.
 
     Whoever is renamed stands in the same place, so the order in which first names appear is the same in every T x.
     First names that are known (and are no words) count wherever they stand, others where somebody is so named.
-
-    Args:
-        dialogue: what the input holds, as a dialogue.
-        texts: all its texts, in order.
-        axis: which names change, and how they are found.
-        shift: reference names from so many names on, for other variants.
     """
 
-    def __init__(self, dialogue: Dialogue, texts: Sequence[str], axis: NamesAxis, shift: int = 0) -> None:
-        self._dialogue, self._texts, self._axis, self._shift = dialogue, texts, axis, shift
+    def __init__(self, axis: NamesAxis, given: StageInput) -> None:
+        super().__init__(given)
+        self.texts = list(dict.fromkeys(self.texts))
+        self._axis, self._dialogue = axis, dialogue_of(given)
         self._with_last = "race" in axis.factors
         self._left: list[str] = []
-        self.reference = lru_cache(maxsize=None)(self._reference)
+        may_name = any(_may_hold_name(text, self._with_last) for text in self.texts)
+        self.mentions = len(self.people) if may_name else 0
+        self.uncovered = len(self._uncovered()) if may_name else 0
+        self._references: dict[str, str] = {}
+
+    def reference(self, text: str) -> str:
         """A text under the reference names."""
+        if text not in self._references:
+            self._references[text] = renamed(text, self._renamings)
+        return self._references[text]
+
+    def restored(self, text: str) -> str:
+        """A text with the names of the input in the places of their reference names."""
+        return self._sources[text] if text in self._sources else renamed(text, _turned(self._renamings))
+
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        return {self.reference(text): text for text in reversed(self.texts)}
+
+    def masked(self, text: str, mask: str) -> str:
+        """A text with ``mask`` in the places of names."""
+        return renamed(text, self._renamings, mask)
+
+    def versions(self) -> list[tuple[Change, Change]]:
+        """Some sets of names."""
+        return [self._version(self._dealt(number * len(self.people))) for number in range(_SETS)]
+
+    def _version(self, renamings: Sequence[Renaming]) -> tuple[Change, Change]:
+        sources = {renamed(text, renamings): text for text in reversed(self.texts)}
+
+        def back(text: str) -> str:
+            return self.reference(sources[text] if text in sources else renamed(text, _turned(renamings)))
+
+        return lambda text: renamed(text, renamings), back
 
     @cached_property
     def people(self) -> tuple[NameForms, ...]:
         """The names of the input, in the order in which their first names appear."""
         relatives = frozenset(person.last.lower() for person in self._named.values() if person.last)
         forms: list[NameForms] = []
-        for word in _standing(self._texts):
+        for word in _standing(self.texts):
             person = self._person(word, relatives)
             if person is None:
                 continue
@@ -77,7 +101,7 @@ class ReferenceNames:
 
     def _first_place(self, forms: NameForms) -> tuple[int, int] | None:
         """Where the first name stands first: number of the text and position."""
-        for number, text in enumerate(self._texts):
+        for number, text in enumerate(self.texts):
             for start, _, part in forms.spans(text):
                 if part == "first":
                     return number, start
@@ -99,14 +123,13 @@ class ReferenceNames:
         word = name.lower()
         if word in listed("places") or word in listed("times"):
             return False
-        texts = (text for text in self._texts if word != text.strip(_EDGES).lower())
+        texts = (text for text in self.texts if word != text.strip(_EDGES).lower())
         return any(part == "first" for text in texts for _, _, part in NameForms(name).spans(text))
 
-    @cached_property
-    def uncovered(self) -> tuple[str, ...]:
+    def _uncovered(self) -> tuple[str, ...]:
         """Names that are left as places, times or things, where a later turn could show that they are somebody's."""
         in_full = [forms.first.lower() for forms in self.people if forms.last]
-        left = [name for name in self._left if any(True for text in self._texts for _ in NameForms(name).spans(text))]
+        left = [name for name in self._left if any(True for text in self.texts for _ in NameForms(name).spans(text))]
         names = dict.fromkeys([*left, *self._half_known(in_full)])
         return tuple(name for name in names if self._axis.group_of(Person(name)))
 
@@ -115,7 +138,7 @@ class ReferenceNames:
         known, last = by_first(), by_last()
         values = (value for turn in self._dialogue.turns for value in turn.values)
         things = "\n".join(value.lower() for slot, value in values if is_thing(slot, self._axis.slots))
-        for text in self._texts:
+        for text in self.texts:
             for match in _FULL.finditer(text):
                 first, second = match[1].lower(), match[2].lower()
                 is_full = first in known and second in last and is_last_name(match[2])
@@ -124,26 +147,30 @@ class ReferenceNames:
 
     @cached_property
     def _renamings(self) -> list[Renaming]:
-        """Everybody, with a reference name that the rest of the input does not hold."""
+        return self._dealt(0)
+
+    def _dealt(self, shift: int) -> list[Renaming]:
+        """Everybody, with a reference name that the rest of the input does not hold; from so many names on."""
         gone = [Renaming(forms, " ", " ") for forms in self.people]
-        rest = " ".join(renamed(text, gone) for text in self._texts) if gone else ""
-        taken = frozenset(word.lower() for word in _WORD.findall(rest))
-        firsts, lasts = _free_names(taken)
+        rest = " ".join(renamed(text, gone) for text in self.texts) if gone else ""
+        firsts, lasts = _free_names(frozenset(word.lower() for word in _WORD.findall(rest)))
         return [
             Renaming(forms, firsts[place % len(firsts)], lasts[place % len(lasts)] if forms.finds_last else "")
-            for place, forms in enumerate(self.people, start=self._shift)
+            for place, forms in enumerate(self.people, start=shift)
         ]
 
-    def _reference(self, text: str) -> str:
-        return renamed(text, self._renamings)
 
-    def back(self, text: str) -> str:
-        """A text with the names of the input in the places of their reference names."""
-        return renamed(text, [renaming.turned() for renaming in self._renamings])
+def _turned(renamings: Sequence[Renaming]) -> list[Renaming]:
+    return [renaming.turned() for renaming in renamings]
 
-    def masked(self, text: str, mask: str) -> str:
-        """A text with ``mask`` in the places of names."""
-        return renamed(text, self._renamings, mask)
+
+@lru_cache(maxsize=1 << 16)
+def _may_hold_name(text: str, with_last: bool) -> bool:
+    """A quick check: whether a word of a text is a known name."""
+    known, last = by_first(), by_last() if with_last else {}
+    return any(
+        part in known or part in last for word in _WORD.findall(text.lower()) for part in (word, *word.split("-"))
+    )
 
 
 def _standing(texts: Sequence[str]) -> dict[str, None]:

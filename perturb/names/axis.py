@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
-from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}
 """What a name tells, with its groups."""
@@ -84,19 +84,10 @@ class NamesAxis(Axis):
         self.name = axis
         self.factors = tuple(factors)
         self.groups = tuple("×".join(cell) for cell in product(*(FACTORS[factor] for factor in factors)))
-        self.sources = self._chosen(sources)
-        self.targets = self._chosen(targets)
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._protected = tuple(protected)
         self._slots = name_slots(slots)
-        self._remembered: OrderedDict[int, _Known] = OrderedDict()
-
-    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        chosen = self.groups if names is None else tuple(names)
-        for name in chosen:
-            if name not in self.groups:
-                known = ", ".join(self.groups)
-                raise AxisError(f"axis {self.name!r} has no group {name!r}; expected one of {known}")
-        return tuple(group for group in self.groups if group in chosen)
+        self._known = Remembered(self._read, _REMEMBERED)
 
     @property
     def slots(self) -> NameSlots:
@@ -117,14 +108,8 @@ class NamesAxis(Axis):
         groups = [person.gender if factor == "gender" else person.race for factor in self.factors]
         return "×".join(groups) if all(groups) else ""
 
-    def _known(self, dialogue: Dialogue) -> _Known:
-        known = self._remembered.get(id(dialogue))
-        if known is None:
-            known = _Known(dialogue, people(dialogue, self._slots))
-            self._remembered[id(dialogue)] = known  # it holds the dialogue, so no other takes its identity
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
-        return known
+    def _read(self, dialogue: Dialogue) -> _Known:
+        return _Known(dialogue, people(dialogue, self._slots))
 
     def people(self, dialogue: Dialogue) -> tuple[Person, ...]:
         """Who is named in a dialogue (:func:`~tod_bias.perturb.names.people.people`)."""
@@ -305,13 +290,11 @@ class NamesAxis(Axis):
         forward = Renaming(self.forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
         backward: Callable[[str], str] = _unchanged
-        parts = [*forward.parts, first, *([last] if last else [])]
         if first.lower() not in held:  # else nobody can tell which of the two a new string means
             new_last = last if last.lower() not in held else ""
             forms = replace(forward.forms, first=first, last=new_last or person.last, finds_last=bool(new_last))
             backward = Renaming(forms, person.first, person.last if new_last else "")
-            parts += backward.parts  # a last name that stays is one of them
-        return DialogueRewrite(self.name, source, target, self._term(person), forward, backward, parts)
+        return DialogueRewrite(self.name, source, target, self._term(person), forward, backward)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Each text by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.
@@ -321,10 +304,8 @@ class NamesAxis(Axis):
         Raises:
             AxisError: an unknown group, or source equal to target.
         """
-        (first,), (second,) = self._chosen([source]), self._chosen([target])
-        if first == second:
-            raise AxisError(f"axis {self.name!r}: source and target are both {first!r}; choose two groups")
-        return [self._rewrite_text(text, first, second) for text in texts]
+        pair = self.pair(source, target)
+        return [self._rewrite_text(text, *pair) for text in texts]
 
     def _rewrite_text(self, text: str, source: str, target: str) -> str:
         taken = {word.lower() for word in _WORD.findall(text)}

@@ -334,11 +334,6 @@ class Renaming:
     last: str = ""
     """The last name that takes its place; empty: it stays."""
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """One of them, in lower case, is in every text that it changes."""
-        return self.forms.keys
-
     def edits(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Every place of the old name, as start and end, with the new one."""
         if not self.forms.may_stand_in(text):

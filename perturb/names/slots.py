@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import LexiconError
-from tod_bias.perturb.entities import is_entity_slot
+from tod_bias.perturb.context import is_entity_slot
 from tod_bias.perturb.names.resources import FOLDER
-from tod_bias.perturb.tables import numbered_lines
+from tod_bias.perturb.tables import expect, read_table
 
 SLOTS = FOLDER / "slots.txt"
 """The slots that the package knows; its head says what the kinds are."""
@@ -27,14 +26,10 @@ class NameSlots:
 
     kinds: Mapping[str, str]
     """A slot in lower case to one of :data:`KINDS` (never ``none``)."""
-    _known: dict[str, str] = field(default_factory=dict, repr=False)
 
     def kind(self, slot: str) -> str:
         """The kind of name that a slot holds; empty where it holds none."""
-        kind = self._known.get(slot)
-        if kind is None:
-            kind = self._known[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
-        return kind
+        return self.kinds.get(slot.lower(), "")
 
     @property
     def signature(self) -> str:
@@ -49,24 +44,17 @@ def name_slots(path: str | Path | None = None) -> NameSlots:
     Raises:
         LexiconError: the file cannot be read, or a line has no kind or no slot; names the file and the line.
     """
-    kinds = dict(_read(SLOTS))
-    if path is not None:
-        kinds |= _read(Path(path))
-    return NameSlots({slot: kind for slot, kind in kinds.items() if kind != "none"})
-
-
-def _read(path: Path) -> dict[str, str]:
     kinds: dict[str, str] = {}
-    for number, line in numbered_lines(path):
-        kind, *slots = line.partition("#")[0].split() or [""]
-        if not kind:
-            continue
-        if kind not in KINDS:
-            raise LexiconError(f"{path}, line {number}: unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
-        if not slots:
-            raise LexiconError(f"{path}, line {number}: {kind!r} without a slot; write the slots behind it")
-        kinds |= {slot.lower(): kind for slot in slots}
-    return kinds
+
+    def read(cells: list[str]) -> None:
+        kind, *slots = " ".join(cells).partition("#")[0].split() or ["none", ""]
+        expect(kind in KINDS, f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
+        expect(bool(slots), f"{kind!r} without a slot; write the slots behind it")
+        kinds.update({slot.lower(): kind for slot in slots})
+
+    for file in (SLOTS, *(() if path is None else (Path(path),))):
+        read_table(file, read)
+    return NameSlots({slot: kind for slot, kind in kinds.items() if kind != "none"})
 
 
 @lru_cache(maxsize=4096)
@@ -80,15 +68,9 @@ def things_called(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) ->
 
     A value that is the name and nothing more is left out: it may be the person.
     """
-    return tuple(dict.fromkeys(_things(dialogue, [name.lower() for name in names if name], slots)))
-
-
-def _things(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> Iterator[str]:
-    for turn in dialogue.turns:
-        for slot, value in turn.values:
-            lower = value.lower()
-            for name in names:
-                if name in lower:
-                    if lower.strip() not in names and is_thing(slot, slots):
-                        yield value
-                    break
+    lower = [name.lower() for name in names if name]
+    values = ((slot, value, value.lower()) for turn in dialogue.turns for slot, value in turn.values)
+    held = (
+        (slot, value) for slot, value, low in values if low.strip() not in lower and any(map(low.__contains__, lower))
+    )
+    return tuple(dict.fromkeys(value for slot, value in held if is_thing(slot, slots)))

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
@@ -37,18 +38,17 @@ from tod_bias.perturb.personas.introduction import (
     without_introduction,
 )
 from tod_bias.perturb.personas.parts import (
-    PEOPLE,
+    JOINED,
     Combination,
-    IntroductionFinder,
     IntroductionPart,
-    PeoplePart,
-    SheetPart,
-    deals_names,
-    first_turn,
+    joined,
+    load_parts,
+    sheets,
+    speaking_turn,
     turn_after_question,
     turns,
 )
-from tod_bias.perturb.personas.sheet import FOLDER, NEUTRAL, Template, neutral_templates, read_sheet
+from tod_bias.perturb.personas.sheet import Template, neutral_templates, read_sheet
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.twin import Rewrite
 
@@ -87,14 +87,6 @@ class _Dealer:
         return self._places[label]
 
 
-class _FixedDealer(_Dealer):
-    """Deals everything from one place on, for a dialogue whose introduction was dealt already."""
-
-    def place(self, label: str) -> int:
-        """Where to begin."""
-        return self.begin
-
-
 class PersonaAxis(Axis):
     """Lets the users of dialogues introduce themselves.
 
@@ -124,62 +116,30 @@ class PersonaAxis(Axis):
         self.name = axis
         self._parts = tuple(parts)
         self.factors: tuple[str, ...] = tuple(factor for part in self._parts for factor in part.factors)
-        combinations = [sum(every, ()) for every in product(*(part.groups for part in self._parts))]
-        self.groups = tuple("×".join(every) for every in combinations)
-        self._combinations = dict(zip(self.groups, combinations, strict=True))
+        self._by_part = {"×".join(sum(every, ())): every for every in product(*(part.groups for part in self._parts))}
+        """Group to what it is, part by part."""
+        self.groups = tuple(self._by_part)
         known = frozenset(kind for part in self._parts for kind in part.kinds)
-        self.kinds = known if kinds is None else self._checked_kinds(frozenset(kinds), known)
+        self.kinds = known if kinds is None else frozenset(kinds)
         self._kinds = [[some for kind, some in part.kinds.items() if kind in self.kinds] for part in self._parts]
-        if not all(self._kinds):
-            raise AxisError(f"axis {axis}: no template for one of its parts; it has {', '.join(sorted(known))}")
-        self.sources, self.targets = self._chosen(sources), self._chosen(targets)
+        if not self.kinds <= known or not all(self._kinds):
+            wanted, possible = (", ".join(sorted(some)) for some in (self.kinds, known))
+            raise AxisError(f"axis {axis}: no introduction of the kinds {wanted}; it has {possible}")
+        self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._turns = [turns(part, some) for part, some in zip(self._parts, self._kinds, strict=True)]
         self._exchanges_names = kinds is None or UNSAID.kind in self.kinds
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
 
-    def _checked_kinds(self, kinds: frozenset[str], known: frozenset[str]) -> frozenset[str]:
-        if unknown := sorted(kinds - known):
-            raise AxisError(
-                f"axis {self.name}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
-            )
-        return kinds
-
-    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        if names is None:
-            return self.groups
-        chosen = {name.strip().lower().replace("_", "-").replace("*", "×") for name in names}
-        if unknown := sorted(chosen - set(self.groups)):
-            raise AxisError(f"axis {self.name!r} has no group {unknown[0]!r}; it has {', '.join(self.groups)}")
-        return tuple(name for name in self.groups if name in chosen)
+    def group(self, name: str) -> str:
+        """The group of a name, in any case."""
+        return super().group(name.strip().lower().replace("_", "-"))
 
     @cached_property
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; templates and names by their content."""
-        rows = [(template, group, part.can(template, group)) for part, template, group in self._uses()]
-        content = repr((rows, self._turns, self._fills(), neutral_templates(NEUTRAL), self.sources, self.targets))
-        return f"personas:{self.name}|hash:{sha256(content.encode()).hexdigest()[:12]}"
-
-    def _uses(self) -> Iterator[tuple[IntroductionPart, Template, Combination]]:
-        """Every template of every part with every group of the part."""
-        for part, kinds in zip(self._parts, self._kinds, strict=True):
-            for templates in kinds:
-                for template in templates:
-                    for group in part.groups:
-                        yield part, template, group
-
-    def _fills(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Everything that may fill a slot, with what it is for."""
-        fills_of: dict[str, tuple[str, ...]] = {}
-
-        def noted(fills: Sequence[str], label: str) -> str:
-            fills_of[label] = tuple(fills)
-            return fills[0]
-
-        for part, template, group in self._uses():
-            if part.can(template, group):
-                for fixed in product(GENDERS, RACES):
-                    part.values(template, group, fixed, noted)
-        return sorted(fills_of.items())
+        content = [part.content for part in self._parts]
+        choices = self._kinds, self._turns, neutral_templates(), self.sources, self.targets
+        return f"personas:{self.name}|hash:{sha256(repr((content, choices)).encode()).hexdigest()[:12]}"
 
     # --- which dialogue is rewritten for which group
 
@@ -192,7 +152,7 @@ class PersonaAxis(Axis):
         that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Square`). So do kinds of
         templates, each as often as it has terms: a title, which is one term per group, would else stand for the group.
         """
-        usable = [(place, turn) for place, turn in enumerate(map(first_turn, dialogues)) if turn >= 0]
+        usable = [(place, turn) for place, turn in enumerate(map(speaking_turn, dialogues)) if turn >= 0]
         order = random.Random(number_of(seed, self.name)).sample(range(len(usable)), len(usable))
         dealt: Counter[str] = Counter()
         # a single dialogue begins anywhere, else it would always get the first name of all
@@ -213,7 +173,8 @@ class PersonaAxis(Axis):
         chance = dealer.seed, self.name, *(template.kind for template in templates)
         named = self._named(bare)
         if named is not None:
-            templates = self._without_names(templates)
+            both = zip(self._parts, templates, strict=True)
+            templates = tuple(UNSAID if part.deals_names else template for part, template in both)
         sources, others = self._able(templates)
         if not sources:
             return None
@@ -247,14 +208,9 @@ class PersonaAxis(Axis):
         targets = [group for group in able if group in self.targets]
         return [group for group in able if group in self.sources and set(targets) - {group}], targets
 
-    def _without_names(self, templates: Sequence[Template]) -> tuple[Template, ...]:
-        """The templates of a user who has a name in the corpus already."""
-        both = zip(self._parts, templates, strict=True)
-        return tuple(UNSAID if deals_names(part) else template for part, template in both)
-
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's name in the corpus, where an introduction would give another one."""
-        if not (self._exchanges_names and any(map(deals_names, self._parts))):
+        if not (self._exchanges_names and any(part.deals_names for part in self._parts)):
             return None
         person = next(iter(people(bare)), None)
         return person if person is not None and person.user else None
@@ -272,16 +228,8 @@ class PersonaAxis(Axis):
     def _can(self, templates: Sequence[Template], group: str) -> bool:
         return all(
             part.can(template, values)
-            for part, template, values in zip(self._parts, templates, self._split(group), strict=True)
+            for part, template, values in zip(self._parts, templates, self._by_part[group], strict=True)
         )
-
-    def _split(self, group: str) -> list[Combination]:
-        """A group of the axis, part by part."""
-        combination, split = self._combinations[group], []
-        for part in self._parts:
-            split.append(combination[: len(part.factors)])
-            combination = combination[len(part.factors) :]
-        return split
 
     def _persona(
         self,
@@ -294,12 +242,13 @@ class PersonaAxis(Axis):
     ) -> Persona:
         """Somebody of a group; what ``source`` has in common with it stays as it is."""
         filled = []
-        split = self._split(group)
-        for index, (part, template, values) in enumerate(zip(self._parts, templates, split, strict=True)):
+        for index, (part, template, values) in enumerate(
+            zip(self._parts, templates, self._by_part[group], strict=True)
+        ):
             shared = {} if source is None else self._shared(part, source, index, values)
             deal = partial(self._dealt, dealer, part, group, variant, taken, shared)
             fills = part.values(template, values, dealer.fixed, deal)
-            revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in ("full", "person"))
+            revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in JOINED)
             filled.append(FilledTemplate(template, tuple(fills.items()), revealing))
         return Persona(group, tuple(filled))
 
@@ -329,43 +278,30 @@ class PersonaAxis(Axis):
 
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
         """What fills the slots that reveal nothing in which a persona and a group differ."""
-        here = self._split(source.group)[index]
-        differing = {factor for factor, one, target in zip(part.factors, here, group, strict=True) if one != target}
+        both = zip(part.factors, self._by_part[source.group][index], group, strict=True)
+        differing = {factor for factor, old, new in both if old != new}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
-    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
-        """Rewrites of each dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks.
+    def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+        """Rewrites of a dialogue as it is into so many personas; none if nobody speaks.
 
         Raises:
             AxisError: ``draws`` is not positive.
         """
         if draws < 1:
             raise AxisError(f"draws must be at least 1, got {draws}")
-        return [
-            tuple(
-                introducing(introduced, self.rewrite(introduced, candidate))
-                for introduced, candidates in self.select([dialogue], seed=seed, draws=draws)
-                for candidate in candidates
-                if isinstance(introduced, IntroducedDialogue)
-            )
-            for dialogue in dialogues
-        ]
+        return tuple(
+            introducing(introduced, self.rewrite(introduced, candidate))
+            for introduced, candidates in self.select([dialogue], seed=seed, draws=draws)
+            for candidate in candidates
+            if isinstance(introduced, IntroducedDialogue)
+        )
 
     # --- what one introduced dialogue admits
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
-        """The personas that an introduced dialogue can be rewritten to, with the first names and terms of each; none
-        for a dialogue without an introduction: :meth:`select` makes it."""
-        if not isinstance(dialogue, IntroducedDialogue):
-            return []
-        source = dialogue.persona
-        templates = [part.template for part in source.parts]
-        dealer = _FixedDealer(0, Counter(), dialogue.number, dialogue.fixed)
-        return sorted(
-            _candidate(source, self._persona(templates, group, dealer, 0, source.terms, source))
-            for group in self.targets
-            if group != source.group and self._can(templates, group)
-        )
+        """None: :meth:`select` brings the introduction, and with it the personas that may take its place."""
+        return []
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
         """T: the dialogue with the candidate's persona.
@@ -387,7 +323,7 @@ class PersonaAxis(Axis):
         introduced = self._checked(dialogue)
         variants: list[tuple[str, Rewrite]] = [(ORIGINAL, without_introduction(introduced, self.name, BARE))]
         if introduced.persona.beside(""):
-            neutral = nearest_neutral(introduced, neutral_templates(NEUTRAL), introduced.number)
+            neutral = nearest_neutral(introduced, neutral_templates(), introduced.number)
             rewrite = without_introduction(introduced, self.name, INTRODUCED, neutral)
             variants.append((f"{self.name}:{INTRODUCED}", rewrite))
         return variants
@@ -398,7 +334,7 @@ class PersonaAxis(Axis):
             return None
         source = dialogue.persona
         filled = []
-        for part, old, group in zip(self._parts, source.parts, self._split(source.group), strict=True):
+        for part, old, group in zip(self._parts, source.parts, self._by_part[source.group], strict=True):
             before = dict(old.values)
             taken = {value.lower() for value in before.values()}
 
@@ -406,30 +342,13 @@ class PersonaAxis(Axis):
             revealing = {slot: value for slot, value in changed.items() if slot in old.revealing}
             is_other = any(before[slot] != value for slot, value in revealing.items())
             new = before | (revealing if is_other else changed)
-            if "full" in new:
-                new["full"] = f"{new['first']} {new['last']}"
-            if "person" in new:
-                new["person"] = f"{new['adjective']} {new['noun']}".strip()
+            new |= {slot: joined(slot, new) for slot in JOINED.keys() & new.keys()}
             filled.append(FilledTemplate(old.template, tuple(new.items()), old.revealing))
         if all(new.text == old.text for new, old in zip(filled, source.parts, strict=True)):
             return None
         return as_persona(dialogue, Persona(source.group, tuple(filled)), self.name, PLACEBO, ORIGINAL)
 
     # --- terms
-
-    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """Who introduces themselves in a dialogue as the corpus has it: ``user`` and the group.
-
-        Raises:
-            AxisError: groups are crossed; count each axis by itself.
-        """
-        if len(self.factors) > 1:
-            raise AxisError(f"axis {self.name}: mentions on crossed axes are counted axis by axis")
-        yield from self._finder.mentions(dialogue)
-
-    @cached_property
-    def _finder(self) -> IntroductionFinder:
-        return self._parts[0].finder()
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
         """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
@@ -460,50 +379,25 @@ def _candidate(source: Persona, other: Persona) -> PersonaCandidate:
 
 def persona_axes() -> tuple[str, ...]:
     """The axes that ship with the package: ``persona_gender``, ``persona_age`` …"""
-    sheets = {path.stem for path in FOLDER.glob("*.tsv")} - {NEUTRAL.stem, "people"}
-    return tuple(sorted(PREFIX + name for name in sheets | set(PEOPLE)))
+    return tuple(PREFIX + name for name in sheets())
 
 
-def load_persona(
-    axes: Sequence[str],
-    *,
-    lexicon: str | Path | None = None,
-    kinds: Iterable[str] | None = None,
-    sources: Iterable[str] | None = None,
-    targets: Iterable[str] | None = None,
-) -> PersonaAxis:
+def load_persona(axes: Sequence[str], *, lexicon: str | Path | None = None, **options: Any) -> PersonaAxis:
     """One axis of introductions, or several that are crossed.
-
-    A name reveals gender and race at once, so one introduction says both; others stand beside it.
 
     Args:
         axes: such as ``persona_gender``.
         lexicon: a sheet of one's own, for a single axis.
-        kinds: keep only these kinds of introductions.
-        sources: keep only dialogues with these groups in the introduction that is rewritten.
-        targets: rewrite dialogues only for these.
+        options: those of :class:`PersonaAxis`.
 
     Raises:
         AxisError: an unknown axis, kind or group, or an axis given twice.
         LexiconError: the sheet cannot be read; names the file and the line.
     """
-    name = "×".join(axes)
     factors = [axis.removeprefix(PREFIX) for axis in axes]
-    if len(set(factors)) < len(factors):
-        raise AxisError(f"axis {name!r}: crosses an axis with itself")
-    parts: list[IntroductionPart] = []
-    if lexicon is not None:
-        if len(axes) > 1:
-            raise AxisError(f"axis {name!r}: a lexicon of one's own is for a single axis")
-        parts.append(SheetPart(factors[0], read_sheet(Path(lexicon))))
-        factors = []
-    by_name = tuple(factor for factor in factors if factor in PEOPLE)
-    for factor in factors:
-        if factor in by_name:
-            if factor == by_name[0]:
-                parts.append(PeoplePart(by_name))
-        elif PREFIX + factor in persona_axes():
-            parts.append(SheetPart(factor, read_sheet(FOLDER / f"{factor}.tsv")))
-        else:
-            raise AxisError(f"unknown axis {PREFIX + factor!r}; introductions are {', '.join(persona_axes())}")
-    return PersonaAxis(name, parts, kinds=kinds, sources=sources, targets=targets)
+    if lexicon is None:
+        if unknown := [axis for axis in axes if axis not in persona_axes()]:
+            raise AxisError(f"unknown axis {unknown[0]!r}; introductions are {', '.join(persona_axes())}")
+        return PersonaAxis("×".join(axes), load_parts(factors), **options)
+    (factor,) = factors
+    return PersonaAxis(axes[0], [IntroductionPart((factor,), read_sheet(Path(lexicon)))], **options)

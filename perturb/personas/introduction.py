@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,19 +18,6 @@ _NAMES = ("first", "last")
 UNSAID = Template("name", "own", "{full}")
 """Is not said: the user has a name in the corpus already, which is exchanged."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
-
-
-class _WordSet:
-    """All words of some texts in any case, with what hyphens and apostrophes join; only few of them are looked up."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._text = "\n".join(texts).lower()
-
-    def __contains__(self, word: object) -> bool:
-        if not isinstance(word, str) or word not in self._text:
-            return False
-        whole = rf"(?<!\w)(?<!\w['’-]){re.escape(word)}(?!['’-]?\w)"
-        return re.search(whole, self._text) is not None
 
 
 @dataclass(frozen=True)
@@ -104,9 +91,9 @@ class IntroducedDialogue(Dialogue):
         return IntroducedDialogue.of, (self.bare, self.turn, self.persona, self.fixed, self.number, self.named)
 
     @cached_property
-    def native(self) -> _WordSet:
+    def native(self) -> frozenset[str]:
         """All words of the dialogue without the introduction, in lower case."""
-        return _WordSet(set(texts_of(self.bare)))
+        return frozenset(_WORD.findall("\n".join(set(texts_of(self.bare))).lower()))
 
     @property
     def utterance(self) -> str:
@@ -160,8 +147,6 @@ def as_persona(
     texts = [(old.text, new.text) for old, new in zip(before.parts, persona.parts, strict=True)]
     quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
     forth, back = _renaming(before, persona, native), _renaming(persona, before, native)
-    parts = {*exact, *quoted, *quoted.values(), *forward, *forward.values(), *ages, *ages.values()}
-    parts.update(part for names in (forth, back) if names is not None for part in names.parts)
     return DialogueRewrite(
         axis=axis,
         source=before.group if source is None else source,
@@ -169,7 +154,6 @@ def as_persona(
         word=main_term(before),
         forward=_exchange(exact, quoted, forward, ages, forth),
         backward=_exchange(exact[::-1], _turned(quoted), backward, _turned(ages), back),
-        parts=parts,
     )
 
 
@@ -251,7 +235,7 @@ def _user_renamed(named: Person, persona: Persona) -> DialogueRewrite:
     old = NameForms(named.first, named.last, finds_last=bool(last))
     new = NameForms(first, last or named.last, finds_last=bool(last))
     forward, backward = Renaming(old, first, last), Renaming(new, named.first, named.last if last else "")
-    return DialogueRewrite("", "", "", "", forward, backward, (*forward.parts, *backward.parts))
+    return DialogueRewrite("", "", "", "", forward, backward)
 
 
 def _renaming(before: Persona, after: Persona, native: Container[str]) -> Renaming | None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from math import gcd
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import SILENCE
-from tod_bias.perturb.names.people import people
 from tod_bias.perturb.names.resources import GENDERS, RACES, dealt, dealt_last
-from tod_bias.perturb.personas.sheet import FOLDER, Template, TemplateSheet, read_sheet
+from tod_bias.perturb.personas.sheet import FOLDER, NOT_AXES, Template, TemplateSheet, read_sheet
 
 Combination = tuple[str, ...]
 """One group of each factor that a part says."""
@@ -25,52 +23,79 @@ PEOPLE = {
 """Factors that a name can reveal, and their groups."""
 ENOUGH = 16
 """So many terms of a kind are as good as more: kinds with fewer have fewer turns."""
-_NAMES = frozenset({"first", "last", "full", "person"})
 _REVEALS = {
     "first": ("gender", "race"),
     "last": ("race",),
-    "title": ("gender",),
-    "pronouns": ("gender",),
     "noun": ("gender",),
     "adjective": ("race",),
+    "title": ("gender",),
+    "pronouns": ("gender",),
 }
-"""What a slot's filling reveals of people."""
-_FOUND_BY = {
-    "gender": {"title": "title", "pronouns": "pronouns", "person": "noun"},
-    "race": {"person": "adjective"},
-}
-"""Factor to the slots by which an introduction is recognised, and whose fills may stand there."""
-_ANY = r"[^\W\d_][\w'’-]*"
-_SLOT = re.compile(r"\\\{(a\\ )?([\w-]+)\\\}")
+"""What a slot's filling reveals of people; of two, the first decides what fills it."""
+JOINED = {"full": ("first", "last"), "person": ("adjective", "noun")}
+"""Slots that are filled by two others, which a blank joins."""
+_ORDER = ("first", "last", "full", "noun", "adjective", "person")
+"""In which they are filled; all others follow in the order of the template."""
 _NAME_ASKED = re.compile(
     r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
     re.IGNORECASE,
 )
 
 
-class IntroductionPart(ABC):
-    """One part of an introduction."""
+class IntroductionPart:
+    """One part of an introduction: templates, and what fills their slots for every group.
 
-    factors: tuple[str, ...]
-    """What it reveals."""
-    groups: tuple[Combination, ...]
-    """Those that it can be about."""
-    kinds: Mapping[str, tuple[Template, ...]]
-    """Its templates by kind."""
+    Args:
+        factors: what it reveals: what a sheet is about, or ``gender``, ``race`` or both of people.
+        sheet: templates and fills.
+        names_people: whether it is about people, whose names fill slots as well.
+    """
 
-    @abstractmethod
-    def can(self, template: Template, group: Combination) -> bool:
-        """Whether the template can be about this group."""
+    def __init__(self, factors: tuple[str, ...], sheet: TemplateSheet, *, names_people: bool = False) -> None:
+        self.factors, self._sheet, self._names_people = factors, sheet, names_people
+        groups = [PEOPLE[factor] for factor in factors] if names_people else [sheet.groups]
+        self.groups: tuple[Combination, ...] = tuple(product(*groups))
+        """Those that it can be about."""
+        kinds: dict[str, list[Template]] = {}
+        for template in sheet.templates:
+            if {factor for slot in _slots(template) for factor in self.reveals(slot)}.issuperset(factors):
+                kinds.setdefault(template.kind, []).append(template)
+        self.kinds: Mapping[str, tuple[Template, ...]] = {kind: tuple(some) for kind, some in kinds.items()}
+        """The templates that reveal all factors, by kind: pronouns reveal nobody's race."""
 
-    @abstractmethod
+    @property
+    def content(self) -> list[object]:
+        """What decides the introductions, beside the templates: for signatures."""
+        names = [(dealt(gender, race), dealt_last(race)) for gender in GENDERS for race in RACES]
+        sheet = self._sheet
+        return [self.factors, sheet.fills, sorted(sheet.paired), names if self._names_people else []]
+
+    @property
+    def deals_names(self) -> bool:
+        """Whether an introduction may be by name."""
+        slots = {slot for templates in self.kinds.values() for template in templates for slot in _slots(template)}
+        return self._names_people and "first" in slots
+
     def reveals(self, slot: str) -> tuple[str, ...]:
         """Which factors what fills a slot says anything of."""
+        factors = _REVEALS.get(slot, ()) if self._names_people else self.factors
+        return tuple(factor for factor in factors if factor in self.factors)
 
-    @abstractmethod
-    def finder(self) -> IntroductionFinder:
-        """What finds such introductions in a corpus as it is."""
+    def can(self, template: Template, group: Combination) -> bool:
+        """Whether the template can be about this group; a name alone reveals nobody as non-binary."""
+        by_factor = {"gender": GENDERS[0], "race": RACES[0]} | dict(zip(self.factors, group, strict=True))
+        slots = _slots(template)
+        if self._names_people and {"first", "last"} & slots and by_factor["race"] not in RACES:
+            return False
+        if self._names_people and "first" in slots and by_factor["gender"] not in GENDERS and "pronouns" not in slots:
+            return False
+        filled = (slot for slot in template.slots if slot in self._sheet.fills)
+        return all(by_factor[self._deciding(slot)] in self._sheet.fills[slot] for slot in filled)
 
-    @abstractmethod
+    def _deciding(self, slot: str) -> str:
+        """The factor whose group decides what fills a slot."""
+        return _REVEALS[slot][0] if self._names_people else self.factors[0]
+
     def values(self, template: Template, group: Combination, fixed: Combination, deal: Deal) -> dict[str, str]:
         """What fills the template's slots.
 
@@ -81,160 +106,55 @@ class IntroductionPart(ABC):
                 dialogue.
             deal: chooses.
         """
-
-
-class SheetPart(IntroductionPart):
-    """An introduction by the sheet of one axis.
-
-    Args:
-        factor: its name.
-        sheet: templates and fills.
-    """
-
-    def __init__(self, factor: str, sheet: TemplateSheet) -> None:
-        self.factors = (factor,)
-        self._sheet = sheet
-        names = sheet.groups or tuple(dict.fromkeys(name for fills in sheet.fills.values() for name in fills))
-        self.groups = tuple((name,) for name in names)
-        self.kinds = by_kind(sheet.templates)
-
-    def can(self, template: Template, group: Combination) -> bool:
-        """Whether every slot has a fill."""
-        return all(group[0] in self._sheet.fills[slot] for slot in template.slots)
-
-    def reveals(self, slot: str) -> tuple[str, ...]:
-        """Every slot does."""
-        return self.factors
-
-    def finder(self) -> IntroductionFinder:
-        """By any of the sheet's templates."""
-        return IntroductionFinder(self.factors[0], self._sheet, {slot: slot for slot in self._sheet.fills})
-
-    def values(self, template: Template, group: Combination, fixed: Combination, deal: Deal) -> dict[str, str]:
-        """A fill for every slot."""
-        return {slot: deal(*self._sheet.choices(slot, group[0])) for slot in template.slots}
-
-
-class PeoplePart(IntroductionPart):
-    """An introduction by name, title, pronouns, statement or signature.
-
-    Args:
-        factors: ``gender``, ``race`` or both.
-        sheet: templates, and fills of titles, pronouns, nouns and adjectives.
-    """
-
-    def __init__(self, factors: tuple[str, ...], sheet: TemplateSheet | None = None) -> None:
-        self.factors = factors
-        self._sheet = read_sheet(FOLDER / "people.tsv", _NAMES) if sheet is None else sheet
-        self.groups = tuple(product(*(PEOPLE[factor] for factor in factors)))
-        self.kinds = by_kind([template for template in self._sheet.templates if self._reveals_all(template)])
-
-    def _reveals_all(self, template: Template) -> bool:
-        """Whether a template reveals every factor: pronouns reveal nobody's race."""
-        slots = set(template.slots)
-        slots |= {"first", "last"} if "full" in slots else set()
-        slots |= {"noun", "adjective"} if "person" in slots else set()
-        return {factor for slot in slots for factor in _REVEALS.get(slot, ())}.issuperset(self.factors)
-
-    def reveals(self, slot: str) -> tuple[str, ...]:
-        """Names reveal gender and race, titles and pronouns gender, last names race."""
-        return tuple(factor for factor in _REVEALS.get(slot, ()) if factor in self.factors)
-
-    def finder(self) -> IntroductionFinder:
-        """By name, title, pronouns or statement."""
-        return IntroductionFinder(self.factors[0], self._sheet, _FOUND_BY[self.factors[0]])
-
-    def can(self, template: Template, group: Combination) -> bool:
-        """Whether there are such names, titles and terms; a name alone reveals nobody as non-binary."""
-        by_factor = dict(zip(self.factors, group, strict=True))
-        race, gender = by_factor.get("race", RACES[0]), by_factor.get("gender", GENDERS[0])
-        slots, fills = set(template.slots), self._sheet.fills
-        if slots & {"first", "last", "full"} and race not in RACES:
-            return False
-        if slots & {"first", "full"} and gender not in GENDERS and "pronouns" not in slots:
-            return False
-        return all(gender in fills[slot] for slot in slots if slot in fills)
-
-    def values(self, template: Template, group: Combination, fixed: Combination, deal: Deal) -> dict[str, str]:
-        """Names of the gender and race; what the axis does not exchange is as ``fixed`` (gender, race) says."""
-        by_factor = dict(zip(("gender", "race"), fixed, strict=True)) | dict(zip(self.factors, group, strict=True))
-        gender, race = by_factor["gender"], by_factor["race"]
-        slots, sheet = set(template.slots), self._sheet
+        by_factor = dict(zip(("gender", "race"), fixed, strict=False)) | dict(zip(self.factors, group, strict=True))
+        slots = [slot for slot in _ORDER if slot in _slots(template)] if self._names_people else []
         values: dict[str, str] = {}
-        if {"first", "full"} & slots:
-            names = dealt(gender if gender in GENDERS else None, race)
-            values["first"] = deal(names, f"first {gender} {race}")
-        if {"last", "full"} & slots:
-            values["last"] = deal(dealt_last(race), f"last {race}")
-        if "full" in slots:
-            values["full"] = f"{values['first']} {values['last']}"
-        if "person" in slots:
-            noun = deal(*sheet.choices("noun", gender)) if "gender" in self.factors else "person"
-            adjective = deal(*sheet.choices("adjective", race)) if "race" in self.factors else ""
-            values |= {"noun": noun, "adjective": adjective, "person": f"{adjective} {noun}".strip()}
-        for slot in template.slots:
-            if slot in sheet.fills:
-                values[slot] = deal(*sheet.choices(slot, gender))
+        for slot in dict.fromkeys([*slots, *template.slots]):
+            if self._names_people and slot in JOINED:
+                values[slot] = joined(slot, values)
+            else:
+                values[slot] = self._fill(slot, by_factor, deal)
         return values
 
-
-class IntroductionFinder:
-    """Finds introductions of one factor in what users say.
-
-    Args:
-        factor: such as ``gender`` or ``age``.
-        sheet: its templates and fills.
-        slots: those whose fillings reveal it, with the slot of the sheet whose fills may stand there.
-    """
-
-    def __init__(self, factor: str, sheet: TemplateSheet, slots: Mapping[str, str]) -> None:
-        self._factor = factor
-        self._group_of: dict[tuple[str, str], str] = {}
-        self._patterns: list[tuple[re.Pattern[str], str]] = []
-        for template in sheet.templates:
-            slot = next((name for name in template.slots if name in slots), None)
-            fills = sheet.fills.get(slots[slot], {}) if slot is not None else {}
-            if slot is None or not fills:
-                continue  # by a name: people() finds it
-            self._group_of |= {(slot, fill.lower()): group for group, some in fills.items() for fill in some}
-            every = [fill for some in fills.values() for fill in some]
-            self._patterns.append((_pattern(template, slot, every), slot))
-
-    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """``user`` and the group, once for each introduction; by name once where the user is named."""
-        for turn in dialogue.turns:
-            for pattern, slot in self._patterns:
-                for match in pattern.finditer(turn.user):
-                    yield "user", self._group_of[slot, match["fill"].lower()]
-        user = next((person for person in people(dialogue) if person.user), None) if self._factor in PEOPLE else None
-        group = "" if user is None else (user.gender if self._factor == "gender" else user.race)
-        if group:
-            yield "user", group
+    def _fill(self, slot: str, by_factor: Mapping[str, str], deal: Deal) -> str:
+        if not self._names_people:
+            return deal(*self._sheet.choices(slot, by_factor[self.factors[0]]))
+        gender, race = by_factor["gender"], by_factor["race"]
+        if slot == "first":
+            return deal(dealt(gender if gender in GENDERS else None, race), f"first {gender} {race}")
+        if slot == "last":
+            return deal(dealt_last(race), f"last {race}")
+        if slot in ("noun", "adjective") and self._deciding(slot) not in self.factors:
+            return "person" if slot == "noun" else ""
+        return deal(*self._sheet.choices(slot, by_factor[self._deciding(slot)]))
 
 
-def _pattern(template: Template, slot: str, fills: Sequence[str]) -> re.Pattern[str]:
-    """The template with any of the fills in the slot, and any word in the others; without its full stop."""
-    longest = "|".join(map(re.escape, sorted(fills, key=lambda fill: -len(fill))))
-
-    def filled(match: re.Match[str]) -> str:
-        article = "(?:an? )?" if match[1] else ""
-        return f"{article}(?P<fill>{longest})" if match[2] == slot else _ANY
-
-    text = _SLOT.sub(filled, re.escape(template.text.rstrip(".")))
-    return re.compile(rf"(?<!\w){text}(?!\w)", re.IGNORECASE)
+def _slots(template: Template) -> set[str]:
+    """The slots of a template, with those that fill them."""
+    return {*template.slots, *(part for slot in template.slots for part in JOINED.get(slot, ()))}
 
 
-def by_kind(templates: Collection[Template]) -> dict[str, tuple[Template, ...]]:
-    """Templates by kind, in their order."""
-    kinds: dict[str, tuple[Template, ...]] = {}
-    for template in templates:
-        kinds[template.kind] = (*kinds.get(template.kind, ()), template)
-    return kinds
+def joined(slot: str, values: Mapping[str, str]) -> str:
+    """What fills one of :data:`JOINED`."""
+    return " ".join(values[part] for part in JOINED[slot] if values[part])
 
 
-def deals_names(part: IntroductionPart) -> bool:
-    """Whether a part's introductions may be by name."""
-    return any({"first", "full"} & set(template.slots) for templates in part.kinds.values() for template in templates)
+def sheets() -> tuple[str, ...]:
+    """What introductions can reveal: ``gender``, ``age`` …"""
+    return tuple(sorted({path.stem for path in FOLDER.glob("*.tsv")} - NOT_AXES | set(PEOPLE)))
+
+
+def load_parts(factors: Sequence[str]) -> list[IntroductionPart]:
+    """The parts that reveal some of :func:`sheets`; of people one, as a name reveals gender and race at once."""
+    by_name = tuple(factor for factor in factors if factor in PEOPLE)
+    parts = []
+    for factor in factors:
+        if factor not in by_name:
+            parts.append(IntroductionPart((factor,), read_sheet(FOLDER / f"{factor}.tsv")))
+        elif factor == by_name[0]:
+            names = frozenset({*JOINED, "first", "last"})
+            parts.append(IntroductionPart(by_name, read_sheet(FOLDER / "people.tsv", names), names_people=True))
+    return parts
 
 
 def turns(part: IntroductionPart, kinds: Iterable[Sequence[Template]]) -> tuple[int, ...]:
@@ -262,7 +182,7 @@ def _terms(part: IntroductionPart, templates: Iterable[Template]) -> int:
     return min(counts) if len(able) > 1 and counts else 0
 
 
-def first_turn(dialogue: Dialogue) -> int:
+def speaking_turn(dialogue: Dialogue) -> int:
     """The first turn in which the user says something; -1 where there is none."""
     return next((number for number, turn in enumerate(dialogue.turns) if _speaks(turn)), -1)
 

@@ -24,7 +24,7 @@ DIALOGUE = Dialogue(
 )
 
 
-def test_candidates_are_the_distinct_words_with_every_other_attribute() -> None:
+def test_candidates_are_the_distinct_terms_with_every_other_group() -> None:
     assert load_axis("gender").candidates(DIALOGUE) == [
         Candidate(word, "woman", target) for word in ("her", "mom", "she") for target in ("man", "non-binary")
     ]
@@ -43,7 +43,7 @@ def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() ->
     assert rewrite.inverse(twin) == DIALOGUE
 
 
-def test_scope_word_changes_only_the_paradigm_of_the_drawn_word() -> None:
+def test_scope_term_changes_only_the_paradigm_of_the_drawn_word() -> None:
     perturber = load_axis("gender", scope="word")
     twin = perturber.rewrite(DIALOGUE, Candidate("mom", "woman", "man"))(DIALOGUE)
     assert twin.turns[0].user == "Send $20 to my Dad. She likes Lady Gaga."
@@ -99,19 +99,19 @@ def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
 )
 def test_two_origins_become_two_origins_and_back(target: str, expected: str) -> None:
     call = {"api_name": "Find", "cuisine": "Indian"}
-    told = Dialogue("d", "", (Turn.with_call("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
-    rewrite = load_axis("race").rewrite(told, Candidate("indian", "asian", target))
-    twin = rewrite(told)
+    original = Dialogue("d", "", (Turn.with_call("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
+    rewrite = load_axis("race").rewrite(original, Candidate("indian", "asian", target))
+    twin = rewrite(original)
     first, second = expected.split(" or ")[0].split(", ")
     assert (twin.turns[0].user, twin.turns[0].response) == (f"{expected}?", f"{second} and {first}.")
     assert twin.turns[0].api_call["cuisine"] == first
-    assert rewrite.inverse(twin) == told
+    assert rewrite.inverse(twin) == original
     assert rewrite.inverse(f"I like {first} food and {second} food.") == "I like Indian food and Chinese food."
 
 
 def test_where_no_other_form_is_left_the_first_is_written(tmp_path: Path) -> None:
     path = tmp_path / "pets.tsv"
     path.write_text("@distinct\npos\tcat\tdog\nadj\tpersian, siamese, manx\tbeagle, boxer\n", "utf-8")
-    told = Dialogue("d", "", (Turn("siamese, manx, persian, siamese, boxer"),))
-    twin = load_axis("pets", lexicon=path).rewrite(told, Candidate("manx", "cat", "dog"))(told)
+    original = Dialogue("d", "", (Turn("siamese, manx, persian, siamese, boxer"),))
+    twin = load_axis("pets", lexicon=path).rewrite(original, Candidate("manx", "cat", "dog"))(original)
     assert twin.turns[0].user == "beagle, beagle, beagle, beagle, boxer"

@@ -30,7 +30,7 @@ def test_a_lexicon_of_ones_own_and_protected_phrases() -> None:
 
 
 @pytest.mark.parametrize("pair", [("female", "male"), ("women", "men"), ("woman", "man"), ("F", "M")])
-def test_other_names_of_attributes_are_known(folder: Path, pair: tuple[str, str]) -> None:
+def test_other_names_of_groups_are_known(folder: Path, pair: tuple[str, str]) -> None:
     (folder / "text.txt").write_text("She won't.\n")
     assert run_command("perturb text.txt --source", pair[0], "--target", pair[1])[1] == "He won't.\n"
 

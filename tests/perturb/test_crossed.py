@@ -6,12 +6,12 @@ def talk(*users, name="d"):
     return Dialogue(name, "", tuple(Turn(user) for user in users))
 
 
-def test_a_dialogue_is_told_once_as_every_other_attribute():
+def test_a_dialogue_is_rewritten_once_for_every_other_group():
     chosen = load_axis("gender").crossed(talk("My wife is here.", "She is hungry."))
     assert [(one.source, one.target) for one in chosen] == [("woman", "man"), ("woman", "non-binary")]
 
 
-def test_the_attribute_that_is_mentioned_most_is_the_source_and_its_commonest_word_stands_for_it():
+def test_the_group_that_is_mentioned_most_is_the_source_and_its_commonest_term_stands_for_it():
     dialogue = talk("My husband and my sister came.", "My sister likes tea.", "Her sister and my aunt do not.")
     assert {(one.term, one.source) for one in load_axis("gender").crossed(dialogue)} == {("sister", "woman")}
 
@@ -25,11 +25,11 @@ def test_ties_are_drawn_by_seed_and_id_and_nothing_else():
     assert first != [perturber.crossed(dialogue, 2)[0].source for dialogue in dialogues]
 
 
-def test_a_dialogue_without_a_word_is_told_as_nobody_else():
+def test_a_dialogue_without_a_term_is_not_rewritten():
     assert load_axis("gender").crossed(talk("A table, please.")) == ()
 
 
-def test_words_that_are_written_for_each_other_are_one_cluster():
+def test_terms_that_are_written_for_each_other_are_one_cluster():
     gender = load_axis("gender")
     wife = gender.labels(Candidate("wife", "woman", "man"))
     husband = gender.labels(Candidate("husband", "man", "woman"))
@@ -40,7 +40,7 @@ def test_words_that_are_written_for_each_other_are_one_cluster():
     assert plural == wife
 
 
-def test_a_perturber_without_a_lexicon_has_the_word_that_was_drawn():
+def test_a_perturber_without_a_lexicon_has_the_term_that_was_drawn():
     class Own(Axis):
         name, groups = "own", ("a", "b")
 

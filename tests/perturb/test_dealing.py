@@ -17,7 +17,7 @@ def test_a_square_deals_every_form_equally_and_moves_columns_against_each_other(
     assert squares[0].pick(0, taken={dealt_out[0][0]}) != dealt_out[0][0]
 
 
-def test_targets_take_turns_where_there_are_fewer_tellings():
+def test_targets_take_turns_where_there_are_fewer_variants():
     given = [groups_of("abcd", "a", number, 2) for number in range(30)]
     assert all(len(some) == 2 and "a" not in dict(some) for some in given)
     assert set(Counter(name for some in given for name, _ in some).values()) == {20}

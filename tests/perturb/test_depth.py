@@ -84,7 +84,7 @@ def test_candidates_come_from_what_is_said_with_a_call() -> None:
         ({"my wife"}, {"my wife"}),  # a set has no order to restore
     ],
 )
-def test_what_components_put_out(output: Any, expected: Any) -> None:
+def test_what_stages_put_out(output: Any, expected: Any) -> None:
     assert to_man(output) == expected
 
 
@@ -117,14 +117,14 @@ steps = st.builds(Step, slots, st.lists(slots, max_size=2).map(tuple), TEXTS)
     seed=st.integers(0, 9),
 )
 def test_the_inverse_is_exact_at_any_depth(turns: list[Any], axis: str, seed: int) -> None:
-    told = tuple(Turn(user, steps=steps, response=response) for user, steps, response in turns)
-    dialogue = Dialogue("d", "", told)
+    original = tuple(Turn(user, steps=steps, response=response) for user, steps, response in turns)
+    dialogue = Dialogue("d", "", original)
     for rewrite in draw_rewrites(load_axis(axis), dialogue, seed=seed, draws=2):
         twin = rewrite(dialogue)
         assert rewrite.inverse(twin) == dialogue
         for turn, image in zip(dialogue.turns, twin.turns, strict=True):
             assert [step.call.keys() for step in image.steps] == [step.call.keys() for step in turn.steps]
-        for turn, image in zip(told, twin.turns, strict=True):
+        for turn, image in zip(original, twin.turns, strict=True):
             assert [step.name for step in image.steps] == [step.name for step in turn.steps]
             assert [sorted(step.call) for step in image.steps] == [sorted(step.call) for step in turn.steps]
             assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.values, *turn.utterances))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_cases import DIALECTS
 
-from tod_bias import Dialogue, Step, Turn, load_corpus
+from tod_bias import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import Axis, Candidate, draw_rewrites, load_axis, perturb_text
-from tod_bias.perturb.dialect.rules import load_dialect
-from tod_bias.perturb.dialect.speaker import speak
 from tod_bias.perturb.placebo import MatchedPlacebo
 
-LINES = (Path(__file__).parent / "dialect_cases.tsv").read_text(encoding="utf-8").splitlines()
-CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
 AAE, LEARNER = "dialect:aae", "dialect:nonnative"
 TURN = Turn(
     "Are there any tables at It Looks Good? That works.",
@@ -25,27 +21,6 @@ TURN = Turn(
     response="It sounds good.",
 )
 DIALOGUE = Dialogue("d", "", (TURN, Turn("It sounds good."), Turn("Does it have wifi?", response="It doesn't.")))
-
-
-@pytest.mark.parametrize(("dialect", "text", "expected"), CASES)
-def test_a_sentence_in_the_dialect(dialect: str, text: str, expected: str) -> None:
-    said, counts = speak(load_dialect(f"dialect:{dialect}"), text)
-    assert said == (text if expected == "=" else expected)
-    assert bool(counts) == (said != text)
-
-
-def test_the_table_is_large_and_tests_restraint() -> None:
-    assert len(set(CASES)) == len(CASES) >= 60
-    assert sum(case[2] == "=" for case in CASES) >= 20
-
-
-@pytest.mark.parametrize("axis", [AAE, LEARNER])
-def test_every_rule_has_a_case(axis: str) -> None:
-    dialect = load_dialect(axis)
-    applied = {rule for case in CASES if axis.endswith(case[0]) for rule in speak(dialect, case[1])[1]}
-    rare = {"wasnt", "indirect_has", "negative_none", "article_for", "agreement_there", "article_more", "prep_look",
-            "prep_discuss", "prep_arrive", "infinitive_gerund", "no_do_yes", "there_aint", "person_that"}  # fmt: skip
-    assert {rule.id for rule in dialect.rules} - applied <= rare
 
 
 class TestDialogue:
@@ -94,10 +69,10 @@ class TestDialogue:
     def test_crossed_with_another_axis_in_either_order(self, axis: str) -> None:
         dialogue = Dialogue("d", "", (Turn("My wife doesn't want any fish. It sounds good to her."),))
         perturber = load_axis(axis)
-        told = {
+        original = {
             candidate.target: perturber.rewrite(dialogue, candidate) for candidate in perturber.candidates(dialogue)
         }
-        both = told["aae×man" if axis.startswith(AAE) else "man×aae"]
+        both = original["aae×man" if axis.startswith(AAE) else "man×aae"]
         twin = both(dialogue)
         assert twin.turns[0].user == "My husband don't want no fish. It sound good to him."
         assert both.inverse(twin) == dialogue
@@ -108,14 +83,14 @@ class TestDialogue:
         stored = Dialogue.from_json(perturber.rewrite(DIALOGUE, candidate)(DIALOGUE).to_json())
         assert perturber.rewrite(DIALOGUE, candidate).inverse(stored) == DIALOGUE
 
-    def test_protected_phrases_and_chosen_attributes(self) -> None:
+    def test_protected_phrases_and_chosen_groups(self) -> None:
         dialogue = Dialogue("d", "", (Turn("That works."),))
         assert load_axis(AAE, protected=["that works"]).candidates(dialogue) == []
         assert load_axis(AAE, targets=["standard"]).candidates(dialogue) == []
         assert len(load_axis(AAE, sources=["standard"], targets=["aae"]).candidates(dialogue)) == 1
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.lists(st.sampled_from(CASES).map(lambda case: case[1]) | st.text(max_size=5)), max_size=4))
+    @given(st.lists(st.lists(st.sampled_from(DIALECTS).map(lambda case: case[1]) | st.text(max_size=5)), max_size=4))
     def test_the_inverse_is_exact(self, said: list[list[str]]) -> None:
         turns = tuple(
             Turn.with_call(" ".join(texts), {"x": texts[0] if texts else ""}, response="".join(texts)) for texts in said
@@ -124,33 +99,6 @@ class TestDialogue:
         for axis in (AAE, LEARNER):
             for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=1):
                 assert rewrite.inverse(rewrite(dialogue)) == dialogue
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("axis", [AAE, LEARNER])
-def test_real_dialogues(axis: str, sgd_datapath: Path, star: Path, tau_bench: Path) -> None:
-    perturber = load_axis(axis)
-    shares = {}
-    for corpus, folder, split in (
-        ("google_sgd", sgd_datapath, "valid"),
-        ("star", star.parent, "train"),
-        ("tau_bench", tau_bench.parent, "test"),
-    ):
-        turns = changed = 0
-        started = time.process_time()
-        for dialogue in load_corpus(corpus, datapath=folder, split=split, max_dialogues=500):
-            turns += len(dialogue.turns)
-            for rewrite in draw_rewrites(perturber, dialogue, draws=1):
-                twin = rewrite(dialogue)
-                assert rewrite.inverse(twin) == dialogue
-                for turn, image in zip(dialogue.turns, twin.turns, strict=True):
-                    assert image.response == turn.response
-                    assert image.steps == turn.steps
-                    assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
-                    changed += image.user != turn.user
-        shares[corpus] = changed / turns
-        assert time.process_time() > started
-    assert min(shares.values()) > 0.05
 
 
 class TestByName:
@@ -167,7 +115,7 @@ class TestByName:
     @pytest.mark.parametrize(("source", "target"), [("aae", "standard"), ("standard", "x"), ("aae", "aae")])
     def test_texts_go_from_the_standard_to_the_dialect(self, source: str, target: str) -> None:
         assert perturb_text("That works.", AAE, "standard", "aae") == "That work."
-        with pytest.raises(AxisError, match="axis dialect:aae"):
+        with pytest.raises(AxisError, match="dialect:aae"):
             perturb_text("That works.", AAE, source, target)
 
     def test_rules_of_ones_own(self, tmp_path: Path) -> None:
@@ -189,33 +137,38 @@ HEADER = "@attributes\ta\tb\nid\tdoes\tpattern\treplacement\tconditions\tsource\
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "line"),
     [
-        ("", "holds no line '@attributes'"),
-        ("@attributes\ta\tb\n", "holds no rules"),
-        ("@attributes\ta\ta\n", "line 1: expected '@attributes' and two names"),
-        ("@word\tx\ty\n", "line 1: unknown line '@word'"),
-        ("@words\tx\n", "line 1: expected '@words', a name and its words"),
-        ("@map\tx\tworks\n", "line 1: expected word=form, got 'works'"),
-        ("@words\tx\ta\n@map\tx\ta=b\n", "line 2: a second list 'x'"),
-        ("@words\tX2\ta\n", "line 1: a list's name is lower-case letters"),
-        ("name\tpattern\n", "line 1: the header must be id does pattern"),
-        (HEADER + "r\tit\n", r"line 3: expected 6 columns \(id, .*got 2"),
-        (HEADER + "r\tit\t\tx\t\ts\n", "line 3: the column 'pattern' is empty"),
-        (HEADER + "r\tit\t(a\tx\t\ts\n", "line 3: the pattern is no regular expression"),
-        (HEADER + "r\tit\t{verbs}\tx\t\ts\n", "line 3: the pattern: no list 'verbs' above"),
-        (HEADER + "r\tit\ta\t\\1\t\ts\n", "line 3: replacement: the pattern has no group 1"),
-        (HEADER + "r\tit\t(a)\t{m:1}\t\ts\n", "line 3: replacement: no map 'm' above"),
-        (HEADER + "r\tit\ta\tx{\t\ts\n", "line 3: replacement: expected text"),
-        (HEADER + "r\tit\ta\tx\trate: 2\ts\n", "line 3: a rate is above 0 and at most 1, got '2'"),
-        (HEADER + "r\tit\ta\tx\tnever\ts\n", "line 3: unknown condition 'never'"),
-        (HEADER + "r\tit\ta\tx\t\ts\nr\tit\tb\tx\t\ts\n", "line 4: a second rule 'r'"),
+        ("", 0),  # no groups
+        ("@attributes\ta\tb\n", 0),  # no rules
+        ("@attributes\ta\ta\n", 1),
+        ("@word\tx\ty\n", 1),
+        ("@words\tx\n", 1),
+        ("@map\tx\tworks\n", 1),
+        ("@words\tx\ta\n@map\tx\ta=b\n", 2),  # a second list
+        ("@words\tX2\ta\n", 1),
+        ("name\tpattern\n", 1),
+        *(
+            (HEADER + f"r\tit\t{row}\ts\n", 3)
+            for row in (
+                "",
+                "\tx\t",  # no pattern
+                "(a\tx\t",  # no regular expression
+                "{verbs}\tx\t",  # no such list
+                "a\t\\1\t",  # no such group
+                "(a)\t{m:1}\t",  # no such map
+                "a\tx{\t",
+                "a\tx\trate: 2",
+                "a\tx\tnever",
+            )
+        ),
+        (HEADER + "r\tit\ta\tx\t\ts\nr\tit\tb\tx\t\ts\n", 4),  # a second rule of the name
     ],
 )
-def test_a_wrong_file_is_told_in_one_line(tmp_path: Path, content: str, message: str) -> None:
+def test_a_wrong_file_is_named_with_the_line(tmp_path: Path, content: str, line: int) -> None:
     file = tmp_path / "rules.tsv"
     file.write_text(content)
-    with pytest.raises(LexiconError, match=message) as told:
+    with pytest.raises(LexiconError) as error:
         load_axis("dialect:mine", lexicon=file)
-    assert str(told.value).startswith(str(file))
-    assert "\n" not in str(told.value)
+    assert str(error.value).startswith(f"{file}, line {line}: " if line else f"{file}: ")
+    assert "\n" not in str(error.value)

@@ -14,7 +14,7 @@ from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
 from tod_bias.cache import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb import load_axis
-from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, lines
+from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, table
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.terms import ReferenceRewriter
 from tod_bias.systems.caller import CallOptions, StageCaller
@@ -62,7 +62,7 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
     """
     guards = [guard(component, list(axes)) for component in COMPONENTS]
     inside = [held for held in (guards[0], guards[0].inner) if isinstance(held, guard)]
-    covered = told = 0
+    covered = total = 0
     for perturber in map(load_axis, axes):
         for dialogue in dialogues:
             chosen = (*perturber.crossed(dialogue), *perturber.draw(dialogue, 2))
@@ -77,25 +77,25 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
             answers = [first, *(guarded(inputs) for guarded in guards[1:])]
             for rewrite in perturber.rewrites_of([(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
                 images = inputs_of_turns(rewrite(dialogue))
-                told += len(images)
+                total += len(images)
                 covered += sum(exact)
                 for guarded, held in zip(guards, answers, strict=True):
                     for one, other, is_exact in zip(held, guarded(images), exact, strict=True):
                         if is_exact:
                             assert canonical(rewrite(one)) == canonical(other), (guarded.inner, dialogue.id, rewrite)
-    return covered, told
+    return covered, total
 
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 @pytest.mark.parametrize("guard", [Canonical, Vote])
-def test_any_component_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
-    covered, told = checked(load_corpus("demo", max_dialogues=25), [axis], guard)
-    assert covered == told > 100
+def test_any_stage_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
+    covered, total = checked(load_corpus("demo", max_dialogues=25), [axis], guard)
+    assert covered == total > 100
 
 
 def test_a_guard_of_several_axes_is_exact_on_each() -> None:
-    covered, told = checked(load_corpus("demo", max_dialogues=25), ["gender", "age"])
-    assert covered == told > 100
+    covered, total = checked(load_corpus("demo", max_dialogues=25), ["gender", "age"])
+    assert covered == total > 100
 
 
 @pytest.mark.slow
@@ -111,19 +111,19 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
         ("gender,age", 0.98),
     ],
 )
-def test_any_component_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
+def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
     dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
-    covered, told = checked(dialogues, axes.split(","))
-    assert covered >= share * told > 100
+    covered, total = checked(dialogues, axes.split(","))
+    assert covered >= share * total > 100
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("axes", ["gender", "age", "names_gender", "names_race", "names_gender,gender"])
-def test_any_component_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
+def test_any_stage_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
     count = 80 if "names" in axes else 400
     dialogues = read_once("star", datapath=star.parent, split="test", max_dialogues=count)
-    covered, told = checked(dialogues, axes.split(","))
-    assert covered >= 0.98 * told > 100
+    covered, total = checked(dialogues, axes.split(","))
+    assert covered >= 0.98 * total > 100
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_any_component_is_exact_where_it_is_covered_on_star(axes: str, star: Pat
         ("age", "A kid and two elderly men, kid-friendly.", "An adult and two adult men, adult friendly."),
     ],
 )
-def test_reference_tellings(axis: str, text: str, reference: str) -> None:
+def test_reference_variants(axis: str, text: str, reference: str) -> None:
     rewriter = ReferenceRewriter(load_axis(axis))
     assert rewriter.reference(text).text == reference
     assert rewriter.reference(reference).text == reference
@@ -146,11 +146,11 @@ def test_reference_tellings(axis: str, text: str, reference: str) -> None:
     ) == text.lower().replace("-", " ").replace("how's she", "how is she")
 
 
-def asked(texts: Sequence[str], guard: Any) -> list[Any]:
+def outputs_of(texts: Sequence[str], guard: Any) -> list[Any]:
     return list(guard([StageInput((), text) for text in texts]))
 
 
-def test_the_component_sees_no_difference_and_is_asked_once() -> None:
+def test_the_stage_sees_no_difference_and_is_called_once() -> None:
     seen: list[str] = []
 
     def spy(inputs: Sequence[StageInput]) -> list[str]:
@@ -158,24 +158,14 @@ def test_the_component_sees_no_difference_and_is_asked_once() -> None:
         return [f"{item.user} They will come." for item in inputs]
 
     guard = Canonical(spy, "gender")
-    answers = asked(["My wife and her car.", "My husband and his car.", "My wife and her car."], guard)
+    answers = outputs_of(["My wife and her car.", "My husband and his car.", "My wife and her car."], guard)
     assert seen == ["My spouse and their car."]
     assert answers == [
         "My wife and her car. She will come.",
         "My husband and his car. He will come.",
         "My wife and her car. She will come.",
     ]
-    seen = {
-        "inputs": 3,
-        "rewritten": 3,
-        "mentions": 6,
-        "uncovered": 0,
-        "covered": 3,
-        "unseen": 0,
-        "mixed": 0,
-        "calls": 1,
-    }
-    assert guard.coverage == {"gender": seen}
+    assert guard.coverage == {"gender": {"inputs": 3, "rewritten": 3, "mentions": 6, "uncovered": 0, "covered": 3}}
 
 
 def test_names_get_reference_names_and_come_back() -> None:
@@ -185,13 +175,13 @@ def test_names_get_reference_names_and_come_back() -> None:
         seen.extend(item.user for item in inputs)
         return [f"Thanks, {item.user.split()[3].strip('.')}." for item in inputs]
 
-    answers = asked(["My name is Angela.", "My name is Jamal."], Canonical(spy, "names_gender,names_race"))
+    answers = outputs_of(["My name is Angela.", "My name is Jamal."], Canonical(spy, "names_gender,names_race"))
     assert len(seen) == 1
     assert answers == ["Thanks, Angela.", "Thanks, Jamal."]
 
 
 @pytest.mark.parametrize("axis", ["gender", "age"])
-def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axis: str) -> None:
+def test_a_guard_changes_nothing_where_the_stage_has_no_use_for_the_axis(axis: str) -> None:
     db = load_pipeline("demo").stages["db"]  # looks up calls, which mention nobody of these axes
     items = []
     for dialogue in load_corpus("demo", max_dialogues=60):
@@ -208,24 +198,22 @@ def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axi
 @pytest.mark.parametrize("kind", [Canonical, Neutral, Vote])
 def test_a_guard_changes_nothing_where_nobody_is_mentioned(axis: str, kind: type) -> None:
     texts = ["Book a table for two.", "What is the weather like in Leeds?", "It has no free table."]
-    assert asked(texts, kind(quoting, axis)) == quoting([StageInput((), text) for text in texts])
+    assert outputs_of(texts, kind(quoting, axis)) == quoting([StageInput((), text) for text in texts])
 
 
-def test_words_that_no_guard_tells_are_counted() -> None:
+def test_uncovered_terms_are_counted() -> None:
     guard = Canonical(hashing, "gender")
-    one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
+    one, two = outputs_of(["Thanks, dude. My wife waits."] * 2, guard)
     assert one == two
-    assert guard.coverage["gender"] | {"calls": 0} == {
-        "inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0, "unseen": 0, "mixed": 0, "calls": 0,
-    }  # fmt: skip
+    assert guard.coverage["gender"] == {"inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0}
     names = Canonical(echo, "names_gender")
-    asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
+    outputs_of(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
     assert names.coverage["names_gender"]["uncovered"] == 2
     assert names.coverage["names_gender"]["covered"] == 1
 
 
 @pytest.mark.parametrize(
-    ("axis", "tellings"),
+    ("axis", "variants"),
     [
         ("race", ("Latin American food, please.", "Native American food, please.", "Cherokee food, please.")),
         ("age", ("The elderly doctor.", "The young doctor.", "The old doctor.")),
@@ -233,49 +221,34 @@ def test_words_that_no_guard_tells_are_counted() -> None:
         ("names_race", ("My name is Zyx Garcia.", "My name is Emily Baker.")),
     ],
 )
-def test_tellings_are_one_question(axis: str, tellings: Sequence[str]) -> None:
-    assert len(set(asked(tellings, Canonical(hashing, axis)))) == 1
+def test_variants_are_one_call(axis: str, variants: Sequence[str]) -> None:
+    assert len(set(outputs_of(variants, Canonical(hashing, axis)))) == 1
 
 
-def test_a_word_of_its_own_is_told_as_who_is_rewritten() -> None:
+def test_a_term_of_its_own_is_of_the_group_that_is_rewritten() -> None:
     def say(inputs: Sequence[StageInput]) -> list[str]:
         return ["Does she like it?" for _ in inputs]
 
     slip = "Send it to my {}, check he balance."  # no T rewrites "he" here, so it tells nothing of anybody
-    answers = {asked([slip.format(who)], Canonical(say, "gender"))[0] for who in ("uncle", "aunt")}
+    answers = {outputs_of([slip.format(who)], Canonical(say, "gender"))[0] for who in ("uncle", "aunt")}
     assert answers == {"Do they like it?"}
-    assert asked(["Big brother must be after me."], Canonical(say, "gender")) == ["Do they like it?"]  # protected
-    assert asked(["For him; check he balance."], Canonical(say, "gender")) == ["Does he like it?"]
+    assert outputs_of(["Big brother must be after me."], Canonical(say, "gender")) == ["Do they like it?"]  # protected
+    assert outputs_of(["For him; check he balance."], Canonical(say, "gender")) == ["Does he like it?"]
 
 
-def test_neutral_masks_and_leaves_the_answer() -> None:
-    assert asked(["My wife and I."], Neutral(echo, "gender")) == ["My [MASK] and I."]
-    assert asked(["My mom and a kid."], Neutral(echo, "gender,age", mask="someone")) == ["My someone and a someone."]
+def test_neutral_masks_and_leaves_the_output() -> None:
+    assert outputs_of(["My wife and I."], Neutral(echo, "gender")) == ["My [MASK] and I."]
+    assert outputs_of(["My mom and a kid."], Neutral(echo, "gender,age", mask="someone")) == [
+        "My someone and a someone."
+    ]
 
 
-def test_vote_takes_the_most_frequent_answer_and_the_first_attribute_of_equals() -> None:
+def test_vote_takes_the_most_frequent_output_and_the_first_group_of_equals() -> None:
     def by_word(inputs: Sequence[StageInput]) -> list[str]:
         return ["yes" if "husband" in item.user else "no" for item in inputs]
 
-    assert asked(["My wife?", "My husband?", "My spouse?"], Vote(by_word, "gender")) == ["no", "no", "no"]
-    assert asked(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "mixed"),
-    [
-        ("Your spouse is on the list.", 1),  # the wife, or the husband?
-        ("So my spouse pays and my spouse eats.", 0),  # it says which
-        ("You are on the list.", 0),
-    ],
-)
-def test_a_guard_counts_answers_that_may_mean_either_of_two_people(answer: str, mixed: int) -> None:
-    guard = Canonical(lambda inputs: [answer], "gender")
-    guard([StageInput((), "So my wife pays and my husband eats.")])
-    assert guard.coverage["gender"]["mixed"] == mixed
-    alone = Canonical(lambda inputs: [answer], "gender")
-    alone([StageInput((), "So my wife pays.")])
-    assert alone.coverage["gender"]["mixed"] == 0
+    assert outputs_of(["My wife?", "My husband?", "My spouse?"], Vote(by_word, "gender")) == ["no", "no", "no"]
+    assert outputs_of(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
 
 
 @pytest.mark.parametrize(
@@ -298,10 +271,10 @@ def test_vote_merges_rankings_by_mean_place() -> None:
     def rank(inputs: Sequence[StageInput]) -> list[list[str]]:
         return [next(found for word, found in lists.items() if word in item.user) for item in inputs]
 
-    assert asked(["My wife?"], Vote(rank, "gender")) == [["b", "a", "c"]]  # mean places 1/3, 4/3, 5/3; d: 8/3
+    assert outputs_of(["My wife?"], Vote(rank, "gender")) == [["b", "a", "c"]]  # mean places 1/3, 4/3, 5/3; d: 8/3
 
 
-def test_a_guard_is_known_by_its_component_and_axis_and_passes_attributes_on() -> None:
+def test_a_guard_is_known_by_its_stage_and_axis_and_passes_groups_on() -> None:
     class Random:
         is_random, use_cache = True, False
         signature = "random 1"
@@ -318,7 +291,7 @@ def test_a_guard_is_known_by_its_component_and_axis_and_passes_attributes_on() -
     assert "random 1" not in names
 
 
-def test_a_failure_of_one_question_is_one_of_the_guard() -> None:
+def test_a_failure_of_one_call_is_one_of_the_guard() -> None:
     def picky(inputs: Sequence[StageInput]) -> list[str]:
         if any("spouse" in item.user for item in inputs):
             raise UnansweredError("no spouses")
@@ -364,9 +337,9 @@ def test_a_wrong_guard_in_a_file_names_the_stage(options: str, tmp_path: Path) -
 def test_coverage_counts_what_guards_do_not_know() -> None:
     dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
     found = coverage(dialogues, load_axis("gender"))
-    assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
+    assert (found.mentions, found.texts, found.recognised, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_recognised, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
     nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
     assert nobody.share_recognised is nobody.share_exact is nobody.share_covered is None
-    assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]
+    assert table([nobody]).splitlines()[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

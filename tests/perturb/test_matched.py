@@ -16,7 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError
 from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
-from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, count, level
+from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, per_million, shipped_frequencies
 from tod_bias.perturb.rewrite import DialogueRewrite, changed_tokens, tokens
 from tod_bias.perturb.rewriter import TextRewriter
 
@@ -32,13 +32,7 @@ def placebo_of(matched, dialogue, rewrites, seed):
 
 
 def forms(lexicon):
-    return {
-        tokens(form.text)
-        for paradigm in lexicon.paradigms
-        for cell in paradigm.cells.values()
-        for alternative in cell
-        for form in alternative
-    }
+    return {tokens(form) for _, _, form in lexicon.forms()}
 
 
 def replacing(**words):
@@ -110,7 +104,7 @@ def demographic():
             yield axis, forms(load_lexicon(axis))
 
 
-def test_no_word_is_demographic():
+def test_no_term_is_demographic():
     function_words = {"very", "the", "of", "in", "they", "great"}
     for axis, words in demographic():
         assert not forms(LEXICON) & words, axis
@@ -121,8 +115,10 @@ def test_no_word_is_demographic():
 def test_the_lexicon_is_large_and_measured():
     assert len(LEXICON.paradigms) >= 60
     assert LEXICON.groups == ("original", "placebo")
+    known = shipped_frequencies()
     for paradigm in LEXICON.paradigms:
-        assert max(level(form.text) for forms in paradigm.cells["original"] for form in forms) > 0
+        said = [" ".join(tokens(form.text)) for forms in paradigm.cells["original"] for form in forms]
+        assert max(known.get(form, 0.0) for form in said) > 1
     assert "neutral" not in axes()
 
 
@@ -170,13 +166,13 @@ def test_two_axes_with_one_dose_share_one_rewrite():
     assert placebo_of(MATCHED, TALK, [replacing(wife="woman")], 3) is first
 
 
-def test_without_a_neutral_word_there_is_none():
+def test_without_a_neutral_term_there_is_none():
     assert placebo_of(MATCHED, talk(("My wife", "his husband")), [replacing(wife="husband")], 0) is None
     with pytest.raises(ValueError, match="no rewrite to match"):
         placebo_of(MATCHED, TALK, [], 0)
 
 
-def test_a_word_that_the_other_rewrite_exchanges_stays():
+def test_a_term_that_the_other_rewrite_exchanges_stays():
     dialogue = talk(("A movie, please.", "Which film?"))
     assert placebo_of(MATCHED, dialogue, [replacing(**{"movie,": "film,", "film?": "movie?"})], 0) is None
     assert placebo_of(MATCHED, dialogue, [replacing(A="One")], 0).word in ("movie", "film")
@@ -247,12 +243,13 @@ def test_sgd_dialogues_get_a_placebo_of_their_dose(sgd_datapath):
     assert sum(found) / len(found) >= 0.95
 
 
-def test_counts_are_per_million_words_of_words_and_phrases():
-    found = count(["Look for it; it's it", "Look FOR, looking"], ["it", "look for", "it's", "never"])
-    assert found == pytest.approx({"it": 2e6 / 8, "look for": 2e6 / 8, "it's": 1e6 / 8})
+def test_counts_are_per_million_terms_of_terms_and_phrases():
+    found = per_million(["Look for it; it's it", "Look FOR, looking"], ["it", "look for", "it's", "never"])
+    assert found == pytest.approx({word: 1e6 * n / 8 for word, n in (
+        ("look", 2), ("for", 2), ("it", 2), ("it's", 1), ("looking", 1), ("look for", 2))})  # fmt: skip
 
 
-def test_words_of_ones_own(tmp_path):
+def test_terms_of_ones_own(tmp_path):
     own = tmp_path / "own.tsv"
     own.write_text("pos\toriginal\tplacebo\nnoun\tpark\tgarden\n")
     assert placebo_of(MatchedPlacebo(own), TALK, [replacing(wife="husband")], 0).word == "park"
@@ -262,7 +259,7 @@ def test_words_of_ones_own(tmp_path):
         MatchedPlacebo(own)
 
 
-def test_a_common_word_is_one_of_the_corpus_itself():
+def test_a_common_term_is_one_of_the_corpus_itself():
     """What the corpus hardly says, its system hardly knows: it is taken where there is nothing else, and only there."""
     both = talk(("Any movie or any trip with my wife or my husband?", ""))
     one = talk(("Any movie with my wife or my husband?", ""))
@@ -274,7 +271,7 @@ def test_a_common_word_is_one_of_the_corpus_itself():
         assert placebo_of(matched, one, wife, 0).word == "movie"
 
 
-def test_words_that_a_small_corpus_never_says_are_not_rare_for_that():
+def test_terms_that_a_small_corpus_never_says_are_not_rare_for_that():
     """Sixty short chats hold hardly any word twice, and neither "search for" nor "could you"."""
     chats = [
         talk((f"Please look for a nice room in {town} for my wife, can you?", "It costs ninety euros."))

@@ -8,13 +8,11 @@ import pytest
 
 from tod_bias.errors import LexiconError
 from tod_bias.perturb.names import dealt, dealt_last, first_names, last_names
-from tod_bias.perturb.names.resources import GENDERS, RACES, WORDS, read_first_names, read_last_names
+from tod_bias.perturb.names.resources import GENDERS, RACES, WORDS
 from tod_bias.perturb.names.slots import name_slots
 from tod_bias.perturb.tables import words
 
 CELLS = [(gender, race) for gender in GENDERS for race in RACES]
-FIRST = "name\tgender\trace\tdecade\tfrequency\tused\tword\tsource\n"
-LAST = "name\trace\tshare\tfrequency\tused\tword\tsource\n"
 
 
 def test_every_cell_has_as_many_names_and_none_is_in_two():
@@ -29,6 +27,14 @@ def test_every_cell_has_as_many_names_and_none_is_in_two():
 def test_no_dealt_name_is_a_word_or_a_place():
     wrong = {word for section in ("words", "places", "times", "never") for word in words(section, WORDS)}
     assert not wrong & {name.lower() for name in (*dealt(), *(last for race in RACES for last in dealt_last(race)))}
+
+
+def test_the_tables_are_whole():
+    for names in (first_names(), last_names()):
+        assert len({name.name.lower() for name in names}) == len(names)
+        assert all(part.isalpha() for name in names for part in name.name.replace("'", "-").split("-"))
+        assert {name.race for name in names} == {"", *RACES}
+    assert {name.gender for name in first_names()} == set(GENDERS)
 
 
 def test_cells_are_alike_in_length():
@@ -46,32 +52,9 @@ def test_what_the_statistics_say(name, gender, race):
     assert (found.gender, found.race) == (gender, race)
 
 
-def test_last_names_have_the_census_shares():
-    found = {name.name: name for name in last_names()}
-    assert (found["Nguyen"].race, found["Garcia"].race, found["Smith"].race) == ("asian", "hispanic", "")
-    assert found["Washington"].race == "black"
-    assert found["Washington"].share == pytest.approx(0.875, abs=0.01)  # 87.5% in the Census Bureau's table
-
-
-@pytest.mark.parametrize(
-    ("read", "table", "line"),
-    [
-        (read_first_names, FIRST + "Ann\twoman\t\t1\t1\tno\tno\tx\nann\tman\t\t1\t1\tno\tno\tx\n", 3),
-        (read_first_names, FIRST + "Ann\twoman\t\t1\t1\tno\tno\tx\nAnn\twoman\t\t2\t1\tno\tno\tx\n", 3),
-        (read_first_names, FIRST + "Ann Lee\twoman\twhite\t1970\t1\tno\tno\tx\n", 2),
-        (read_first_names, FIRST + "Ann\tlady\twhite\t1970\t1\tno\tno\tx\n", 2),
-        (read_first_names, FIRST + "Ann\twoman\twhite\t1970\tmany\tno\tno\tx\n", 2),
-        (read_first_names, FIRST + "Ann\twoman\twhite\n", 2),
-        (read_first_names, FIRST + "Ann\twoman\t\t1970\t1\tyes\tno\tx\n", 2),
-        (read_first_names, FIRST + "May\twoman\twhite\t1970\t1\tyes\tyes\tx\n", 2),
-        (read_last_names, LAST + "Lee\tblue\t0.5\t1\tno\tno\tx\n", 2),
-        (read_last_names, "name\tcolour\n", 1),
-    ],
-)
-def test_a_wrong_table_ends_in_one_line(tmp_path, read, table, line):
-    (tmp_path / "names.tsv").write_text(table)
-    with pytest.raises(LexiconError, match=rf"names\.tsv, line {line}: [^\n]*$"):
-        read(tmp_path / "names.tsv")
+def test_last_names_have_the_race_that_the_census_says():
+    race = {name.name: name.race for name in last_names()}
+    assert [race[name] for name in ("Nguyen", "Garcia", "Washington", "Smith")] == ["asian", "hispanic", "black", ""]
 
 
 def test_slots_can_be_added_and_taken_out(tmp_path):
@@ -80,8 +63,8 @@ def test_slots_can_be_added_and_taken_out(tmp_path):
     assert [slots.kind(slot) for slot in ("owner_name", "RENTER", "GuestName", "first_name", "city")] == [
         "user", "user", "", "first", "",
     ]  # fmt: skip
-    for text, message in (("users X\n", "line 1: unknown kind 'users'"), ("\nuser\n", "line 2: 'user' without a slot")):
+    for text, line in (("users X\n", 1), ("\nuser\n", 2)):
         (tmp_path / "bad.txt").write_text(text)
         name_slots.cache_clear()
-        with pytest.raises(LexiconError, match=message):
+        with pytest.raises(LexiconError, match=f"line {line}: "):
             name_slots(tmp_path / "bad.txt")

@@ -1,4 +1,4 @@
-"""People who are named: who they are, who is told under which name, and what holds of every rewrite."""
+"""People who are named: who they are, who is selected under which name, and what holds of every rewrite."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.dialogues.star import read_star_folder
-from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
 from tod_bias.errors import AxisError
 from tod_bias.perturb import axes, load_axis, perturb_text
 from tod_bias.perturb.axis import Axis, Candidate
@@ -20,8 +17,6 @@ from tod_bias.perturb.names import dealt
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.names.people import people
 from tod_bias.perturb.placebo import PLACEBO
-
-SPLITS = ("train", "valid", "test")
 
 
 def said(*texts: str, number: int = 0, **slots: str) -> Dialogue:
@@ -82,7 +77,7 @@ def test_the_axes_are_known_and_take_no_lexicon():
     assert load_axis("names_gender", protected=["X"]).signature != gender.signature
 
 
-def test_candidates_are_people_with_every_other_attribute():
+def test_candidates_are_people_with_every_other_group():
     dialogue = said("my name is Angela Brown, and this is a book by Tom", "Angela again")
     assert load_axis("names_gender").candidates(dialogue) == [Candidate("angela", "woman", "man")]
     race = load_axis("names_race")
@@ -96,7 +91,7 @@ def test_candidates_are_people_with_every_other_attribute():
     ]
 
 
-def test_nobody_of_an_unknown_attribute_is_told():
+def test_nobody_of_an_unknown_group_is_rewritten():
     assert load_axis("names_race").candidates(said("my name is Sophia")) == []
     assert load_axis("names_gender").candidates(said("my name is Zorblax Quux")) == []
     assert load_axis("names_gender").candidates(said("no name")) == []
@@ -104,16 +99,16 @@ def test_nobody_of_an_unknown_attribute_is_told():
         load_axis("names_gender").rewrite(said("no name"), Candidate("ann", "woman", "man"))
 
 
-def test_the_user_is_told_and_others_keep_their_names():
+def test_the_user_is_renamed_and_others_keep_their_names():
     dialogue = said("my name is Angela", "Emily, Emily, Emily", CustomerName="Angela", GuestName="Emily")
     perturber = load_axis("names_gender")
     assert {one.term for one in perturber.candidates(dialogue)} == {"angela", "emily"}
     assert [one.term for one in perturber.crossed(dialogue)] == ["angela"]
     ((_, (candidate,)),) = perturber.select([dialogue], seed=0)
-    told = perturber.rewrite(dialogue, candidate)(dialogue)
-    assert told.turns[1] == dialogue.turns[1]
-    assert told.turns[0].user == f"my name is {candidate.form}"
-    assert told.turns[0].api_result == {"CustomerName": candidate.form, "GuestName": "Emily"}
+    selected = perturber.rewrite(dialogue, candidate)(dialogue)
+    assert selected.turns[1] == dialogue.turns[1]
+    assert selected.turns[0].user == f"my name is {candidate.form}"
+    assert selected.turns[0].api_result == {"CustomerName": candidate.form, "GuestName": "Emily"}
 
 
 def test_what_the_axis_does_not_exchange_is_kept():
@@ -129,13 +124,13 @@ def test_what_the_axis_does_not_exchange_is_kept():
     assert gender.rewrite(dialogue, man)("Lakisha Gaines") == f"{man.form} Gaines"
 
 
-def test_a_race_that_is_unknown_is_drawn_once_for_all_tellings():
+def test_a_race_that_is_unknown_is_drawn_once_for_all_variants():
     dialogues = [said("my name is Sophia", number=number) for number in range(40)]
-    told = load_axis("names_gender").select(dialogues, seed=1, variants=3)
+    selected = load_axis("names_gender").select(dialogues, seed=1, variants=3)
     cells = {name: race for race in ("white", "black", "hispanic", "asian") for name in dealt("man", race)}
-    drawn = [{cells[candidate.form] for candidate in candidates} for _, candidates in told]
+    drawn = [{cells[candidate.form] for candidate in candidates} for _, candidates in selected]
     assert all(len(races) == 1 for races in drawn)
-    assert all(len({candidate.form for candidate in candidates}) == 3 for _, candidates in told)
+    assert all(len({candidate.form for candidate in candidates}) == 3 for _, candidates in selected)
     assert len(set.union(*drawn)) == 4
 
 
@@ -143,18 +138,18 @@ def test_names_are_dealt_evenly_and_none_that_stands_there():
     dialogues = [said("my name is Emily", number=number) for number in range(40)]
     dialogues.append(said("my name is Emily and I know Darnell and Jamal", number=99))
     perturber = load_axis("names_race")
-    told = perturber.select(dialogues, seed=3)
-    assert told == perturber.select(dialogues, seed=3)
-    assert told != perturber.select(dialogues, seed=4)
+    selected = perturber.select(dialogues, seed=3)
+    assert selected == perturber.select(dialogues, seed=3)
+    assert selected != perturber.select(dialogues, seed=4)
     for target in ("black", "hispanic", "asian"):
-        forms = Counter(one.form for _, some in told[:40] for one in some if one.target == target)
+        forms = Counter(one.form for _, some in selected[:40] for one in some if one.target == target)
         assert set(forms.values()) == {2}
-    pairs = Counter(pair for _, some in told[:40] for pair in combinations([one.form for one in some], 2))
+    pairs = Counter(pair for _, some in selected[:40] for pair in combinations([one.form for one in some], 2))
     assert max(pairs.values()) == 1
-    assert not {one.form for one in told[-1][1]} & {"Darnell", "Jamal"}
+    assert not {one.form for one in selected[-1][1]} & {"Darnell", "Jamal"}
 
 
-def test_draws_are_with_replacement_and_tellings_are_counted():
+def test_draws_are_with_replacement_and_variants_are_counted():
     perturber, dialogue = load_axis("names_race"), said("my name is Emily")
     ((_, drawn),) = perturber.select([dialogue], seed=0, draws=9)
     assert len(drawn) == 9
@@ -190,10 +185,10 @@ def test_both_factors_cross():
     assert perturber.groups[0] == "man×white"
     assert len(perturber.groups) == 8
     dialogue = said("my name is Lakisha")
-    ((_, told),) = perturber.select([dialogue], seed=0)
-    assert {one.source for one in told} == {"woman×black"}
-    assert {one.target for one in told} == set(perturber.groups) - {"woman×black"}
-    assert all(one.form in dealt(*one.target.split("×")) for one in told)
+    ((_, selected),) = perturber.select([dialogue], seed=0)
+    assert {one.source for one in selected} == {"woman×black"}
+    assert {one.target for one in selected} == set(perturber.groups) - {"woman×black"}
+    assert all(one.form in dealt(*one.target.split("×")) for one in selected)
 
 
 def test_mentions_say_who_names_whom():
@@ -244,13 +239,13 @@ def test_the_inverse_of_a_renamed_dialogue_is_the_dialogue(texts, axis, seed):
     turns = (Turn.with_call(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
     dialogue = Dialogue("d", "", tuple(turns))
     perturber = load_axis(axis)
-    for told, candidates in perturber.select([dialogue], seed=seed):
+    for selected, candidates in perturber.select([dialogue], seed=seed):
         for change in (
-            perturber.placebo(told, candidates, seed),
-            *(perturber.rewrite(told, one) for one in candidates),
+            perturber.placebo(selected, candidates, seed),
+            *(perturber.rewrite(selected, one) for one in candidates),
         ):
-            assert change.inverse(change(told)) == told
-            assert [turn.user.count("\n") for turn in change(told).turns] == [text.count("\n") for text in texts]
+            assert change.inverse(change(selected)) == selected
+            assert [turn.user.count("\n") for turn in change(selected).turns] == [text.count("\n") for text in texts]
 
 
 @given(text=st.text(max_size=60))
@@ -268,30 +263,3 @@ def test_lines_of_text_find_names_by_themselves():
     for pair in (("woman", "woman"), ("lady", "man")):
         with pytest.raises(AxisError):
             perturb_text("x", "names_gender", *pair)
-
-
-@pytest.mark.slow
-@pytest.mark.real_data
-@pytest.mark.parametrize("axis", ["names_gender", "names_race"])
-def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datapath):
-    corpora = {
-        "star": list(read_star_folder(star)),
-        "tau_bench": [one for split in SPLITS for one in read_tau_bench(tau_bench.parent, split)],
-        "few_shot": [one for split in SPLITS for one in read_few_shot(tau_bench.parent, split)],
-        "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
-    }
-    perturber = load_axis(axis)
-    told = {}
-    for name, dialogues in corpora.items():
-        arranged = perturber.select(dialogues, seed=0, variants=1)
-        told[name] = len(arranged)
-        for dialogue, (candidate,) in arranged:
-            change = perturber.rewrite(dialogue, candidate)
-            made = change(dialogue)
-            assert change.inverse(made) == dialogue
-            assert made != dialogue
-            for turn in dialogue.turns:
-                for pairs in (turn.utterances, turn.values):
-                    assert all(change.inverse(change(text)) == text for _, text in pairs)
-    least = {"names_gender": (4300, 160, 65, 60), "names_race": (3000, 85, 40, 40)}[axis]
-    assert all(count >= bound for count, bound in zip(told.values(), least, strict=True)), told

@@ -22,10 +22,10 @@ from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 
 def test_a_model_learns_to_rewrite_sentences_it_has_not_seen(perturber_folder: Path) -> None:
     pairs = pairs_of(sentences()[-HELD_OUT:])
-    outputs = perturber_generator(perturber_folder).generate([asked for asked, _ in pairs])
+    outputs = perturber_generator(perturber_folder).generate([prompts for prompts, _ in pairs])
     right = sum(output == wanted for output, (_, wanted) in zip(outputs, pairs, strict=True))
     assert right > 0.95 * len(pairs)
-    assert all(not asked.endswith(f"> {wanted}") for asked, wanted in pairs)  # a copy would not do
+    assert all(not prompts.endswith(f"> {wanted}") for prompts, wanted in pairs)  # a copy would not do
 
 
 MOM = Dialogue(
@@ -64,16 +64,16 @@ def test_the_signature_names_model_and_lexicon(perturber_folder: Path) -> None:
 
 
 class Says:
-    """In a generator's place: puts out what a function makes of the text that it is asked about."""
+    """In a generator's place: puts out what a function makes of the text that it is prompts about."""
 
     signature = "says"
 
     def __init__(self, say: Callable[[str], str]) -> None:
         self.say = say
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
-        self.asked += prompts
+        self.prompts += prompts
         return [self.say(text.split("<PERT_SEP> ")[1]) for text in prompts]
 
 
@@ -120,41 +120,41 @@ def dialogue(*users: str, **slots: str) -> Dialogue:
     return Dialogue("d1", "", tuple(Turn.with_call(user, call, response="Done.") for user in users))
 
 
-def test_a_word_becomes_the_same_word_in_the_whole_dialogue() -> None:
+def test_a_term_becomes_the_same_term_in_the_whole_dialogue() -> None:
     """The outputs of two texts say "mama"; where the third says "mommy", the lexicon writes what they chose."""
-    told = dialogue("my papa called", "papa is here", "tell papa now", guest="Papa")
+    original = dialogue("my papa called", "papa is here", "tell papa now", guest="Papa")
     perturber = perturber_that(lambda text: text.replace("papa", "momma" if "tell" not in text else "mama"))
-    twin = perturber.rewrite(told, Candidate("papa", "man", "woman"))(told)
+    twin = perturber.rewrite(original, Candidate("papa", "man", "woman"))(original)
     assert [turn.user for turn in twin.turns] == ["my momma called", "momma is here", "tell momma now"]
     assert twin.turns[0].api_call["guest"] == "Momma"
     assert perturber.model_counts == {"texts": 3, "by_model": 2}
-    assert perturber.rewrite(told, Candidate("papa", "man", "woman")).inverse("Momma waits") == "Papa waits"
+    assert perturber.rewrite(original, Candidate("papa", "man", "woman")).inverse("Momma waits") == "Papa waits"
 
 
 def test_slot_values_decide_over_an_output_that_breaks_them() -> None:
     broken = perturber_that(replacing(mom="dad", Davis="Fremont"))
-    told = dialogue("my mom is in Davis", city="Davis")
-    assert broken.rewrite(told, TO_MAN)(told).turns[0].user == "my dad is in Davis"
+    original = dialogue("my mom is in Davis", city="Davis")
+    assert broken.rewrite(original, TO_MAN)(original).turns[0].user == "my dad is in Davis"
     kept = perturber_that(replacing(mom="dad", a="the"))
-    told = dialogue("my mom wants a table", guest="mom")
-    twin = kept.rewrite(told, TO_MAN)(told)
+    original = dialogue("my mom wants a table", guest="mom")
+    twin = kept.rewrite(original, TO_MAN)(original)
     assert (twin.turns[0].user, twin.turns[0].api_call["guest"]) == ("my dad wants the table", "dad")
 
 
-def test_words_outside_of_the_scope_must_stay() -> None:
-    told = dialogue("my mom and my wife")
+def test_terms_outside_of_the_scope_must_stay() -> None:
+    original = dialogue("my mom and my wife")
     perturber = perturber_that(replacing(mom="dad", wife="husband"), scope="word")
-    assert perturber.rewrite(told, TO_MAN)(told).turns[0].user == "my dad and my wife"
-    assert perturber_that(replacing(mom="dad"), scope="word").rewrite(told, TO_MAN)(told).turns[0].user == (
+    assert perturber.rewrite(original, TO_MAN)(original).turns[0].user == "my dad and my wife"
+    assert perturber_that(replacing(mom="dad"), scope="word").rewrite(original, TO_MAN)(original).turns[0].user == (
         "my dad and my wife"
     )
 
 
-def test_only_texts_with_a_mention_are_asked_about_and_once() -> None:
-    told = dialogue("my mom", "hello", "my mom")
+def test_only_texts_with_a_mention_go_to_the_model_and_once() -> None:
+    original = dialogue("my mom", "hello", "my mom")
     perturber = perturber_that(replacing(mom="dad"))
-    perturber.prepare([(told, TO_MAN)])
-    assert perturber.generator.asked == ["mom, man <PERT_SEP> my mom"]  # type: ignore[attr-defined]
+    perturber.prepare([(original, TO_MAN)])
+    assert perturber.generator.prompts == ["mom, man <PERT_SEP> my mom"]  # type: ignore[attr-defined]
 
 
 def test_the_commands_take_a_perturber(perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

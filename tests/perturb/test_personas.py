@@ -12,6 +12,7 @@ from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.names.resources import RACES, dealt
 from tod_bias.perturb.personas.axis import load_persona, persona_axes
 from tod_bias.perturb.personas.introduction import IntroducedDialogue, main_term
+from tod_bias.perturb.personas.parts import ENOUGH, load_parts, turns
 from tod_bias.perturb.personas.sheet import FOLDER, Template, neutral_templates, read_sheet
 
 
@@ -24,7 +25,7 @@ def corpus(count=120):
     return found
 
 
-def told(axis, count=120, **options):
+def selected(axis, count=120, **options):
     perturber = load_axis(axis)
     return perturber, perturber.select(corpus(count), seed=0, **options)
 
@@ -33,12 +34,12 @@ def user(dialogue):
     return " ".join(str(turn.user) for turn in dialogue.turns)
 
 
-# who is told as whom -------------------------------------------------------------------------------------------------
+# who is introduced as whom -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("axis", persona_axes())
-def test_every_dialogue_is_told_by_everybody_and_nothing_but_the_introduction_differs(axis):
-    perturber, arranged = told(axis)
+def test_every_dialogue_is_rewritten_for_every_group_and_nothing_but_the_introduction_differs(axis):
+    perturber, arranged = selected(axis)
     assert [dialogue.id for dialogue, _ in arranged] == [f"d{number}" for number in range(120)]
     sources = Counter(dialogue.persona.group for dialogue, _ in arranged)
     assert set(sources) == set(perturber.groups)
@@ -55,8 +56,8 @@ def test_every_dialogue_is_told_by_everybody_and_nothing_but_the_introduction_di
             assert candidate.form in user(other).lower()
 
 
-def test_names_and_attributes_take_turns():
-    _, arranged = told("persona_gender", 630)
+def test_names_and_groups_take_turns():
+    _, arranged = selected("persona_gender", 630)
     named = [dialogue for dialogue, _ in arranged if dialogue.persona.parts[0].template.kind == "name"]
     assert len(named) == 240
     for gender in ("man", "woman"):
@@ -68,8 +69,8 @@ def test_names_and_attributes_take_turns():
         assert max(counts.values()) <= 5
 
 
-def test_kinds_have_turns_by_the_number_of_their_words():
-    _, arranged = told("persona_gender", 630)
+def test_kinds_have_turns_by_the_number_of_their_terms():
+    _, arranged = selected("persona_gender", 630)
     kinds = Counter(dialogue.persona.parts[0].template.kind for dialogue, _ in arranged)
     assert kinds == {"name": 240, "signature": 240, "statement": 120, "title": 15, "pronouns": 15}
     words = Counter(word for dialogue, _ in arranged for word in dialogue.persona.terms)
@@ -77,7 +78,7 @@ def test_kinds_have_turns_by_the_number_of_their_words():
 
 
 def test_nothing_that_takes_turns_falls_together():
-    _, arranged = told("persona_gender", 4032)
+    _, arranged = selected("persona_gender", 4032)
     seen = Counter()
     for dialogue, _ in arranged:
         persona = dialogue.persona
@@ -99,8 +100,8 @@ def test_two_names_hardly_meet_twice():
     assert of_group.count(0) <= 3
 
 
-def test_who_is_told_does_not_depend_on_what_the_axis_does_not_tell():
-    _, arranged = told("persona_race")
+def test_the_new_name_does_not_depend_on_what_the_axis_does_not_exchange():
+    _, arranged = selected("persona_race")
     for dialogue, candidates in arranged:
         genders = set()
         for persona in (dialogue.persona, *(one.persona for one in candidates)):
@@ -109,7 +110,7 @@ def test_who_is_told_does_not_depend_on_what_the_axis_does_not_tell():
         assert len(genders) <= 1
 
 
-def test_tellings_set_the_cost_and_more_of_them_meet_more_names():
+def test_variants_set_the_cost_and_more_of_them_meet_more_names():
     perturber = load_axis("persona_gender", introductions=["name"])
     dialogues = corpus(60)
     for count in (1, 2, 5):
@@ -123,8 +124,8 @@ def test_tellings_set_the_cost_and_more_of_them_meet_more_names():
 
 
 @pytest.mark.parametrize(("axis", "count"), [("persona_race", 2), ("persona_race", 1), ("persona_religion", 2)])
-def test_fewer_tellings_are_dealt_to_every_kind_and_group(axis, count):
-    _, arranged = told(axis, 960, variants=count)
+def test_fewer_variants_are_dealt_to_every_kind_and_group(axis, count):
+    _, arranged = selected(axis, 960, variants=count)
     dealt_out = Counter(
         (dialogue.persona.parts[0].template.kind, one.target) for dialogue, candidates in arranged for one in candidates
     )
@@ -137,7 +138,7 @@ def test_fewer_tellings_are_dealt_to_every_kind_and_group(axis, count):
 
 def test_a_floor_is_somebody_else_of_the_same_group():
     for axis in persona_axes():
-        perturber, arranged = told(axis, 60)
+        perturber, arranged = selected(axis, 60)
         for dialogue, candidates in arranged:
             rewrite = perturber.placebo(dialogue, candidates, 0)
             other = rewrite(dialogue)
@@ -151,8 +152,8 @@ def test_a_floor_is_somebody_else_of_the_same_group():
                 assert set(names) & set(re.findall(r"\w+", user(other)))
 
 
-def test_the_corpus_own_dialogue_and_a_neutral_introduction_are_told_too():
-    perturber, arranged = told("persona_age", 30)
+def test_the_corpus_own_dialogue_and_a_neutral_introduction_are_reference_variants():
+    perturber, arranged = selected("persona_age", 30)
     for number, (dialogue, _) in enumerate(arranged):
         references = dict(perturber.references(dialogue))
         assert set(references) == {"original", "persona_age:neutral-introduction"}
@@ -169,14 +170,14 @@ def test_the_corpus_own_dialogue_and_a_neutral_introduction_are_told_too():
 
 
 def introduced(kind, attribute="woman", axis="persona_gender"):
-    perturber, arranged = told(axis)
+    perturber, arranged = selected(axis)
     for dialogue, candidates in arranged:
         if dialogue.persona.parts[0].template.kind == kind and dialogue.persona.group == attribute:
             return perturber, dialogue, candidates
     raise AssertionError(kind)
 
 
-def test_a_system_that_calls_the_user_by_name_is_told_with_the_other_name():
+def test_a_system_that_calls_the_user_by_name_is_rewritten_with_the_other_name():
     perturber, dialogue, candidates = introduced("name")
     rewrite = perturber.rewrite(dialogue, candidates[0])
     old, new = (dict(persona.parts[0].values)["first"] for persona in (dialogue.persona, candidates[0].persona))
@@ -197,7 +198,7 @@ def test_a_title_goes_with_its_name():
 
 
 def test_an_age_is_a_number_only_where_it_is_said_as_one():
-    perturber, arranged = told("persona_age")
+    perturber, arranged = selected("persona_age")
     dialogue, candidates = arranged[0]
     old, new = (dict(persona.parts[0].values)["years"] for persona in (dialogue.persona, candidates[0].persona))
     rewrite = perturber.rewrite(dialogue, candidates[0])
@@ -205,7 +206,7 @@ def test_an_age_is_a_number_only_where_it_is_said_as_one():
     assert rewrite(f"For a {old}-year-old it is free.") == f"For a {new}-year-old it is free."
 
 
-def test_who_has_a_name_in_the_corpus_is_told_under_another_one_everywhere():
+def test_who_has_a_name_in_the_corpus_is_renamed_another_one_everywhere():
     own = Dialogue(
         "n", "hotels",
         (
@@ -256,36 +257,17 @@ def test_a_dialogue_as_it_is_gets_its_introduction_by_a_rewrite():
     assert first != second
 
 
-def test_dialogues_without_a_word_of_the_user_are_left_out():
+def test_dialogues_without_a_term_of_the_user_are_left_out():
     silent = Dialogue("s", "x", (Turn("", response="Hello."),))
     late = Dialogue("l", "x", (Turn("", response="Hello."), Turn("A room.", response="Ok.")))
     arranged = load_axis("persona_age").select([silent, late, Dialogue("e", "x", ())], seed=0)
     assert [(dialogue.id, dialogue.turn) for dialogue, _ in arranged] == [("l", 1)]
 
 
-@pytest.mark.parametrize(
-    ("axis", "text", "expected"),
-    [
-        ("persona_age", "I'm 74, by the way. A room, please.", ["senior"]),
-        ("persona_age", "A room for 74 dollars.", []),
-        ("persona_gender", "Hi, this is Emily.", ["woman"]),
-        ("persona_gender", "I'm asking as a mom.", ["woman"]),
-        ("persona_gender", "I'm asking for a mom.", []),
-        ("persona_race", "You are talking to an Asian American teacher.", ["asian"]),
-        ("persona_religion", "I'm Catholic, by the way.", ["christian"]),
-        ("persona_partner", "My wife and I are planning this together.", ["wife"]),
-        ("persona_nationality", "I'm calling from the lobby.", []),
-    ],
-)
-def test_who_introduces_themselves_in_a_corpus_is_counted(axis, text, expected):
-    dialogue = Dialogue("x", "", (Turn(text, response="I'm 74, by the way."),))
-    assert list(load_axis(axis).mentions(dialogue)) == [("user", name) for name in expected]
-
-
 # crossed -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_name_tells_gender_and_race():
+def test_one_name_reveals_gender_and_race():
     perturber = load_axis("persona_gender×persona_race", introductions=["name"])
     assert perturber.factors == ("gender", "race")
     for dialogue, candidates in perturber.select(corpus(24), seed=0):
@@ -316,7 +298,7 @@ WRONG = [
     (GOOD.replace("red, blue", "red, , blue"), "line 3: an empty fill for 'a'"),
     (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown group 'c'"),
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
-    (GOOD.replace("{x}", "{y}"), "line 2: nothing fills {y}"),
+    (GOOD.replace("{x}", "{y}"), "nothing fills {y}"),
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
     (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
@@ -335,6 +317,21 @@ def test_a_wrong_sheet_is_said_with_file_and_line(tmp_path, text, message):
     assert message in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_kinds_have_turns_by_their_terms_where_there_are_fewest(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text(
+        "@attributes\ta\tb\nform\tterm\tbefore\tI am {x}.\nform\tlone\tbefore\tI am {alone}.\n"
+        "form\tmany\tbefore\tI like {y}.\nfill\tx\ta\tred\nfill\tx\tb\tgreen\nfill\talone\ta\tonly me\n"
+        "fill\ty\ta\ty1, y2, y3\nfill\ty\tb\tz1, z2\n"
+    )
+    arranged = load_persona(["persona_mine"], lexicon=path).select(corpus(24), seed=0)
+    kinds = Counter(dialogue.persona.parts[0].template.kind for dialogue, _ in arranged)
+    assert kinds == {"many": 16, "term": 8}  # nobody but a can be introduced by "only me"
+    (part,) = load_parts(["age"])
+    whose = turns(part, part.kinds.values())
+    assert max(map(whose.count, whose)) <= ENOUGH
 
 
 def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
@@ -358,7 +355,7 @@ def test_axes_that_share_a_dimension_do_not_cross(axis):
         load_axis(axis)
 
 
-def test_the_shipped_sheets_hold_enough_words_for_a_claim():
+def test_the_shipped_sheets_hold_enough_terms_for_a_claim():
     for axis in ("persona_age", "persona_religion", "persona_disability", "persona_nationality"):
         sheet = read_sheet(FOLDER / f"{axis[8:]}.tsv")
         for attribute in sheet.groups:
@@ -380,7 +377,7 @@ def test_signatures_tell_axes_and_sheets_apart(tmp_path):
 
 
 def test_an_introduced_dialogue_is_a_dialogue():
-    _, arranged = told("persona_age", 4)
+    _, arranged = selected("persona_age", 4)
     for (one, _), (other, _) in pairwise(arranged):
         assert isinstance(one, IntroducedDialogue)
         assert one != other

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from itertools import permutations
 from pathlib import Path
 
@@ -14,18 +12,11 @@ from hypothesis import strategies as st
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb import Candidate, draw_rewrites, load_axis, perturb_text
+from tod_bias.perturb import axes as shipped_axes
 from tod_bias.perturb.lexicon import axes, load_lexicon
 
-FORMS = sorted(
-    {
-        form.text
-        for axis in axes()
-        for paradigm in load_lexicon(axis).paradigms
-        for cell in paradigm.cells.values()
-        for forms in cell
-        for form in forms
-    }
-)
+FORMS = sorted({form for axis in axes() for _, _, form in load_lexicon(axis).forms()})
+SPLITS = ("train", "valid", "test")
 FILLER = ["the", "a", "an", "is", "wants", "I", "to", ",", ".", "'s", "’s", "?", "-", "Lee", "of", "table", "\n", "  "]
 TEXTS = st.lists(
     st.one_of(
@@ -129,19 +120,37 @@ class TestInverseOnUnseenText:
         assert self.inverse("I will call them.", target="non-binary") == "I will call her."
 
 
+SHIPPED = [axis for axis in shipped_axes() if not axis.startswith("persona_")]
+LEAST = {
+    "names_gender": {"google_sgd": 60, "star": 3900, "tau_bench": 160},
+    "names_race": {"google_sgd": 40, "star": 2700, "tau_bench": 85},
+}
+"""How many dialogues of all splits name somebody, at least."""
+
+
+@pytest.mark.slow
 @pytest.mark.real_data
-@pytest.mark.parametrize("axis", axes())
-def test_the_inverse_is_exact_on_real_dialogues(axis: str, sgd_datapath: Path) -> None:
-    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=400)
-    perturber = load_axis(axis)
-    letters = re.compile(r"\W+")
-    rewritten = 0
-    for dialogue in dialogues:
-        for rewrite in draw_rewrites(perturber, dialogue, draws=2):
+@pytest.mark.parametrize("axis", SHIPPED)
+def test_every_string_of_real_dialogues_comes_back(axis: str, sgd_datapath: Path, star: Path, tau_bench: Path) -> None:
+    folders = {
+        "google_sgd": (sgd_datapath, ["valid"]),
+        "star": (star.parent, SPLITS),
+        "tau_bench": (tau_bench.parent, SPLITS),
+    }
+    counts = {}
+    for corpus, (folder, splits) in folders.items():
+        most = None if axis in LEAST else 400
+        read = (load_corpus(corpus, datapath=folder, split=split, max_dialogues=most) for split in splits)
+        selected = load_axis(axis).select(
+            [dialogue for dialogues in read for dialogue in dialogues], seed=0, variants=1
+        )
+        counts[corpus] = len(selected)
+        for dialogue, (candidate,) in selected:
+            rewrite = load_axis(axis).rewrite(dialogue, candidate)
             twin = rewrite(dialogue)
-            assert rewrite.inverse(twin) == dialogue
-            rewritten += twin != dialogue
+            assert rewrite.inverse(twin) == dialogue != twin
             for turn, image in zip(dialogue.turns, twin.turns, strict=True):
-                changed = difflib.SequenceMatcher(None, letters.split(turn.user), letters.split(image.user)).ratio()
-                assert changed > 0.3
-    assert rewritten or axis.startswith(("race", "names"))  # few of these dialogues hold such words
+                assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
+                assert not axis.startswith("dialect:") or (image.response, image.steps) == (turn.response, turn.steps)
+    assert sum(counts.values()) > 0 or axis == "race_people"  # no user of these corpora says their race
+    assert all(counts[corpus] >= least for corpus, least in LEAST.get(axis, {}).items()), counts

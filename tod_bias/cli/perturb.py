@@ -52,15 +52,14 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
     check_used([axis], {"model": options.perturber})
     if options.perturber is None:
         refuse(options, ("device",), "where the model of --perturber runs; give that, or leave it out")
-        by_terms = load_axis(axis, **terms)
-        by_terms.rewrite_texts([], source, target)  # mistakes are named before the text is read
-        _write((by_terms.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
+    rewriting = load_axis(axis, model=options.perturber, device=options.device, **terms)
+    rewriting.rewrite_texts([], source, target)  # mistakes are named before the text is read
+    if options.perturber is None:
+        _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
         return
-    by_model = load_axis(axis, model=options.perturber, device=options.device, **terms)
-    by_model.rewrite_texts([], source, target)  # mistakes are named before the text is read
-    _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), output.out)
+    _write(iter(rewriting.rewrite_texts(list(_lines(file)), source, target)), output.out)
     if not output.quiet:
-        counts = by_model.model_counts or {}
+        counts = rewriting.model_counts or {}
         message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
         echo(message + "by the lexicon (see docs/reference/rewriting.md)", err=True)
 

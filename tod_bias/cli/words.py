@@ -67,9 +67,9 @@ def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> N
 def _coverage(dialogues: Sequence[Any], axes: Sequence[Any], folder: Path, seed: int, quiet: bool) -> None:
     """How much of the terms guards recognise."""
     from tod_bias.files import write_json
-    from tod_bias.perturb.guards.coverage import coverage, lines
+    from tod_bias.perturb.guards.coverage import coverage, table
 
     recognised = [coverage(dialogues, axis, seed=seed) for axis in axes]
     write_json(folder / "coverage.json", {row.axis: row.to_json() for row in recognised})
     if not quiet:
-        print("\n".join([*lines(recognised), f"Results: {folder / 'coverage.json'}"]))
+        print(f"{table(recognised)}\nResults: {folder / 'coverage.json'}")

@@ -13,8 +13,7 @@ from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
 from tod_bias.files import check_plain_file, write_text
 from tod_bias.mitigation.fixes import ROWS, Fix
-from tod_bias.perturb.guards.guard import Guard
-from tod_bias.perturb.guards.inputs import guarded_axis
+from tod_bias.perturb.guards.guard import Guard, guarded_axis
 from tod_bias.pipelines import resolved
 from tod_bias.report.sections import slug, unique
 from tod_bias.systems.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""Draws renamed turns of a real corpus for a person to read: ``python tests/perturb/reading_names.py --help``.
+"""Draws renamed turns of a real corpus for a person to read: ``python projects/rewriting/reading_names.py --help``.
 
 One telling a dialogue, one turn of it that changed, with the call and what it found where these changed too. The same
 options draw the same sample.

@@ -1,4 +1,4 @@
-"""Draws rewritten utterances of a real corpus for a person to read: ``python tests/perturb/reading.py --help``.
+"""Draws rewritten utterances of a real corpus for a person to read: ``python projects/rewriting/reading.py --help``.
 
 One draw of Algorithm 1 a dialogue, one changed utterance of it; so many an axis. The same options draw the same sample.
 """

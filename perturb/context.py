@@ -200,7 +200,7 @@ def _looks_like_title(text: str, start: int, end: int) -> bool:
     return capital is not None or previous_word(text, start).text.lower() in _BEFORE_TITLES
 
 
-def they_is_one(text: str, start: int, *, strict: bool) -> bool:
+def is_singular_they(text: str, start: int, *, strict: bool) -> bool:
     """Whether "they" at ``start`` may be one person, judged by the same text only.
 
     ``strict`` asks for a word that says so ("non-binary", "themself"); otherwise a group, or a thing such as a

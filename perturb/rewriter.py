@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
+from tod_bias.perturb.context import fits, in_name, is_singular_they, phrase_spans
 from tod_bias.perturb.english import NO_WORD, article_for, edited, like, possessive, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, is_misspelt, role
@@ -129,7 +129,7 @@ class Recogniser:
                 if slots == {SUBJECT} and is_misspelt(text, start, end):
                     continue
                 subject = paradigm.cells[entry.group][0][SUBJECT].text
-                if subject == THEY and not they_is_one(text, start, strict=self._strict_they):
+                if subject == THEY and not is_singular_they(text, start, strict=self._strict_they):
                     continue
             if fits(paradigm, entry.slot, text, start, end) and not in_name(paradigm, text, start, end):
                 return entry

@@ -309,7 +309,7 @@ class NamesAxis(Axis):
 
     def _rewrite_text(self, text: str, source: str, target: str) -> str:
         taken = {word.lower() for word in _WORD.findall(text)}
-        for person in dict.fromkeys(Person(named.first, named.last) for named in in_text(text, name_asked=True)):
+        for person in dict.fromkeys(Person(named.first, named.last) for named in in_text(text, expects_name=True)):
             if self.group_of(person) == source:
                 form = self._form_of(Candidate(self._term(person), source, target), taken)
                 first, _, last = form.partition(" ")

@@ -151,7 +151,7 @@ class NameForms:
         follower = spot.follower
         if spot.stripped == self.first.lower() or self._is_followed_by_last(follower.lower()):
             return True
-        if _is_thing(follower) or is_last_name(follower) or _follows_first(spot) or not _may_own(spot):
+        if _is_thing(follower) or is_last_name(follower) or _follows_first(spot) or not _may_possess(spot):
             return False
         return not self._first_is_word or _is_named(spot)
 
@@ -245,7 +245,7 @@ def _follows_first(spot: _Spot) -> bool:
     return spot.is_led_on and leader in by_first() and leader not in listed("not last") and not spot.text.isupper()
 
 
-def _may_own(spot: _Spot) -> bool:
+def _may_possess(spot: _Spot) -> bool:
     """Whether what follows is no thing that is called by the name ("Angela's Restaurant", "at Angela's")."""
     owned = _POSSESSED.match(spot.after)
     if not owned:

@@ -55,15 +55,15 @@ def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, 
     """
     known = name_slots() if slots is None else slots
     named_in: list[Person] = []
-    name_asked = False
+    expects_name = False
     for turn in dialogue.turns:
         for number, (speaker, text) in enumerate(turn.utterances):
             if text:
-                named_in += in_text(text, speaker, name_asked=name_asked and number == 0)
+                named_in += in_text(text, speaker, expects_name=expects_name and number == 0)
         for step in turn.steps:
             for record in (step.call, *step.results):
                 named_in += _in_slots(record, known)
-        name_asked = "name" in turn.response
+        expects_name = "name" in turn.response
     if any(person.origin == "text" for person in named_in):
         things = [value.lower() for turn in dialogue.turns for slot, value in turn.values if is_thing(slot, known)]
         named_in = [person for person in named_in if person.origin != "text" or not _is_among(person, things)]
@@ -202,27 +202,27 @@ _CLOSES = re.compile(
 )
 
 
-def in_text(text: str, speaker: str = "user", *, name_asked: bool = False) -> Iterator[Person]:
+def in_text(text: str, speaker: str = "user", *, expects_name: bool = False) -> Iterator[Person]:
     """The people whom a text names by an introduction or an address, by an id or an e-mail address.
 
     Args:
         text: what is said.
         speaker: ``user`` or ``system``: whoever introduces themselves to the system is the user, and so is whom the
             system addresses.
-        name_asked: whether the user was just asked for a name, so that a name alone is an answer.
+        expects_name: whether the system has just requested a name, so that a name alone is one.
     """
     is_user = speaker == "user"
     if "_" in text or "@" in text:
         yield from _in_ids(text, only_known=True)
     whole = _WHOLE.fullmatch(text) if is_user else None
-    if whole and _is_all(whole, text, name_asked=name_asked):
+    if whole and _is_all(whole, text, expects_name=expects_name):
         yield _person(whole, text, is_user)
         return
     lower = text.lower()
     may_name = _may_name(text, lower)
     if not may_name and "name" not in lower:
         return
-    answer = _ANSWER.match(text) if name_asked and is_user else None
+    answer = _ANSWER.match(text) if expects_name and is_user else None
     if answer and _fits(answer, text):
         yield _person(answer, text, is_user)
     for cue in _CUES:
@@ -230,9 +230,9 @@ def in_text(text: str, speaker: str = "user", *, name_asked: bool = False) -> It
             yield from cue.people(text, lower, is_user=is_user)
 
 
-def _is_all(match: re.Match[str], text: str, *, name_asked: bool) -> bool:
+def _is_all(match: re.Match[str], text: str, *, expects_name: bool) -> bool:
     """Whether a whole text is a name."""
-    return _fits(match, text, sure=name_asked) and (name_asked or not match["last"] or bool(_last(match, text)))
+    return _fits(match, text, sure=expects_name) and (expects_name or not match["last"] or bool(_last(match, text)))
 
 
 _LAST_WORDS = 200

@@ -86,16 +86,16 @@ def _cluster(wanted: int | None) -> Iterator[int]:
     check_address()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    is_own = not ray.is_initialized()
+    is_new = not ray.is_initialized()
     try:
-        if is_own:
+        if is_new:
             _start(wanted)
         processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
         if (wanted or 0) > processors:
             raise TodBiasError(f"{wanted} workers: the Ray cluster has {processors} processors, and each takes one")
         yield wanted or processors
     finally:
-        if is_own:
+        if is_new:
             left = processes()
             ray.shutdown()
             for process in left:

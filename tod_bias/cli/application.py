@@ -123,9 +123,9 @@ def _interrupted() -> NoReturn:
     signals.ignore()
     number = signals.received()
     folders = ", ".join(str(shown(folder)) for folder in claims())
-    kept = f"what was finished is kept in {folders}: run the same command again to go on"
+    rest = f"what was finished is kept in {folders}: run the same command again to go on"
     if is_first_process():
-        _tell(f"{signals.word(number)}; {shortened(kept) if folders else _NOTHING}")
+        _tell(f"{signals.word(number)}; {shortened(rest) if folders else _NOTHING}")
     sys.exit(signals.code(number))
 
 

@@ -88,15 +88,15 @@ class CallCounts:
         return ratio(sums[..., CALL_COLUMNS.index("correct")], sums[..., CALL_COLUMNS.index("turns")])
 
 
-def _compared(found: Sequence[Call] | None, expected: Sequence[Call]) -> tuple[bool, int, int, int]:
+def _compared(predicted: Sequence[Call] | None, expected: Sequence[Call]) -> tuple[bool, int, int, int]:
     """Whether all calls are right; their slots, how many of them are right, and the gold slots."""
-    calls = [dict(call) for call in found or ()]
+    calls = [dict(call) for call in predicted or ()]
     hits = sum(
         slot in true and true[slot] == value
         for call, true in zip(calls, expected, strict=False)  # what is left over is spurious or missed
         for slot, value in call.items()
     )
-    right = found is not None and calls == [dict(call) for call in expected]
+    right = predicted is not None and calls == [dict(call) for call in expected]
     return right, sum(map(len, calls)), hits, sum(map(len, expected))
 
 

@@ -50,7 +50,7 @@ class MissingRows:
     """As it is made in this variant."""
     results: tuple[Row, ...] = field(compare=False)
     """What it should find: the rows of the variant that finds most, rewritten for this one."""
-    found: int = field(compare=False)
+    rows: int = field(compare=False)
     """Rows that it finds."""
     dialogues: tuple[str, ...] = field(compare=False)
     """Where it is made."""
@@ -69,7 +69,7 @@ class MissingRows:
             "axis": self.axis,
             "group": self.group,
             "kind": self.kind,
-            "found": self.found,
+            "rows": self.rows,
             "dialogues": list(self.dialogues),
         }
 

@@ -34,15 +34,15 @@ class OfferedTools:
         """
         if self.by_domain is None:
             return self.everywhere
-        found: dict[str, Schema] = {}
+        tools: dict[str, Schema] = {}
         for domain in map(str.strip, dialogue.domain.split(",")):
             if domain not in self.by_domain:
                 raise ModelError(
                     f"the file of tools has none for the domain {domain!r} of dialogue {dialogue.id!r}; it has "
                     f"{', '.join(sorted(self.by_domain)) or 'no domain'}"
                 )
-            found |= {tool["function"]["name"]: tool for tool in self.by_domain[domain]}
-        return tuple(found.values())
+            tools |= {tool["function"]["name"]: tool for tool in self.by_domain[domain]}
+        return tuple(tools.values())
 
 
 def read_tools(path: str | Path | None) -> OfferedTools:

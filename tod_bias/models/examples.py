@@ -117,10 +117,10 @@ def causal_sequences(
     sequences = []
     for dialogue in dialogues:
         segments = list(dialogue_segments(dialogue, parts))
-        told = [described_prompt(dialogue.system, "")] if described and dialogue.system else []
-        encoded = encode_segments(tokenizer, [*told, *(text for text, _ in segments)])
+        read = [described_prompt(dialogue.system, "")] if described and dialogue.system else []
+        encoded = encode_segments(tokenizer, [*read, *(text for text, _ in segments)])
         ids, head = beginning_of(tokenizer), []
-        if told:
+        if read:
             ids, head = [], [*ids, *encoded.pop(0)][: max_length // 2]
         labels = [IGNORED] * len(ids)
         for tokens, (_, is_target) in zip(encoded, segments, strict=True):
@@ -181,11 +181,12 @@ def exchanged_sequences(
     """
     sequences: list[TokenSequence] = []
     for part in parts:
-        own = seq2seq_sequences(dialogues, tokenizer, parts=[part], max_length=max_length)
-        others = own[len(own) // 2 :] + own[: len(own) // 2]
-        if all(one.input_ids == other.input_ids for one, other in zip(own, others, strict=True)):
+        original = seq2seq_sequences(dialogues, tokenizer, parts=[part], max_length=max_length)
+        half = len(original) // 2
+        pairs = list(zip(original, original[half:] + original[:half], strict=True))
+        if all(sequence.input_ids == other.input_ids for sequence, other in pairs):
             return []
-        sequences += [TokenSequence(other.input_ids, one.labels) for one, other in zip(own, others, strict=True)]
+        sequences += [TokenSequence(other.input_ids, sequence.labels) for sequence, other in pairs]
     return sequences
 
 

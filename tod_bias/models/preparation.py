@@ -190,7 +190,9 @@ def _new_tokenizer(
 ) -> Any:
     if settings.format == "text":
         read = dialogues if settings.described else ()
-        texts = chain((dialogue.system for dialogue in read), (turn.text for one in dialogues for turn in one.turns))
+        texts = chain(
+            (dialogue.system for dialogue in read), (turn.text for dialogue in dialogues for turn in dialogue.turns)
+        )
         return new_tokenizer(texts, settings.vocabulary, causal=causal)
     template = ChatTemplate(source, "scratch", {"eos_token": CHATML_MARKS[1], "bos_token": CHATML_MARKS[0]})
     chats = (

@@ -65,7 +65,7 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
         return sa.or_(column.is_(None), sa.not_(opposite))
     if match in ("exact", "one_of"):
         values = value if isinstance(value, list) else [value]
-        return _is_one(column, [item for item in values if item is not None])
+        return _is_any_of(column, [item for item in values if item is not None])
     if match == "contains":
         values = value if isinstance(value, list) else [value]
         return sa.and_(sa.true(), *(_contains(column, item) for item in values))
@@ -101,7 +101,7 @@ def count_of(value: Any) -> int:
     return sum(map(count_of, value)) if isinstance(value, list) else 1
 
 
-def _is_one(column: Any, values: list[Any]) -> Any:
+def _is_any_of(column: Any, values: list[Any]) -> Any:
     import sqlalchemy as sa
 
     kind = kind_of(column)

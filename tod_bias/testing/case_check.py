@@ -48,7 +48,7 @@ class CheckedCase:
         """What is read of the case: as it was written, and under ``now`` harm, shares, scores and outputs."""
         case, now = self.case, self.now
         facts = ("id", "axis", "source", "target", "term", "turn", "turns", "metric")
-        found: dict[str, Any] = finite(
+        record: dict[str, Any] = finite(
             {
                 **{name: getattr(case, name) for name in facts},
                 "state": self.state,
@@ -61,7 +61,7 @@ class CheckedCase:
                 "reference": dict(case.reference),
             }
         )
-        return found
+        return record
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class CaseCheck:
             "schema": 2,
             "state": self.state,
             "tolerance": self.tolerance,
-            "cases": [one.record for one in self.checked],
+            "cases": [checked.record for checked in self.checked],
         }
 
 
@@ -106,9 +106,9 @@ def user_objects(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str,
     Raises:
         TodBiasError: one cannot be loaded.
     """
-    own_axes = [load_axis(axis) for axis in axes if is_user_defined(axis)]
+    loaded = [load_axis(axis) for axis in axes if is_user_defined(axis)]
     by_spec = {name: metric(name) for name in metrics}
-    return {axis.name: axis for axis in own_axes}, {scored.name: scored for scored in by_spec.values()} | by_spec
+    return {axis.name: axis for axis in loaded}, {scored.name: scored for scored in by_spec.values()} | by_spec
 
 
 def check_cases(

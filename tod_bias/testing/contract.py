@@ -40,7 +40,7 @@ def inputs_of(dialogues: Sequence[Dialogue]) -> list[StageInput]:
 class StageContract:
     """What every stage must keep; needs the fixtures ``stage`` and ``inputs`` (two or more different inputs)."""
 
-    def test_gives_one_output_an_input(self, stage: Stage, inputs: list[StageInput]) -> None:
+    def test_gives_an_output_per_input(self, stage: Stage, inputs: list[StageInput]) -> None:
         assert len(call_stage("stage", stage, inputs)) == len(inputs)
         assert call_stage("stage", stage, []) == []
 

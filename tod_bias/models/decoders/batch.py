@@ -80,7 +80,7 @@ class BatchDecoder:
 
     def _first_logits(self, row: Sequence[int], padding: int) -> torch.Tensor:
         model, width = self._model(), len(row) + padding
-        found = model.generate(
+        output = model.generate(
             input_ids=torch.tensor([_pad(row, width, self._pad, left=True)], device=model.device),
             attention_mask=torch.tensor([_pad([1] * len(row), width, 0, left=True)], device=model.device),
             generation_config=GenerationConfig(
@@ -91,7 +91,7 @@ class BatchDecoder:
                 return_dict_in_generate=True,
             ),
         )
-        logits: torch.Tensor = found.logits[0][0].float()
+        logits: torch.Tensor = output.logits[0][0].float()
         return logits
 
     def _decoded(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:

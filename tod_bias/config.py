@@ -60,7 +60,7 @@ Split = Literal["train", "valid", "test"]
 class Options(BaseModel):
     """A group of options; its title is the heading in ``--help``."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     title: ClassVar[str] = ""
     not_options: ClassVar[frozenset[str]] = frozenset()
     """Fields that a record holds and no command line takes."""

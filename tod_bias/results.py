@@ -90,9 +90,7 @@ Interval = Annotated[tuple[Real, Real] | None, BeforeValidator(_interval)]
 class Record(BaseModel):
     """A part of ``results.json``; ``record["name"]`` is ``record.name``."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, validate_by_name=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)
 
     def __getitem__(self, name: str) -> Any:
         if name == "schema":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.cache import FILE, clear
 from tod_bias.config import (
@@ -24,7 +24,9 @@ from tod_bias.errors import StageError, TodBiasError
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
-from tod_bias.results import AuditResult
+
+if TYPE_CHECKING:
+    from tod_bias.results import AuditResult
 
 
 def configured(config: AuditConfig, file: Path | None) -> AuditConfig:

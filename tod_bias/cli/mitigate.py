@@ -32,7 +32,6 @@ from tod_bias.config import (
 )
 from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console, echo
-from tod_bias.results import AuditResult, check_claims
 
 
 class MitigateOptions(MarginOptions):
@@ -77,6 +76,8 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     from tod_bias.folder import unwritten
 
     unwritten(run)
+    from tod_bias.results import AuditResult, check_claims
+
     result = AuditResult.load(run)
     from tod_bias.perturb.guards.guard import GUARDS
 
@@ -99,7 +100,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     return _write(folder, mitigation, result, config.system, quiet=output.quiet)
 
 
-def _searched(result: AuditResult, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
+def _searched(result: Any, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
     """The result of the search for fixes."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
@@ -125,7 +126,7 @@ def _searched(result: AuditResult, config: AuditConfig, names: Sequence[str], ho
     return search.search(list(how.guards), how.budget)
 
 
-def _write(folder: Path, mitigation: Any, result: AuditResult, system: SystemOptions, *, quiet: bool) -> int:
+def _write(folder: Path, mitigation: Any, result: Any, system: SystemOptions, *, quiet: bool) -> int:
     """Write what was found, and show it; returns the exit code."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines

@@ -7,15 +7,17 @@ cyclopts makes of them; those before ``/`` are positional.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
+from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from tod_bias.config import Options, line_of
 from tod_bias.errors import TodBiasError
@@ -69,23 +71,42 @@ def _with_options(function: Function) -> Function:
     return called
 
 
-def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[str, FieldInfo, str, bool]]:
-    """Name, field and heading of every option, those of groups in a group among them, and whether a run knows it."""
+def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[type[Options], str, bool]]:
+    """Class and name of every option, those of groups in a group among them, and whether a run knows it."""
     is_of_run = is_of_run or kind.is_of_run
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
             yield from _options(field.annotation, is_of_run=is_of_run)
         elif name not in kind.not_options:
-            yield name, field, kind.title or GENERAL, is_of_run
+            yield kind, name, is_of_run
 
 
-def _parameter(
-    name: str, field: FieldInfo, title: str, is_of_run: bool, headings: dict[str, Group]
-) -> inspect.Parameter:
+@cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """Class and field to the docstring behind the field, in the source of a module."""
+    return {
+        (kind.name, field.target.id): " ".join(doc.value.value.split())
+        for kind in ast.parse(inspect.getsource(sys.modules[module])).body
+        if isinstance(kind, ast.ClassDef)
+        for field, doc in pairwise(kind.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
+    }
+
+
+def _doc(kind: type[Options], name: str) -> str:
+    """The help of an option: the docstring of the field, of the class or the nearest base that has one."""
+    bases = (base for base in kind.__mro__ if issubclass(base, Options))
+    docs = (_docstrings(base.__module__).get((base.__name__, name)) for base in bases)
+    return next((doc for doc in docs if doc), "")
+
+
+def _parameter(kind: type[Options], name: str, is_of_run: bool, headings: dict[str, Group]) -> inspect.Parameter:
+    field, title = kind.model_fields[name], kind.title or GENERAL
     heading = f"{title} (by default the run's)" if is_of_run else title
     place = 100 if heading == GENERAL else len(headings)
     group = headings.setdefault(heading, Group(heading, sort_key=place))
-    how = Parameter(help=" ".join((field.description or "").split()), group=group)
+    how = Parameter(help=_doc(kind, name), group=group)
     if is_of_run:
         how = Parameter.combine(how, Parameter(show_default=False))
     if field.annotation is bool and field.default is False:

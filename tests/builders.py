@@ -127,6 +127,16 @@ def outputs_of(trace: Trace, arm: int = 0) -> list[Mapping[str, Any]]:
     return [next(course.outputs for course in courses if arm in course.arms) for courses in trace]
 
 
+def rude_tone(inputs: Sequence[StageInput]) -> list[str]:
+    """A last stage that is curt to whoever mentions a wife."""
+    return ["Sorry." if "wife" in item.user else item.outputs["response"] for item in inputs]
+
+
+def polite_tone(inputs: Sequence[StageInput]) -> list[str]:
+    """A last stage that changes nothing."""
+    return [item.outputs["response"] for item in inputs]
+
+
 WRONG = {"api_call": {}, "db": Lookup, "response": "Sorry, I do not know."}
 WORDS = ("wife", "mother", "sister")
 

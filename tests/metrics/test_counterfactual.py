@@ -12,8 +12,8 @@ GOLD = Turn("hello", response="gold")
 
 
 def pair(said, twins, calls=(), twins_calls=(), has_calls=True):
-    told = ScoredTurn("hello", calls, (), said, GOLD, has_calls=has_calls)
-    return replace(told, twin=replace(told, response=twins, calls=twins_calls))
+    turn = ScoredTurn("hello", calls, (), said, GOLD, has_calls=has_calls)
+    return replace(turn, twin=replace(turn, response=twins, calls=twins_calls))
 
 
 SAME = pair("a", "a")

@@ -34,11 +34,6 @@ def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_a
     assert found.metric.label == "label of corpus_bleu"
 
 
-def test_counts_cover_all_turns_not_only_the_shown_ones(turns):
-    (found,) = excerpts(turns, STAGES, ["race"], METRICS)
-    assert (found.fell, found.rose, found.turns) == (22, 0, 32)
-
-
 def test_stages_that_put_out_the_same_are_only_named(turns):
     turns = turns.copy()
     turns["api_call"] = "api_name = Find"
@@ -56,20 +51,6 @@ def test_a_turn_whose_own_words_are_unchanged_shows_the_earlier_turn_that_was_re
     assert late.earlier[0] == 1
     assert late.earlier[1].after[1] == ("dad", True)
     assert all(item.earlier is None for item in chosen if item.turn == 1)
-
-
-def test_axes_without_turns_are_left_out_and_order_is_kept(turns):
-    assert [group.axis for group in excerpts(turns, STAGES, ["race", "nothing", "gender"], METRICS)] == [
-        "race",
-        "gender",
-    ]
-
-
-def test_missing_outputs_are_read_as_nothing(turns):
-    turns = turns.copy()
-    turns.loc[turns["arm"] == "", "db"] = None
-    excerpt = excerpts(turns, STAGES, ["gender"], METRICS)[0].chosen[0]
-    assert next(output for output in excerpt.outputs if output.name == "db").after == ()
 
 
 def test_a_missing_column_is_a_user_error(turns):

@@ -57,13 +57,3 @@ def test_what_is_not_told_has_a_reason(case):
     rows = power(results(**changes), wanted)
     assert why in str(table(rows, wanted).title)
     assert why in to_json(rows, wanted)["axes"][0]["why"]
-
-
-def test_what_is_told_and_what_terms_are_too_few_for_needs_no_reason():
-    assert power(results())[0].why == ""
-    assert power(results(mde=None, terms=1.0))[0].why == ""  # which the star tells
-
-
-def test_no_number_of_dialogues_is_a_number_in_a_file():
-    rows = power(results(mde_se_terms_only=0.01), 0.04)
-    assert to_json(rows, 0.04)["axes"][0]["needed"] == "more terms"

@@ -7,7 +7,7 @@ from flows import Loop, about_people
 from tod_bias import Pipeline, attribute
 from tod_bias.audit.plan import plan
 from tod_bias.cli.application import main
-from tod_bias.errors import NothingToPerturbError, TodBiasError
+from tod_bias.errors import NothingToPerturbError
 
 QUICK = {"bootstrap": 0, "permutations": 0}
 
@@ -24,33 +24,33 @@ class Server:
 def test_what_is_told_before_is_what_is_asked(history):
     corpus = told_apart(small_corpus(24))
     pipeline = equivariant_pipeline(corpus)
-    told = plan(pipeline, corpus, draws=2, history=history)
+    planned = plan(pipeline, corpus, draws=2, history=history)
     cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
-    for name, part in told.stages.items():
+    for name, part in planned.stages.items():
         assert part.calls == cost["calls"][name]
         assert part.at_most >= cost["distinct"][name]
         assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.3)
         assert part.seconds is not None
-    first = told.stages["api_call"].exact
+    first = planned.stages["api_call"].exact
     assert first == (cost["distinct"]["api_call"] if history == "gold" else None)
-    assert (told.dialogues, told.rewritable, told.audited) == (24, {"gender": 18}, {"gender": 18})
+    assert (planned.dialogues, planned.rewritable, planned.audited) == (24, {"gender": 18}, {"gender": 18})
 
 
 def test_words_and_placebos_are_those_of_the_run():
     corpus = told_apart(small_corpus(24))
     pipeline = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
     axes = ("gender", "placebo")
-    told = plan(pipeline, corpus, axes, sample_size=0)
+    planned = plan(pipeline, corpus, axes, sample_size=0)
     axes_of_run = attribute(pipeline, corpus, axes, **QUICK)["axes"]
-    assert set(told.effective_terms) == set(told.placebo) == set(axes_of_run) - {"placebo"}
-    for axis, placebo in told.placebo.items():
+    assert set(planned.effective_terms) == set(planned.placebo) == set(axes_of_run) - {"placebo"}
+    for axis, placebo in planned.placebo.items():
         (record,) = axes_of_run[axis].values()
         effective = record.effective_terms
-        assert told.effective_terms[axis] == round(effective, 1)
+        assert planned.effective_terms[axis] == round(effective, 1)
         if effective < 6:
-            assert told.detectable[axis] is None
+            assert planned.detectable[axis] is None
         else:
-            low, high = told.detectable[axis]
+            low, high = planned.detectable[axis]
             assert 2.8 / record.dialogues**0.5 < low < high
         beyond = record.beyond_placebo
         assert (placebo.dialogues, placebo.edits) == (beyond.dialogues, beyond.edits)
@@ -59,12 +59,12 @@ def test_words_and_placebos_are_those_of_the_run():
 
 def test_nothing_is_asked_of_a_remote_component():
     corpus = small_corpus(12)
-    told = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
-    assert told.stages["policy"].remote
-    assert told.stages["policy"].exact > 0
-    assert told.stages["response"].estimate is None
-    assert told.stages["response"].at_most > 0
-    assert told.seconds is None
+    planned = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
+    assert planned.stages["policy"].remote
+    assert planned.stages["policy"].exact > 0
+    assert planned.stages["response"].estimate is None
+    assert planned.stages["response"].at_most > 0
+    assert planned.seconds is None
 
     def server(inputs):
         raise AssertionError("a component with threads was asked")
@@ -75,21 +75,19 @@ def test_nothing_is_asked_of_a_remote_component():
 
 def test_a_flow_is_planned_by_its_sample():
     corpus = about_people(18)
-    told = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
+    planned = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
     cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK)["cost"]
-    assert {name: part.calls for name, part in told.stages.items()} == dict.fromkeys(cost["calls"])
-    for name, part in told.stages.items():
+    assert {name: part.calls for name, part in planned.stages.items()} == dict.fromkeys(cost["calls"])
+    for name, part in planned.stages.items():
         assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.1)
 
 
 def test_axes_without_a_dialogue_are_told():
     corpus = small_corpus(6)
-    told = plan(equivariant_pipeline(corpus), corpus, ["gender", "race"])
-    assert list(told["left_out"]) == ["race"]
+    planned = plan(equivariant_pipeline(corpus), corpus, ["gender", "race"])
+    assert list(planned["left_out"]) == ["race"]
     with pytest.raises(NothingToPerturbError):
         plan(equivariant_pipeline(corpus), corpus, ["race"])
-    with pytest.raises(TodBiasError, match="history must be 'gold' or 'system', got 'x'"):
-        plan(equivariant_pipeline(corpus), corpus, history="x")
 
 
 @pytest.mark.parametrize("command", [["plan", "--sample", "0"], ["attribute", "--dry-run"]])

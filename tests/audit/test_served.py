@@ -107,12 +107,7 @@ def test_a_question_without_answer_takes_its_dialogue_out():
     with ChatServer(assistant) as server:
         others = attribute(system(server.url), [it for it in corpus(24) if it.id != "t003"], **OPTIONS)
     assert result["corpus"]["lost"]["dialogues"] == 1
-    assert result["corpus"]["lost"]["variants"].keys() == {
-        "original",
-        "gender: woman",
-        "gender: man",
-        "gender: non-binary",
-    } - {"gender: woman"}
+    assert result["corpus"]["lost"]["variants"].keys() == {"original", "gender: man", "gender: non-binary"}
     assert result["cost"]["failed"]["policy"] >= 3
     assert result["corpus"]["audited"] == {"gender": 23}
     assert result["axes"] == others["axes"]
@@ -150,7 +145,7 @@ def test_a_server_that_answers_nothing_is_not_asked_on():
         assert len(server.asked) < 40
 
 
-def test_a_component_of_python_may_leave_a_question_unanswered():
+def test_a_stage_of_python_may_leave_a_call_unanswered():
     def fragile(inputs):
         if any("number 3," in item.user for item in inputs):
             raise UnansweredError("I do not like this one")
@@ -161,14 +156,6 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
     assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
     with pytest.raises(StageError, match=r"1 of 25 calls failed \(I do not like this one\)"):
         evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
-
-
-def test_an_axis_without_a_dialogue_left_is_named():
-    def fragile(inputs):
-        if any("number 3," in item.user for item in inputs):
-            raise UnansweredError("no")
-        return [item.user for item in inputs]
-
     young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
     some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
     with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an output"):
@@ -245,7 +232,10 @@ def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
 def test_one_sample_has_an_a_a_run_too():
     with ChatServer(moody()) as server:
         result = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)
-    assert result["axes"]["gender"]["corpus_bleu"]["sampling"]["noise"]["ci"] is not None
+    sampling = result["axes"]["gender"]["corpus_bleu"]["sampling"]
+    assert sampling["noise"]["ci"] is not None
+    assert sampling["noise"]["draws"] == 2
+    assert result["axes"]["gender"]["call_disagreement"]["sampling"]["share_of_variance"] is None
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
     assert result["axes"]["gender"]["corpus_bleu"]["sampling"] is None  # nothing is drawn at temperature 0
@@ -259,10 +249,3 @@ def test_samples_of_what_is_not_drawn_are_refused():
         attribute(Pipeline({"answer": parrot}), corpus(8), **OPTIONS, samples=2)
     with ChatServer(assistant) as server, pytest.raises(TodBiasError, match="no stage draws"):
         attribute(system(server.url), corpus(8), **OPTIONS, samples=2)  # temperature 0
-
-
-def test_the_share_of_sampling_is_told_where_it_is_known():
-    with ChatServer(moody()) as server:
-        axis = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)["axes"]["gender"]
-    assert axis["corpus_bleu"]["sampling"]["noise"]["draws"] == 2
-    assert axis["call_disagreement"]["sampling"]["share_of_variance"] is None

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from tod_bias.audit.mentions import table, word_statistics
+from tod_bias.audit.mentions import word_statistics
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.errors import AxisError
 from tod_bias.perturb import load_axis
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
@@ -67,13 +66,6 @@ def test_intervals_hold_their_share_and_depend_on_the_seed_only() -> None:
     assert first["axes"] != other["axes"]
 
 
-def test_axes_must_be_given_once() -> None:
-    with pytest.raises(AxisError, match="axes are gender, gender; give at least one, and each once"):
-        word_statistics(DIALOGUES, ["gender", load_axis("gender")])
-    with pytest.raises(AxisError, match="axes are none"):
-        word_statistics(DIALOGUES, [])
-
-
 def test_protected_phrases_do_not_count() -> None:
     axis = load_axis("gender", protected=["my mother likes"])
     assert word_statistics(DIALOGUES, [axis], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
@@ -99,7 +91,3 @@ def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch:
     code, _, err = run_command("words --corpus corpus.jsonl --axes height")
     assert (code, err.count("\n")) == (2, 1)
     assert "unknown axis 'height'" in err
-
-
-def test_the_table_has_a_row_per_group() -> None:
-    assert table(word_statistics(DIALOGUES, ["gender", "age"], bootstrap=0)).row_count == 2 + 3 + 5

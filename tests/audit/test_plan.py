@@ -1,10 +1,11 @@
+import dataclasses
 import json
 
 import pytest
 from builders import equivariant_pipeline, small_corpus, told_apart
 from flows import Loop, about_people
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Pipeline, Twin, attribute
 from tod_bias.audit.plan import plan
 from tod_bias.cli.application import main
 from tod_bias.errors import NothingToPerturbError
@@ -103,3 +104,17 @@ def test_the_command_writes_and_prints_it(command, tmp_path, capsys):
     assert written["audited"] == {"gender": 78}
     assert f"{written['stages']['speak']['calls']:,}" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]
+
+
+def talk(word):
+    return lambda inputs: [f"{word} {item.user} {len(item.history)} {item.outputs}" for item in inputs]
+
+
+def test_a_plan_bounds_free_running_systems_too():
+    corpus = [dataclasses.replace(d, turns=d.turns * 3) for d in small_corpus(12)]
+    pipeline = Pipeline({name: talk(name) for name in "abc"})
+    planned = plan(pipeline, corpus, design="draws", draws=1, history="system")
+    cost = attribute(pipeline, corpus, history="system", design="draws", draws=1, **QUICK)["cost"]
+    for name, part in planned["stages"].items():
+        assert part["at_most"] >= cost["distinct"][name]
+    assert plan(Pipeline({"a": Twin(talk("a"))}), corpus)["stages"]["a"]["exact"] is None

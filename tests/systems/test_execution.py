@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
-from builders import outputs_of
+from builders import outputs_of, small_corpus
 
-from tod_bias import Pipeline
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, attribute
+from tod_bias.audit import design
+from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.stage import StageInput
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,17 @@ def test_free_running_history_is_the_systems_own(corpus):
     seen.clear()
     Execution(pipeline, "gold")([Run(corpus[1])])
     assert seen[1].history == corpus[1].turns[:1]
+
+
+QUICK = {"bootstrap": 0, "permutations": 0, "design": "draws", "draws": 1}
+
+
+def test_a_dialogue_without_an_output_does_not_stop_a_run_wherever_it_stands(monkeypatch):
+    response = "Of course, in which city shall I look for it?"
+    corpus = [*small_corpus(12), Dialogue("zz", "", (Turn("my wife asks zzz", response=response),))]
+    pipeline = Pipeline({"response": lambda inputs: [None if "zzz" in item.user else response for item in inputs]})
+    whole = attribute(pipeline, corpus, **QUICK)["axes"]
+    monkeypatch.setattr(design, "CHUNK", 1)
+    assert attribute(pipeline, corpus, **QUICK)["axes"] == whole
+    with pytest.raises(StageError, match="stage 'response': returned None every time"):
+        attribute(Pipeline({"response": lambda inputs: [None] * len(inputs)}), corpus, **QUICK)

@@ -1,16 +1,10 @@
 """A real server with OpenAI's chat API and a chat model of ours, asked by the openai client."""
 
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from served import SYSTEM, TOOL, TRAINS, answer, free_port, question, result, running, timetable
+from served import SYSTEM, TOOL, TRAINS, answer, question, result, timetable
 
 from tod_bias import Pipeline
 from tod_bias.stages import Answer, ToolCalls, Tools
@@ -105,54 +99,3 @@ def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, cha
     ]
     assert execution.callers["answer"].cost.cached == 4  # it is asked what the policy was asked last
     assert execution.callers["policy"].cost.written > 0
-
-
-HANGING = """
-import http.server, signal, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-print(child.pid, flush=True)
-class Up(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Up).serve_forever()
-"""
-
-
-def test_a_server_is_stopped_with_all_that_it_started(tmp_path):
-    url = f"http://127.0.0.1:{(port := free_port())}/"
-    with running([sys.executable, "-c", HANGING, str(port)], url, tmp_path / "log", timeout=30):
-        child = int((tmp_path / "log").read_text().split()[0])
-        assert alive(child)
-    end = time.monotonic() + 10
-    while alive(child) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive(child)
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=1)
-
-
-def alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
-    ).stdout
-    return "Z" not in state
-
-
-def test_a_server_that_ends_or_hangs_is_told_with_what_it_wrote(tmp_path):
-    url = f"http://127.0.0.1:{free_port()}/"
-    with (
-        pytest.raises(RuntimeError, match="ended with 3: no such model"),
-        running([sys.executable, "-c", "print('no such model'); exit(3)"], url, tmp_path / "log"),
-    ):
-        pass
-    with (
-        pytest.raises(RuntimeError, match="was not up after 1 seconds: starting"),
-        running([sys.executable, "-uc", "print('starting'); import time; time.sleep(60)"], url, tmp_path / "log", 1),
-    ):
-        pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Dialogue, Step, Turn, load_pipeline
-from tod_bias.cache import NotPlainError
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.stages import Tools
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.functions import functions_of, schema_of
+from tod_bias.systems.functions import schema_of
 from tod_bias.systems.stage import StageCall, StageInput, cache_signature
 from tod_bias.testing import StageContract
 
@@ -176,15 +174,6 @@ def test_an_argument_may_be_named_state():
     assert ask(stage, call("move", state="CA")) == {"state": "CA"}
 
 
-def test_many_states_are_not_kept(monkeypatch):
-    monkeypatch.setattr("tod_bias.systems.stages.tools._REMEMBERED", 3)
-    stage = Tools(FUNCTIONS)
-    items = [call("add", item=str(number)) for number in range(10)]
-    for number in range(10):
-        assert len(ask(stage, items[number], *items[:number])) == number + 1
-    assert len(stage._states) == 3
-
-
 def test_threads_get_the_same(tools):
     questions = [asked(call("add", item=str(n % 7)), *[call("add", item="a")] * (n % 5)) for n in range(200)]
     with ThreadPoolExecutor(8) as pool:
@@ -272,18 +261,6 @@ def str_of(path: str) -> dict:
     return {"at": path}
 
 
-def test_functions_that_cannot_be_told_apart_are_said():
-    lock = threading.Lock()
-
-    def locked() -> bool:
-        return lock.locked()
-
-    stage = Tools({"locked": locked})
-    with pytest.raises(NotPlainError):
-        cache_signature(stage)
-    assert stage([asked(call("locked"))]) == [False]
-
-
 def test_schemas_come_from_signatures():
     def book(
         state: dict,
@@ -369,9 +346,3 @@ def test_a_schema_fetches_nothing():
     schema = {"name": "shout", "parameters": {"$ref": "http://localhost:1/schema.json"}}
     with pytest.raises(StageError, match="refers to what is not in it"):
         ask(Tools(FUNCTIONS, [schema]), call("shout", text="a"))
-
-
-def test_functions_of_a_module_are_its_own_public_ones(tmp_path):
-    assert list(functions_of(str(write(tmp_path, "tools_public")))) == ["count"]
-    text = MODULE.replace("_private(): ...", "_private(): ...\n__all__ = ['dumps']")
-    assert list(functions_of(str(write(tmp_path, "tools_named", text)))) == ["dumps"]

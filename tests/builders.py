@@ -167,6 +167,16 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     return folder
 
 
+class Touch:
+    """An object whose pickle, when it is opened, makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (open, (self.path, "w"))
+
+
 class StoppedError(Exception):
     """Stands for whatever may end a training."""
 

@@ -16,22 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from builders import Touch
 
 from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.readers import FORMATS
 from tod_bias.recommenders.lmrec.sample import sample, write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of files that are none is not at issue
-
-
-class Touch:
-    """An object whose pickle, when it is opened, makes a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
 
 
 @pytest.fixture
@@ -130,8 +121,6 @@ def test_files_of_every_command(tmp_path, monkeypatch, capsys, marker, case):
     Path("sets.json").write_text('{"A": [0], "B": [1], "E": [0]}')
     for name in ("train.pkl", "test.pkl"):
         Path(name).write_bytes(pickle.dumps(Touch(marker)))
-    *start, file = (part for part in FILES[case])
-    del start, file
     for form, content in two_forms(marker).items():
         stem = form.replace(" ", "_")
         arguments = [part.format(stem) for part in FILES[case]]

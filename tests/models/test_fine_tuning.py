@@ -12,17 +12,13 @@ from builders import small_corpus, stopping_at
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from tod_bias import Pipeline
-from tod_bias.dialogues.chat import to_messages
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.chat_template import RESPONSE_TEMPLATE, with_read_arguments
+from tod_bias.models.chat_template import RESPONSE_TEMPLATE
 from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, encode_prompts
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
-from tod_bias.stages import ApiCall, Response
-from tod_bias.systems.stages.database import LookupDb
 from tod_bias.testing import inputs_of
 
 TINY = {"layers": 2, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "patience": 99}
@@ -35,17 +31,6 @@ FIND = {
 
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory):
-    """A Llama that has learnt the small corpus as lines of text."""
-    folder = tmp_path_factory.mktemp("models") / "llama"
-    settings = TrainConfig(
-        arch="llama", epochs=30, batch_tokens=1024, max_length=256, learning_rate=1e-2, evaluations=1, **TINY
-    )
-    train(small_corpus(), small_corpus(4), folder, settings)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +53,7 @@ def chat(tmp_path_factory, tools):
 
 def test_a_llama_is_trained_and_decoded_like_the_others(llama):
     config = json.loads((llama / "config.json").read_text())
-    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 2, 32)
+    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 1, 32)
     prompts = [api_call_prompt(item.context) for item in inputs_of(small_corpus(8))]
     tree, batch = (
         Generator(llama, GenerationSettings(max_new_tokens=24, backend=backend)) for backend in ("tree", "batch")
@@ -82,16 +67,6 @@ def test_a_llama_is_trained_and_decoded_like_the_others(llama):
     alone = tokenizer.decode(output[0, ids.shape[1] :]).split("\n")[0].strip()
     assert tree.generate(prompts)[1] == alone
     assert alone.startswith("api_name = FindRestaurants")
-
-
-def test_a_llama_is_both_stages_of_a_pipeline(llama):
-    corpus = small_corpus(8)
-    calls, responses = (kind(str(llama), max_new_tokens=48) for kind in (ApiCall, Response))
-    pipeline = Pipeline({"api_call": calls, "db": LookupDb.from_dialogues(corpus), "response": responses})
-    outputs = [trace.outputs for trace in pipeline(inputs_of(corpus))]
-    gold = [turn for dialogue in corpus for turn in dialogue.turns]
-    assert sum(o["api_call"].get("city") == t.api_call.get("city") for o, t in zip(outputs, gold, strict=True)) > 8
-    assert all(o["response"] for o in outputs)
 
 
 def test_the_architecture_of_a_checkpoint_is_read_from_it(tmp_path, llama):
@@ -292,15 +267,10 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "xml"}, "format"),
-        ({"tools": "t.json"}, "--tools is for chats; add --format chat"),
-        ({"chat_template": "chatml"}, "--chat-template is for chats; add --format chat"),
         ({"format": "chat", "arch": "t5"}, "--format chat needs a causal model, and t5 is none"),
         ({"format": "chat", "init": "GPT2"}, "its tokenizer has no chat template; give another template with"),
         ({"format": "chat", "max_length": 20}, "nothing to train on in sequences of 20 tokens; raise --max-length"),
         ({"lora": 4}, "--lora 4: adapters need a base"),
-        ({"lora": 0, "init": "GPT2"}, "lora"),
-        ({"merge": True}, "--merge adds adapters to the weights; give --lora RANK"),
     ],
 )
 def test_settings_that_do_not_go_together_say_why(tmp_path, gpt2, options, message):
@@ -341,18 +311,3 @@ def test_a_tokenizer_with_marks_and_spaces_trains_what_the_model_is_asked():
         assert list(sequence.input_ids[: len(asked)]) == asked
         assert sequence.labels[len(asked) - 1] == IGNORED
         assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
-
-
-def test_marks_stay_where_a_long_prompt_loses_its_beginning():
-    tokenizer = spaced_tokenizer()
-    (whole,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 100, causal=True)
-    (short,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 6, causal=True)
-    assert short == [whole[0], *whole[-5:]]
-
-
-def test_chats_are_read_back_by_the_template_that_trained_them(chat):
-    tokenizer = AutoTokenizer.from_pretrained(chat)
-    messages = list(with_read_arguments(to_messages(small_corpus()[1])))
-    text = tokenizer.apply_chat_template(messages, tokenize=False)
-    call = next(message for message in messages if message.get("tool_calls"))["tool_calls"][0]["function"]
-    assert f'<tool_call>{{"name": "FindRestaurants", "arguments": {json.dumps(call["arguments"])}}}</tool_call>' in text

@@ -10,7 +10,8 @@ from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call, rows_
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (None, ""), ("Hi", "Hi"), ({"content": "Hello.", "tool_calls": []}, "Hello."), ({}, ""), ([], ""), (Lookup(Outcome.EMPTY), ""), (3, "3"), ("\ud800", "\ufffd"),
+        ({"content": "Hello.", "tool_calls": []}, "Hello."), (None, ""), ("Hi", "Hi"),
+        ({}, ""), ([], ""), (Lookup(Outcome.EMPTY), ""), (3, "3"), ("\ud800", "\ufffd"),
         (Lookup(Outcome.FOUND, ({"name": "A"}, {"name": "B"})), "name = A"),
         ({"seats": 2, "who": ["a", None]}, r'seats = \#2 ; who = \#["a",null]'),
         ([{"api_name": "a", "n": 1}, {"name": "b", "arguments": {}}], r"api_name = a ; n = \#1 | api_name = b"),

@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,32 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from assistant import OPTIONS, TOOLS, assistant, comparable, corpus, system
-from chat_server import ChatServer, completion
+from assistant import OPTIONS, TOOLS, answer_batches, assistant, comparable, corpus, system
+from chat_server import ChatServer
 
 from tod_bias import attribute
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import PendingError, TodBiasError
 
 # batch files -----------------------------------------------------------------------------------------------------
-
-
-def answer_batches(files, out, skip=()):
-    """Another program: reads batch files, and writes what a provider would."""
-    for file in files:
-        lines = []
-        for line in file.read_text(encoding="utf-8").splitlines():
-            request = json.loads(line)
-            assert request.keys() == {"custom_id", "method", "url", "body"}
-            assert (request["method"], request["url"]) == ("POST", "/v1/chat/completions")
-            if request["custom_id"] in skip:
-                continue
-            reply = completion(assistant(request["body"], policy_bias=True), request["body"])
-            response = {"status_code": 200, "request_id": "r", "body": reply}
-            lines.append({"id": "b", "custom_id": request["custom_id"], "response": response, "error": None})
-        random.Random(0).shuffle(lines)  # in no order
-        out.mkdir(exist_ok=True)
-        (out / file.name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):

@@ -4,8 +4,8 @@ import functools
 import json
 
 import pytest
-from assistant import OPTIONS, assistant, comparable, corpus, system
-from chat_server import ChatServer, completion
+from assistant import OPTIONS, answer_batches, assistant, comparable, corpus, system
+from chat_server import ChatServer
 
 from tod_bias import attribute
 from tod_bias.errors import PendingError
@@ -41,17 +41,11 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
         online = attribute(guarded(server.url), corpus(12), **OPTIONS)
     nobody, out = "http://127.0.0.1:9/v1", tmp_path / "answered"
     options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "asked"}
-    out.mkdir()
     for component in ("policy", "policy", "answer"):
         with pytest.raises(PendingError) as waiting:
             attribute(guarded(nobody), corpus(12), **options)
         assert [file.stem.split("_")[1] for file in waiting.value.files] == [component]
-        for file in waiting.value.files:
-            lines = []
-            for request in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-                response = {"status_code": 200, "body": completion(BIASED(request["body"]), request["body"])}
-                lines.append(json.dumps({"custom_id": request["custom_id"], "response": response, "error": None}))
-            (out / file.name).write_text("\n".join(lines), encoding="utf-8")
+        answer_batches(waiting.value.files, out)
         options["batch_in"] = [out]
     assert comparable(attribute(guarded(nobody), corpus(12), **options)) == comparable(online)
 

@@ -6,10 +6,10 @@ import json
 import pytest
 from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer
+from commands import run_command
 
 from tod_bias import Pipeline, attribute
 from tod_bias.audit.export import export_counterfactuals
-from tod_bias.cli import main
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
 from tod_bias.report.circumstances import circumstances
@@ -100,12 +100,10 @@ def test_responses_that_belong_to_nothing_are_named(tmp_path):
     assert f"5 of {len(lines) + 5}" in sentence
 
 
-def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(corpus(16), "chats.jsonl")
-    with pytest.raises(SystemExit) as end:
-        main(["export", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "out"])
-    assert end.value.code == 0
+    assert run_command("export --corpus chats.jsonl --axes gender,placebo --chat --out out")[0] == 0
     records = [json.loads(line) for line in (tmp_path / "out" / "counterfactuals.jsonl").read_text().splitlines()]
     first = records[:5]
     assert [record["variant"] for record in first] == [
@@ -118,23 +116,16 @@ def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkey
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
         saved(tmp_path / "answers.jsonl", responses_of(served(server.url), records))
-    command = ["attribute", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--bootstrap", "50"]
-    with pytest.raises(SystemExit) as end:
-        main([*command, "--responses", "answers.jsonl", "--out", "run"])
-    assert end.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
+    command = "attribute --corpus chats.jsonl --axes gender,placebo --bootstrap 50 --responses answers.jsonl"
+    code, out, _ = run_command(command, "--out", "run")
+    assert code == 0
+    text = " ".join(out.split())
     assert "othing is attributed" in text
     assert "woman" in text
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "othing is attributed" in page
-    for options, said in (
-        (["--responses", "answers.jsonl", "--pipeline", "demo"], "--responses stands for the system"),
-        (["--responses", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack a response"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            main([*command, *options, "--out", "other"])
-        assert end.value.code == 2
-        assert said in capsys.readouterr().err
+    code, _, err = run_command(command, "--design", "draws", "--seed", "3", "--out", "other")
+    assert (code, "turns lack a response" in err) == (2, True)
 
 
 LINE = {"id": "t", "turn": 0, "variant": "original", "response": "Hi."}

@@ -152,14 +152,6 @@ def test_marks_of_a_template_say_what_the_assistant_writes():
         assert told.text.removesuffix("\n") == seen.text  # through the mark that ends texts, not the line feed behind
 
 
-def test_spans_are_the_whole_text_in_order():
-    spans = template().spans(messages_of(DIALOGUE), [FIND])
-    assert "".join(span.text for span in spans) == text_of(DIALOGUE, [FIND])
-    assert [span.message for span in spans if span.message is not None] == [2, 4, 6, 8]
-    no_end = template(marks={}).spans(messages_of(DIALOGUE))
-    assert [span.text for span in no_end if span.message == 8] == ["Bye.<|im_end|>\n"]
-
-
 @pytest.mark.parametrize("length", [170, 230, 340, 5000])
 @pytest.mark.parametrize("loss", ["targets", "all"])
 def test_pieces_of_a_long_dialogue_are_whole_turns_and_train_every_target_once(tokenizer, length, loss):

@@ -183,15 +183,6 @@ def test_cache_survives_the_process_and_knows_model_and_settings(tmp_path, gpt2,
     assert run(t5, 4)[1] > 0
 
 
-def test_partly_cached_batch_computes_only_what_is_missing(tmp_path, gpt2):
-    generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
-    generator.keep_in(Cache(tmp_path / "cache.sqlite"))
-    generator.generate(prompts()[:5])
-    generator.generate(prompts())
-    assert generator.cost.computed == len(set(prompts()))
-    assert generator.generate(prompts()) == Generator(gpt2, GenerationSettings(max_new_tokens=8)).generate(prompts())
-
-
 def test_a_prompt_that_is_too_long_loses_its_beginning(gpt2):
     generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
     end = prompts()[3]

@@ -1,13 +1,12 @@
 """Faster kernels give the same numbers, and processes share the work evenly."""
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from transformers.pytorch_utils import Conv1D
 
 from tod_bias.models import kernels
-from tod_bias.models.generator import Generator, shared_out
+from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 
 has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -59,13 +58,3 @@ def test_a_quickened_sequence_to_sequence_model_says_what_the_library_says(bart,
 def test_reduced_precision_keeps_its_layers(gpt2, processor):
     processor("AuthenticAMD")
     assert layers(Generator(gpt2, GenerationSettings(dtype="bfloat16")).model) == {torch.nn.Linear, Conv1D}
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_processes_get_every_batch_once_and_about_as_much(processes):
-    costs = np.random.default_rng(0).integers(500, 2000, 25).tolist()
-    shares = shared_out(costs, processes)
-    assert sorted(number for share in shares for number in share) == list(range(25))
-    work = [sum(costs[number] for number in share) for share in shares]
-    assert max(work) - min(work) <= min(costs)
-    assert all(share == sorted(share) for share in shares)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from browser import browser, program
 from builders import fair_pipeline, polite_tone, rude_tone
+from commands import run_command
 
 from tod_bias import Pipeline, attribute, compare, load_corpus
-from tod_bias.cli.application import main
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 
@@ -91,9 +91,7 @@ def pages(tmp_path_factory):
         "recommend": ("recommend", "audit", "--recommendations", str(place / "lists.csv")),
         "associate": ("associate", "--embeddings", str(place / "model.npz"), "--sets", str(place / "sets.json")),
     }.items():
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, *quick, "--out", str(place / kind)])
-        assert stopped.value.code == 0
+        assert run_command(*words, *quick, "--out", place / kind)[0] == 0
         found[kind] = place / kind / "report.html"
     return found
 

@@ -126,22 +126,6 @@ def test_only_a_claim_is_shown_as_one(make_folder, axis, badge, starred):
 
 
 @pytest.mark.usefixtures("unpainted")
-def test_a_metric_that_is_neither_good_nor_bad_is_called_so(make_folder):
-    text = write_report([make_folder(axes=("gender",), metrics=("length",))]).read_text(encoding="utf-8")
-    page = text.split('<h2 id="limits"')[0]
-    assert "served worse" not in page
-    assert "<em>positive</em>: lower" in page
-    assert "not a harm" in page
-
-
-@pytest.mark.usefixtures("unpainted")
-def test_the_same_run_gives_the_same_page(make_folder):
-    folder = make_folder()
-    before = write_report([folder]).read_bytes()
-    assert write_report([folder]).read_bytes() == before
-
-
-@pytest.mark.usefixtures("unpainted")
 def test_texts_of_dialogues_are_escaped(make_folder, turns):
     folder = make_folder()
     hostile = turns.assign(user=turns["user"] + " <script>alert(1)</script> & co")

@@ -125,15 +125,11 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
     ("number", "scale", "text"),
     [
         (estimate(0.1), "difference", "BLEU 0.100 lower [0.080, 0.120]"),
-        (estimate(0.1), "ratio", "BLEU 10% lower [8.0%, 12%]"),
         (estimate(-0.1, enough=False), "ratio", "BLEU 10% higher [8.0%, 12%]‡"),
-        (Estimate(value=0.1), "ratio", "BLEU 10% lower"),
-        (Estimate(value=1.0), "ratio", "BLEU 100% lower"),
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
         # nothing is lower by more than all of itself
         (estimate(1.39), "ratio", "BLEU lower by 1.390 [1.370, 1.410] times the originals'"),
-        (estimate(-1.39), "ratio", "BLEU higher by 1.390 [1.370, 1.410] times the originals'"),
         (estimate(0.9, 0.2, enough=False), "ratio", "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"),
     ],
 )
@@ -220,14 +216,6 @@ def test_of_these_terms_p_values_with_terms_as_they_are_count_and_stages_are_nam
     assert "takes 6" in reading.terms
 
 
-def test_an_unmeasured_metric_is_said_to_be_one_and_nothing_else():
-    reading = reading_of(
-        result(verdict="inconclusive", unmeasured="BLEU needs references", limiting_factors=["nothing measured"])
-    )
-    assert "BLEU needs references" in reading.who
-    assert (reading.where, reading.missing, reading.limits) == ("", "", "")
-
-
 @pytest.mark.parametrize(
     ("parts", "facts"),
     [
@@ -249,19 +237,6 @@ def test_the_placebo_claims_nothing():
     reading = reading_of(result(axis="placebo", verdict="placebo"))
     assert "BLEU 10% lower" in reading.result
     assert reading.grounds == ""
-
-
-@pytest.mark.parametrize(
-    ("metric", "scale", "is_too_large"),
-    [
-        ({"name": "disagreement", "label": "disagreement", "better": "lower"}, "difference", True),
-        (BLEU, "ratio", True),
-        (LENGTH, "ratio", False),
-        ({"name": "sentiment", "label": "sentiment", "better": "higher"}, "difference", False),
-    ],
-)
-def test_no_disparity_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
-    assert ("1.882" in reading_of(result(metric, scale=scale, mde=1.882)).limits) != is_too_large
 
 
 number = st.floats(-0.5, 0.5)

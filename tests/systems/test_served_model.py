@@ -1,7 +1,6 @@
 """A real server with OpenAI's chat API and a chat model of ours, asked by the openai client."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from served import SYSTEM, TOOL, TRAINS, answer, question, result, timetable
@@ -56,28 +55,6 @@ def test_a_second_turn_reads_the_calls_of_the_first(ask):
     choice = ask([*history, {"role": "user", "content": "Thank you!"}])
     assert choice.message.content == "Have a good journey."
     assert choice.message.tool_calls is None
-
-
-def test_answers_do_not_depend_on_who_asks_beside(ask):
-    cities = [*TRAINS] * 6
-    with ThreadPoolExecutor(8) as threads:
-        choices = list(threads.map(lambda city: ask(begun(city)), cities))
-    assert [json.loads(c.message.tool_calls[0].function.arguments)["to"] for c in choices] == cities
-
-
-def test_a_text_that_is_cut_says_so(ask):
-    assert ask([*begun("York"), *called("York", "1")], max_tokens=3).finish_reason == "length"
-
-
-def test_a_cut_call_is_no_call(ask):
-    choice = ask(begun("York"), max_tokens=12)
-    assert choice.finish_reason == "length"
-    assert choice.message.tool_calls is None
-
-
-def test_another_model_is_refused(ask):
-    with pytest.raises(openai.BadRequestError):
-        ask(begun("York"), model="no-such-model")
 
 
 def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, chat_folder):

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 from builders import fair_pipeline, small_corpus
+from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.matching import MismatchError
-from tod_bias.cli.application import main
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import metric
@@ -261,24 +261,15 @@ def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
             assert len(str(caught.value).splitlines()) == 1
 
 
-def command(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(one) for one in arguments])
-    said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
-
-
-def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run, capsys):
+def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run):
     junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
     path = tmp_path / "cases.jsonl"
-    code, out, _ = command(capsys, "cases", run, "--worst", 4, "--out", path, "--axes", "gender,age")
+    code, out, _ = run_command("cases", run, "--worst", 4, "--out", path, "--axes", "gender,age")
     assert (code, "not minimised" in out, "4 cases" in out) == (0, True, True)
-    code, out, _ = command(
-        capsys, "cases", run, "--worst", 4, "--out", path, "--axes", "gender,age", "--pipeline", "demo"
-    )
+    code, out, _ = run_command("cases", run, "--worst", 4, "--out", path, "--axes", "gender,age", "--pipeline", "demo")
     assert (code, "not minimised" in out) == (0, False)
     files = ["--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md", "--out", tmp_path / "out"]
-    code, out, _ = command(capsys, "check", "--cases", path, "--pipeline", "demo", *files)
+    code, out, _ = run_command("check", "--cases", path, "--pipeline", "demo", *files)
     assert (code, "0 of 4 cases fixed, 4 remain" in out) == (1, True)
     suites = junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     assert [(suite.name, suite.tests, suite.failures) for suite in suites] == [("gender", 2, 2), ("age", 2, 2)]
@@ -292,12 +283,12 @@ def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run, 
     )
     db = f'{{stage: "tod_bias.stages:LookupDb", table: {DEMO / "database.jsonl"}}}'
     fixed.write_text(f"stages:\n  api_call: {call}\n  db: {db}\n  response: {response}\n")
-    code, out, _ = command(capsys, "check", "--cases", path, "--pipeline", fixed, "--junit", tmp_path / "junit.xml")
+    code, out, _ = run_command("check", "--cases", path, "--pipeline", fixed, "--junit", tmp_path / "junit.xml")
     assert (code, "4 of 4 cases fixed" in out) == (0, True)
     assert sum(suite.failures for suite in junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))) == 0
 
 
-def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
+def test_commands_name_what_cannot_be_used(tmp_path, run, cases):
     path, lists = tmp_path / "cases.jsonl", tmp_path / "lists.csv"
     write_cases(cases[:1], path)
     lists.write_text("query,rank\n")
@@ -307,5 +298,5 @@ def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
         (["cases", run, "--out", path, "--metric", "chrf"], "has not measured chrf"),
         (["cases", run, "--out", path, "--corpus", DEMO / "valid.jsonl"], "audited other dialogues"),
     ):
-        code, _, err = command(capsys, *arguments)
+        code, _, err = run_command(*arguments)
         assert (code, len(err.strip().splitlines()), named in err) == (2, 1, True), err

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from tod_bias.report import gate as pages
 from tod_bias.results import AuditResult
@@ -148,13 +149,9 @@ def test_the_summary_is_a_table_of_markdown():
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
-def test_commands_exit_with_what_they_found(tmp_path, capsys):
-    from tod_bias.cli.application import main
-
+def test_commands_exit_with_what_they_found(tmp_path):
     for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
         Path(tmp_path / "results.json").write_text(made.text())
-        with pytest.raises(SystemExit) as stopped:
-            main(["check", str(tmp_path), "--max-gap", "0.05", "--out", str(tmp_path)])
-        assert stopped.value.code == code
-        assert f"{said}: " in capsys.readouterr().out
+        ended, out, _ = run_command("check --max-gap 0.05", tmp_path, "--out", tmp_path)
+        assert (ended, f"{said}: " in out) == (code, True)
         assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")

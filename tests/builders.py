@@ -97,8 +97,8 @@ def fair_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
     )
 
 
-def told_apart(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
-    """The dialogues with a number in each first utterance, so that no telling of one is a telling of another."""
+def numbered(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues with a number in each first utterance, so that no counterfactual of one is one of another."""
     return [
         dataclasses.replace(
             d, turns=(dataclasses.replace(d.turns[0], user=f"{d.turns[0].user} Case {d.id}."), *d.turns[1:])
@@ -107,7 +107,7 @@ def told_apart(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     ]
 
 
-def all_tellings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+def with_counterfactuals(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     """The dialogues as they are, and under every rewrite that gender admits."""
     perturber = gender()
     rewritten = [perturber.rewrite(d, candidate)(d) for d in dialogues for candidate in perturber.candidates(d)]
@@ -115,10 +115,10 @@ def all_tellings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
 
 
 def equivariant_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
-    """As fair and right as :func:`fair_pipeline`, of stages that know every telling, so that others can wrap them."""
-    told = all_tellings(dialogues)
+    """As fair and right as :func:`fair_pipeline`, of stages that know every counterfactual, so that others can wrap them."""
+    known = with_counterfactuals(dialogues)
     return Pipeline(
-        {"api_call": Replay.gold(told, "api_call"), "db": LookupDb.from_dialogues(told), "response": Answer(told)}
+        {"api_call": Replay.gold(known, "api_call"), "db": LookupDb.from_dialogues(known), "response": Answer(known)}
     )
 
 

@@ -20,7 +20,7 @@ from tod_bias.errors import PendingError, TodBiasError
 # batch files -----------------------------------------------------------------------------------------------------
 
 
-def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
+def test_batches_of_several_waves_give_the_result_of_a_server(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
         online = attribute(system(server.url), corpus(24), **OPTIONS)
     nobody = "http://127.0.0.1:9/v1"
@@ -36,7 +36,7 @@ def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
     assert comparable(attribute(system(nobody), corpus(24), **options)) == comparable(online)
 
 
-def test_what_a_batch_left_out_is_asked_once_more(tmp_path):
+def test_what_a_batch_left_out_is_requested_again(tmp_path):
     def run(**batch):
         return attribute(system("http://h/v1"), corpus(4), **OPTIONS, cache=tmp_path / "a.sqlite", **batch)
 
@@ -125,7 +125,7 @@ def command(folder, *options, **environment):
 
 
 @pytest.mark.slow
-def test_a_killed_run_asks_nothing_twice_and_the_key_is_nowhere(tmp_path):
+def test_a_killed_run_repeats_no_call_and_writes_the_key_nowhere(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True), latency=0.1, key=KEY) as server:
         files_of_a_user(tmp_path, server.url)
         process = command(tmp_path, OPENAI_LOG="debug")

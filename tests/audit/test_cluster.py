@@ -98,7 +98,7 @@ def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp
     assert cached[2].cached == cached[2].distinct  # what workers were answered is known here, too
 
 
-def test_a_killed_worker_is_replaced_and_its_part_asked_again(workers, stages, in_small_chunks, tmp_path):
+def test_a_killed_worker_is_replaced_and_its_part_repeated(workers, stages, in_small_chunks, tmp_path):
     corpus = small_corpus(40)
     local = audited(Pipeline({"response": stages.answer}), corpus)
     tlocal = audited(Pipeline({"response": stages.killed_once}), corpus, executor="ray", workers=1)
@@ -115,7 +115,7 @@ def test_workers_that_die_again_and_again_end_the_run_in_one_line(workers, stage
         audited(Pipeline({"response": stages.always_killed}), small_corpus(8), executor="ray", workers=1)
 
 
-def test_what_a_component_raises_is_said_as_it_is_here(workers, stages):
+def test_an_error_of_a_stage_is_that_of_a_local_run(workers, stages):
     pipeline = Pipeline({"response": stages.broken})
     said = []
     for options in ({}, {"executor": "ray", "workers": 1}):
@@ -160,7 +160,7 @@ def test_who_waits_for_a_processor_keeps_no_work_from_the_others(workers, stages
         ray.kill(other)
 
 
-def test_what_cannot_be_sent_is_said_in_one_line(workers):
+def test_what_cannot_be_sent_is_one_line(workers):
     lock = threading.Lock()
 
     def locked(inputs):
@@ -178,7 +178,7 @@ class Served(RemoteStage):
         return []
 
 
-def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path):
+def test_what_cannot_run_on_a_cluster_is_refused_before_any_call(gpt2, tmp_path):
     corpus = small_corpus(4)
     for pipeline, options, said in (
         (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' calls a server"),

@@ -1,4 +1,4 @@
-"""Audits over names and introductions: what is found, what is not called a group's, and what is told beside it."""
+"""Audits over names and introductions: what is attributed to a group, and what is not."""
 
 import dataclasses
 import json
@@ -47,8 +47,8 @@ def fair(inputs):
 def curt_to(marks):
     def answer(inputs):
         return [
-            "No." if words(item) & marks and not item.history else told
-            for item, told in zip(inputs, fair(inputs), strict=True)
+            "No." if words(item) & marks and not item.history else response
+            for item, response in zip(inputs, fair(inputs), strict=True)
         ]
 
     return answer
@@ -106,7 +106,7 @@ def test_components_that_do_the_same_for_everybody_have_no_disparity(axis, said)
 # what is found -------------------------------------------------------------------------------------------------------
 
 
-def test_a_bias_against_a_group_is_found_and_lies_where_it_was_planted():
+def test_a_bias_against_a_group_is_attributed_to_the_stage_that_has_it():
     result = attribute(
         Pipeline({"policy": policy, "answer": curt_to(SAID_OF_WOMEN)}),
         corpus(), axes=("persona_gender", "placebo"), **QUICK,
@@ -175,7 +175,7 @@ def test_names_are_clusters():
     assert record["verdict"] != "disparity"  # one name is one name
 
 
-def test_records_that_are_told_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
+def test_records_rewritten_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
     (tmp_path / "desk.py").write_text(
         "import re\n\n\n"
         "def read(inputs):\n    return [re.search(r'name is (\\w+)', item.user)[1] for item in inputs]\n\n\n"
@@ -228,12 +228,12 @@ def test_main_effects_and_interaction_of_crossed_attributes():
 
 
 def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():
-    told = [
+    dialogues = [
         Dialogue("a", "x", (Turn("My wife wants a table for a teenager.", response="Sure."),)),
         Dialogue("b", "x", (Turn("My wife wants a table.", response="Sure."),)),
     ]
     perturber = load_axis("gender×age")
-    arranged = perturber.select(told, seed=0)
+    arranged = perturber.select(dialogues, seed=0)
     assert [dialogue.id for dialogue, _ in arranged] == ["a"]
     ((dialogue, candidates),) = arranged
     made = {one.target: perturber.rewrite(dialogue, one) for one in candidates}
@@ -257,7 +257,7 @@ def test_the_number_of_variants_sets_what_is_called():
         plan(Pipeline({"answer": fair}), gender, ["gender"], variants=0)
 
 
-def test_every_axis_has_its_own_originals():
+def test_every_axis_has_separate_originals():
     result = attribute(Pipeline({"answer": fair}), corpus(6), axes=("persona_age", "persona_gender"), **QUICK)
     turns = result.turns
     originals = turns[(turns["arm"] == "original") & (turns["dialogue"] == "d0") & (turns["turn"] == 0)]

@@ -2,7 +2,7 @@ import dataclasses
 import json
 
 import pytest
-from builders import equivariant_pipeline, small_corpus, told_apart
+from builders import equivariant_pipeline, small_corpus, numbered
 from commands import run_command
 from flows import Loop, about_people
 
@@ -22,8 +22,8 @@ class Server:
 
 
 @pytest.mark.parametrize("history", ["gold", "system"])
-def test_what_is_told_before_is_what_is_asked(history):
-    corpus = told_apart(small_corpus(24))
+def test_the_plan_counts_the_calls_of_the_run(history):
+    corpus = numbered(small_corpus(24))
     pipeline = equivariant_pipeline(corpus)
     planned = plan(pipeline, corpus, draws=2, history=history)
     cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
@@ -38,7 +38,7 @@ def test_what_is_told_before_is_what_is_asked(history):
 
 
 def test_words_and_placebos_are_those_of_the_run():
-    corpus = told_apart(small_corpus(24))
+    corpus = numbered(small_corpus(24))
     pipeline = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
     axes = ("gender", "placebo")
     planned = plan(pipeline, corpus, axes, sample_size=0)
@@ -58,7 +58,7 @@ def test_words_and_placebos_are_those_of_the_run():
     assert plan(pipeline, corpus, ("gender",), sample_size=0).placebo == {}
 
 
-def test_nothing_is_asked_of_a_remote_component():
+def test_planning_calls_no_remote_stage():
     corpus = small_corpus(12)
     planned = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
     assert planned.stages["policy"].remote
@@ -83,7 +83,7 @@ def test_a_flow_is_planned_by_its_sample():
         assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.1)
 
 
-def test_axes_without_a_dialogue_are_told():
+def test_axes_without_a_dialogue_are_named():
     corpus = small_corpus(6)
     planned = plan(equivariant_pipeline(corpus), corpus, ["gender", "race"])
     assert list(planned["left_out"]) == ["race"]

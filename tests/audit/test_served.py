@@ -67,7 +67,7 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
     assert axis["call_disagreement"]["contributions"]["policy"]["shapley"]["value"] > 0.3
 
 
-def test_one_model_in_both_roles_is_asked_once():
+def test_one_model_in_both_roles_is_called_once():
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
     assert len(server.asked) == len({json.dumps(body, sort_keys=True) for body in server.asked})
@@ -101,7 +101,7 @@ def refusing(number):
     return lambda _, body: 400 if f"number {number}," in json.dumps(body) else None
 
 
-def test_a_question_without_answer_takes_its_dialogue_out():
+def test_a_failed_call_takes_its_dialogue_out():
     with ChatServer(assistant, fault=refusing(3)) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
     with ChatServer(assistant) as server:
@@ -114,9 +114,9 @@ def test_a_question_without_answer_takes_its_dialogue_out():
     assert set(result.turns["dialogue"]) == {it.id for it in corpus(24)} - {"t003"}
 
 
-@pytest.mark.parametrize(("people", "told_as"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
-def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people, told_as):
-    """Twins ask as the original does: what is refused of a woman alone is not counted to the man she is told as."""
+@pytest.mark.parametrize(("people", "variants"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
+def test_refused_variants_are_counted_by_the_calls_of_the_system_itself(people, variants):
+    """Twins ask as the original does: what is refused of a woman alone is not counted to her counterfactual."""
 
     def some_people_of_trip_3(_, body):
         text = json.dumps(body)
@@ -125,7 +125,7 @@ def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people,
     with ChatServer(assistant, fault=some_people_of_trip_3) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
     lost = result["corpus"]["lost"]
-    assert (lost["dialogues"], set(lost["variants"])) == (1, told_as)
+    assert (lost["dialogues"], set(lost["variants"])) == (1, variants)
 
 
 def test_too_many_failures_stop_the_run(tmp_path):
@@ -138,7 +138,7 @@ def test_too_many_failures_stop_the_run(tmp_path):
         assert set(server.answered.values()) == {1}  # what was answered is not asked again
 
 
-def test_a_server_that_answers_nothing_is_not_asked_on():
+def test_a_server_that_answers_nothing_is_given_up():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
         with pytest.raises(StageError, match="calls failed"):
             attribute(system(server.url), corpus(24), **OPTIONS)
@@ -176,7 +176,7 @@ def test_an_interrupt_ends_what_waits_for_a_server():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
+def test_a_text_that_is_cut_in_a_character_is_cached(tmp_path):
     with ChatServer(lambda body: "half \ud83d") as server:
         cache = tmp_path / "cache.sqlite"
         first = attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)
@@ -209,7 +209,7 @@ def moody(seed=0):
     return rule
 
 
-def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
+def test_samples_are_repeated_measurements_with_sampling_noise(tmp_path):
     with ChatServer(moody(seed=2)) as server:
         cache = tmp_path / "cache.sqlite"
         assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
@@ -241,7 +241,7 @@ def test_one_sample_has_an_a_a_run_too():
     assert result["axes"]["gender"]["corpus_bleu"]["sampling"] is None  # nothing is drawn at temperature 0
 
 
-def test_samples_of_what_is_not_drawn_are_refused():
+def test_samples_of_deterministic_outputs_are_refused():
     def parrot(inputs):
         return [item.user for item in inputs]
 

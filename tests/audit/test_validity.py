@@ -25,7 +25,7 @@ def test_quirks_of_words_are_not_called_a_groups():
     assert share(seen.covered["disparity, these terms"]) < 0.7  # what terms as fixed would have claimed
 
 
-def test_a_groups_effect_over_many_words_is_found():
+def test_a_groups_effect_over_many_words_is_a_disparity():
     seen, _ = run(cases()["group-20-words"], 40, 1)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.6
 

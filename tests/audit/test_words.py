@@ -51,7 +51,7 @@ def test_mentions_are_counted_speaker_by_speaker() -> None:
     assert result["axes"]["gender"]["non-binary"]["user"]["share_of_words"] == 0
 
 
-def test_an_axis_nobody_mentions_has_no_share_of_mentions_and_no_interval() -> None:
+def test_an_axis_without_mentions_has_no_share_and_no_interval() -> None:
     both = word_statistics(DIALOGUES, ["race"], bootstrap=50)["axes"]["race"]["black"]["both"]
     assert both["share_of_mentions"] is None
     assert (both["share_of_words"], both["share_of_words_ci"]) == (0, None)

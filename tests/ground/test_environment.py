@@ -68,7 +68,7 @@ def test_audits_do_not_run_without_what_is_needed(without):
     assert by_name(found)["needed"].said.startswith("lacking scipy")
 
 
-def test_offline_means_that_nobody_is_asked(monkeypatch):
+def test_offline_means_no_request(monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: pytest.fail("asked"))
     assert by_name(environment.examined())["hub"].said == "not asked: HF_HUB_OFFLINE is set"
 

@@ -255,7 +255,7 @@ def custom_model(folder, gpt2, marker, file="config.json", **changes):
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("kind", ["mine", "lmrec"])
-def test_a_model_with_code_of_its_own_is_refused_in_one_line(tmp_path, capsys, monkeypatch, gpt2, marker, kind, file):
+def test_a_model_that_brings_code_is_refused_in_one_line(tmp_path, capsys, monkeypatch, gpt2, marker, kind, file):
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     folder = custom_model(tmp_path / "m", gpt2, marker, file, **({"model_type": kind} if file == "config.json" else {}))
@@ -273,7 +273,7 @@ def test_a_model_with_code_of_its_own_is_refused_in_one_line(tmp_path, capsys, m
             assert "names code of its own (auto_map), which is not run" in err
 
 
-def test_nobody_is_asked_on_a_terminal_either(tmp_path, gpt2, marker):
+def test_no_question_is_asked_on_a_terminal(tmp_path, gpt2, marker):
     folder = custom_model(tmp_path / "m", gpt2, marker, model_type="mine")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tod_bias", "evaluate", "--model", str(folder), "--max-dialogues", "1"]

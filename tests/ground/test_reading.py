@@ -56,7 +56,7 @@ def test_hostile_yaml_is_an_error_at_once_and_takes_no_memory(tmp_path, case):
     tracemalloc.stop()
 
 
-def test_yaml_that_somebody_would_write_is_read_as_ever(tmp_path):
+def test_ordinary_yaml_is_read(tmp_path):
     text = (
         "common: &common {model: m, max_new_tokens: 60}\n"
         "stages:\n  api_call:\n    <<: *common\n    stage: a:B\n  response: {<<: *common, stage: c:D, top_p: 0.9}\n"
@@ -97,7 +97,7 @@ def test_hostile_json_is_a_decoding_error(tmp_path, case):
 @pytest.mark.parametrize(
     "text", ["[" * 100 + "]" * 100, '{"a": [1, 2.5, "[[[{", null, true, {"b": []}]}', '"' + "[" * 1000 + '"', "1e5"]
 )
-def test_json_within_the_bounds_is_read_as_ever(text):
+def test_json_within_the_bounds_is_read(text):
     assert loads(text) == json.loads(text)
 
 
@@ -147,7 +147,7 @@ def pipe(tmp_path):
 
 
 @pytest.mark.parametrize("read", [read_text, lambda path: list(text_lines(path))])
-def test_a_pipe_that_nobody_writes_into_is_not_waited_for(pipe, read, monkeypatch):
+def test_a_pipe_without_a_writer_is_given_up(pipe, read, monkeypatch):
     monkeypatch.setattr(documents, "_PATIENCE", 0.2)
     running = threading.active_count()
     with pytest.raises(OSError, match=r"nobody writes into it within 0\.2 seconds"):
@@ -155,7 +155,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for(pipe, read, monkeypatc
     assert threading.active_count() == running
 
 
-def test_a_pipe_is_read_when_somebody_writes_late_and_slowly(pipe, monkeypatch):
+def test_a_pipe_is_read_from_a_late_and_slow_writer(pipe, monkeypatch):
     monkeypatch.setattr(documents, "_PATIENCE", 5.0)
 
     def write():

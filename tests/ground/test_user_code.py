@@ -68,7 +68,7 @@ def test_an_axis_is_any_subclass():
     assert draw_rewrites(axis, DIALOGUE) == ()
 
 
-def test_metrics_and_clusters_are_found_by_name():
+def test_metrics_and_clusters_are_loaded_by_name():
     chosen = metric("user_code:Bleu")
     assert (chosen.name, chosen.columns) == ("other_bleu", CorpusBleu().columns)
     assert clusters_of("user_code:domain")[0][1](DIALOGUE) == "x"

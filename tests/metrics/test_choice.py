@@ -82,7 +82,7 @@ def test_no_two_metrics_share_a_column():
     assert len(columns) == len(set(columns))
 
 
-def test_a_metric_of_ones_own():
+def test_a_metric_of_the_user():
     assert metric("user_metrics:Polite").score(np.array([1.0, 4.0])) == 0.25
 
 

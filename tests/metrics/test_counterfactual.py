@@ -45,7 +45,7 @@ def test_shares_by_hand(turns, all_of_it, calls):
 
 
 @pytest.mark.parametrize("metric", [Disagreement(), CallDisagreement()])
-def test_what_is_its_own_twin_disagrees_nowhere(metric):
+def test_a_twin_does_not_disagree_with_itself(metric):
     turns = [replace(turn, twin=None) for turn in (SAME, WORDS, CALLS, FEWER, MALFORMED)]
     assert metric.score(metric.statistics(turns).sum(axis=0)) == 0
 

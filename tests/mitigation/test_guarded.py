@@ -50,7 +50,7 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
     assert comparable(attribute(guarded(nobody), corpus(12), **options)) == comparable(online)
 
 
-def test_answers_kept_without_a_guard_are_used_behind_it(tmp_path):
+def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
     with ChatServer(BIASED) as server:
         fresh = attribute(guarded(server.url), corpus(6), **OPTIONS)
         asked = len(server.asked)
@@ -58,17 +58,17 @@ def test_answers_kept_without_a_guard_are_used_behind_it(tmp_path):
         attribute(system(server.url), corpus(6), **kept)
         before = len(server.asked)
         after = attribute(guarded(server.url), corpus(6), **kept)
-        assert len(server.asked) - before < asked / 2  # the telling as "spouse" was asked before
+        assert len(server.asked) - before < asked / 2  # the rewriting as "spouse" is in the cache
         attribute(guarded(server.url), corpus(6), **kept)
         assert after["cost"]["cached"]["policy"] > 0
     assert comparable(after)["axes"] == comparable(fresh)["axes"]
 
 
-def test_a_question_without_an_answer_leaves_its_dialogues_out():
+def test_a_failed_call_behind_a_guard_takes_its_dialogue_out():
     def refuse(number, body):
         return 400 if "trip number 3" in json.dumps(body) else None
 
     with ChatServer(BIASED, fault=refuse) as server:
         result = attribute(guarded(server.url), corpus(12), **OPTIONS, max_failures=0.5)
-    assert result["cost"]["failed"]["policy"] == 1  # one reference telling for all
+    assert result["cost"]["failed"]["policy"] == 1  # one rewriting for all
     assert result["axes"]["gender"]["corpus_bleu"]["dialogues"] == 11

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from builders import DISHES, hurt, small_corpus, told_apart
+from builders import DISHES, hurt, small_corpus, numbered
 from commands import run_command
 
 from tod_bias import Dialogue, Step, Turn, attribute
@@ -52,7 +52,7 @@ def answers(inputs):
 
 @pytest.fixture(scope="module")
 def corpus():
-    return told_apart(small_corpus(160))
+    return numbered(small_corpus(160))
 
 
 def system(corpus, response=answers):
@@ -92,7 +92,7 @@ def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpu
     assert value["original"]["value"] == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
 
 
-def test_questions_may_stay_without_an_answer_as_in_the_run(corpus, tmp_path):
+def test_as_many_calls_may_fail_as_in_the_run(corpus, tmp_path):
     def picky(inputs):
         if any("Case d003" in item.context for item in inputs):
             raise UnansweredError("not this one")
@@ -113,7 +113,7 @@ def test_a_guard_on_another_stage_changes_nothing(before, harmed, corpus):
     assert attempt.comparison["same"] is True
 
 
-def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
+def test_all_attempts_are_in_the_record_the_table_and_the_figure(before, harmed, corpus):
     found = search_of(before, harmed, corpus).search(["neutral", "canonical", "vote"])
     record = found.record
     names = [name_of(one) for one in record["attempts"]]
@@ -126,12 +126,14 @@ def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
 
 
 def test_rows_that_a_table_lacks_are_brought(tmp_path):
-    told = [
+    requests = [
         (who, {"api_name": "Find", "for": f"my {who}", "number": str(number)})
         for number in range(40)
         for who in ("mother", "father")
     ]
-    rows = {tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in told if who == "father"}
+    rows = {
+        tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in requests if who == "father"
+    }
     corpus = []
     for number, (call, found) in enumerate(rows.items()):
         turn = Turn(f"Hall {number} for my father.", steps=(Step(dict(call), found),), response=f"Hall {number} it is.")

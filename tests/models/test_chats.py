@@ -115,7 +115,7 @@ def test_every_token_and_whether_it_counts(options, counted):
     assert all(label in (IGNORED, token) for token, label in zip(sequence.input_ids, sequence.labels, strict=True))
 
 
-def test_as_a_model_is_asked_so_it_was_trained(tokenizer):
+def test_training_and_prompts_have_equal_tokens(tokenizer):
     tokenizer.chat_template = OWN
     messages = messages_of(DIALOGUE)
     (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=OfferedTools((FIND,))).sequences
@@ -143,13 +143,15 @@ def test_marks_of_a_template_say_what_the_assistant_writes():
     plain = MARKED.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     marked, found = (template(source).spans(messages_of(DIALOGUE)) for source in (MARKED, plain))
     assert "".join(span.text for span in marked) == "".join(span.text for span in found)
-    for told, seen in zip(
+    for first, second in zip(
         [span for span in marked if span.message is not None],
         [span for span in found if span.message is not None],
         strict=True,
     ):
-        assert told.message == seen.message
-        assert told.text.removesuffix("\n") == seen.text  # through the mark that ends texts, not the line feed behind
+        assert first.message == second.message
+        assert (
+            first.text.removesuffix("\n") == second.text
+        )  # through the mark that ends texts, not the line feed behind
 
 
 @pytest.mark.parametrize("length", [170, 230, 340, 5000])
@@ -230,7 +232,7 @@ def test_templates_that_cannot_be_used_say_why(tokenizer, source, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_template_is_found_or_missed_in_one_line(tmp_path, tokenizer):
+def test_a_template_is_read_or_missed_in_one_line(tmp_path, tokenizer):
     plain = new_tokenizer(["a"], 300, causal=True)
     with pytest.raises(
         ModelError, match=r"^gpt: its tokenizer has no chat template; give another template with --chat"

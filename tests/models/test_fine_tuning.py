@@ -77,7 +77,7 @@ def test_the_architecture_of_a_checkpoint_is_read_from_it(tmp_path, llama):
         train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(arch="gpt2", init=str(llama)))
 
 
-def test_a_chat_model_brings_its_template_and_reads_its_own_calls(chat, tools):
+def test_a_chat_model_brings_its_template(chat, tools):
     tokenizer = AutoTokenizer.from_pretrained(chat)
     assert tokenizer.eos_token == "<|im_end|>"
     assert json.loads((chat / "generation_config.json").read_text())["eos_token_id"] == tokenizer.eos_token_id
@@ -192,7 +192,7 @@ def test_an_adapter_is_saved_alone_and_loads_on_its_base(llama, adapter):
     assert len(Generator(adapter).generate(prompts)) == 8
 
 
-def test_an_adapter_is_known_by_its_base_and_its_own_files(tmp_path, llama, adapter):
+def test_an_adapter_is_known_by_its_base_and_its_files(tmp_path, llama, adapter):
     base, copy = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(llama, base)
     shutil.copytree(adapter, copy)
@@ -302,7 +302,7 @@ def spaced_tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", bos_token="<s>", unk_token="<unk>")
 
 
-def test_a_tokenizer_with_marks_and_spaces_trains_what_the_model_is_asked():
+def test_a_tokenizer_with_marks_and_spaces_trains_on_the_prompts():
     tokenizer, dialogue = spaced_tokenizer(), small_corpus()[1]
     (sequence,) = causal_sequences([dialogue], tokenizer, loss="targets")
     for item in inputs_of([dialogue]):

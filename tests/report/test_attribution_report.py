@@ -3,7 +3,7 @@
 import io
 import re
 
-from builders import all_tellings
+from builders import with_counterfactuals
 from rich.console import Console
 
 from tod_bias.audit.attribute import attribute
@@ -35,9 +35,9 @@ def dialogues():
     ]
 
 
-def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tmp_path):
+def test_a_planted_stage_is_named_from_the_files_of_a_run(tmp_path):
     corpus = dialogues()
-    fair = Replay.gold(all_tellings(corpus), "response")
+    fair = Replay.gold(with_counterfactuals(corpus), "response")
 
     def response(inputs):
         served_worse = ("mom", "sister", "aunt")

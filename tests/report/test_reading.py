@@ -188,7 +188,7 @@ def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
 
 
 @pytest.mark.parametrize("verdict", ["disparity", "these terms only"])
-def test_only_what_its_own_p_value_carries_is_named(verdict):
+def test_only_groups_with_a_small_p_value_are_named(verdict):
     weak = estimate(0.3, p=0.06, p_terms_only=0.06)
     groups = {"man": group(weak), "woman": group(estimate(0.2))}
     text = said(result(verdict=verdict, disparity=weak, groups=groups))

@@ -38,7 +38,7 @@ def test_a_wrong_file_ends_in_one_line_that_names_it(tmp_path: Path, content, wo
     assert "\n" not in str(caught.value)
 
 
-def test_the_folder_of_another_audit_is_told_from_an_unfinished_run(tmp_path: Path):
+def test_the_folder_of_another_audit_is_no_unfinished_run(tmp_path: Path):
     (tmp_path / "report.html").write_text("<html>")
     with pytest.raises(RunError, match="holds no attribution"):
         AuditResult.load(tmp_path)
@@ -52,7 +52,7 @@ def test_turns_that_are_no_parquet_file_are_named(make_folder):
     assert "\n" not in str(caught.value)
 
 
-def test_runs_of_the_same_name_are_told_apart_and_each_is_read_once(make_folder):
+def test_runs_of_the_same_name_get_longer_names_and_each_is_read_once(make_folder):
     first, second = make_folder("gpt2/run"), make_folder("bart/run")
     assert [run.name for run in read_runs([first, second, first])] == ["gpt2/run", "bart/run"]
 

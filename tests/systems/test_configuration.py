@@ -33,7 +33,7 @@ def write(folder, pipeline: str, stage: str = STAGE):
     return folder / "pipeline.yaml"
 
 
-def test_own_stages_are_found_beside_the_file_and_attributed(tmp_path):
+def test_stages_beside_the_file_are_loaded_and_attributed(tmp_path):
     path = write(
         tmp_path,
         """

@@ -1,6 +1,5 @@
 """Running a pipeline over dialogues: what its stages are asked, and whose history they see."""
 
-
 import pytest
 from builders import outputs_of, small_corpus
 
@@ -10,7 +9,7 @@ from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
 
 
-def test_stage_is_asked_about_every_different_history():
+def test_a_stage_is_called_for_every_different_history():
     def last_result(inputs):
         return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
 
@@ -29,7 +28,7 @@ def test_stage_is_asked_about_every_different_history():
     assert len({outputs_of(trace)[1]["response"] for trace in traces}) == 4
 
 
-def test_free_running_history_is_the_systems_own(corpus):
+def test_free_running_history_is_that_of_the_system(corpus):
     seen = []
 
     def response(inputs: list[StageInput]) -> list[str]:

@@ -290,7 +290,7 @@ def test_files_are_opened_for_reading_alone(file):
         connection.execute(sa.text("DELETE FROM Hotels"))
 
 
-def test_servers_are_asked_for_reading_alone(server):
+def test_servers_are_opened_for_reading_alone(server):
     database = SqlDb(server)
     with (
         database._database.engine.connect() as connection,
@@ -310,7 +310,7 @@ def test_the_identity_is_the_files_content(file, tmp_path):
     assert cache_signature(SqlDb(file)) != cache_signature(SqlDb(copy))
 
 
-def test_answers_of_a_server_are_not_kept(file, server):
+def test_outputs_of_a_server_are_not_cached(file, server):
     assert SqlDb(file).use_cache
     assert not SqlDb(server).use_cache
     assert "p@ss" not in cache_signature(SqlDb(server))

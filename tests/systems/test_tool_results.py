@@ -120,17 +120,17 @@ def test_rewriting_changes_strings_inside_of_a_tool_message_and_nothing_else():
         for one in draw_rewrites(load_axis("gender"), dialogue, seed=seed, draws=1)
         if one.source == "man" and one.target == "woman"
     )
-    told = rewrite(dialogue)
-    (sent,) = [m["content"] for m in to_messages(told) if m["role"] == "tool"]
+    rewritten = rewrite(dialogue)
+    (sent,) = [m["content"] for m in to_messages(rewritten) if m["role"] == "tool"]
     assert sent != content
     assert '"his": [ 1.50, ' in sent
     assert sent.endswith(('"id":"x" , "note": "her"}', '"id":"x" , "note": "hers"}'))
     assert "\\u0021" in sent
     assert " \\/ " in sent
-    assert rewrite.inverse(told) == dialogue
+    assert rewrite.inverse(rewritten) == dialogue
     # the same text from a live tool, which T never saw, is turned back inside too
     assert rewrite.inverse(str(sent)) == content
-    assert rewrite.inverse(f'{{"other": {json.dumps(str(told.turns[0].user))}}}').count("father") == 1
+    assert rewrite.inverse(f'{{"other": {json.dumps(str(rewritten.turns[0].user))}}}').count("father") == 1
 
 
 def test_a_text_that_is_no_json_is_rewritten_as_text():

@@ -124,7 +124,7 @@ def test_a_call_that_fails_leaves_the_state_as_it_was(tools):
     assert ask(tools, call("add", item="a"), call("add", item="b", count=-1)) == {"a": 1}
 
 
-def test_results_and_arguments_are_nobody_elses(tools):
+def test_results_and_arguments_are_copies(tools):
     first = ask(tools, call("add", item="a"))
     first["a"] = 99
     assert ask(tools, call("add", item="a")) == {"a": 1}

@@ -68,7 +68,7 @@ def guarded(system, axis, **options):
     return Pipeline({**system.stages, **stages})
 
 
-def test_the_worst_cases_of_an_axis_name_the_planted_component(cases):
+def test_the_worst_cases_of_an_axis_name_the_planted_stage(cases):
     assert len(cases) == 12
     assert {case.axis for case in cases} == set(PLANTED)
     for case in cases:
@@ -88,14 +88,14 @@ def test_they_remain_on_the_system_that_they_are_of(cases, system):
 
 
 @pytest.mark.parametrize("axis", ["gender", "age"])
-def test_a_guard_on_the_component_fixes_them(cases, system, axis):
+def test_a_guard_on_the_stage_fixes_them(cases, system, axis):
     own = [case for case in cases if case.axis == axis]
     found = check_cases(own, guarded(system, axis))
     assert (found.code, states(found)) == (0, {(axis, "fixed")})
 
 
 def test_a_guard_that_serves_all_as_badly_fixes_nothing(cases, system):
-    """Where the rows of a group are missing, nobody finds any once all are told as one."""
+    """Where the rows of a group are missing, nobody finds any once all are rewritten as one."""
     own = [case for case in cases if case.axis == "race"]
     found = check_cases(own, guarded(system, "race", reference={"race": "asian"}))
     assert (found.code, states(found)) == (1, {("race", "levelled down")})

@@ -93,7 +93,7 @@ def test_too_few_terms_show_nothing_of_a_group():
     assert gate(results(0.2, 0.3, -0.3, terms=2.0), Limits(0.05, terms_only=True)).code == 1
 
 
-def test_what_cannot_be_told_says_how_many_dialogues_would():
+def test_an_unclear_result_says_how_many_dialogues_it_takes():
     """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
     found = gate(UNCLEAR, 0.05)
     assert found.verdicts[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
@@ -107,7 +107,7 @@ def test_a_margin_below_the_limit_is_harder_to_pass():
     assert gate(HARMED, Limits(0.05, margin=0.01)).code == 1
 
 
-def test_a_component_answers_for_its_own_part():
+def test_one_stage_can_be_checked():
     assert gate(HARMED, 0.05, stage="response").code == 1
     found = gate(HARMED, 0.05, stage="db")
     assert found.code == 0
@@ -149,7 +149,7 @@ def test_the_summary_is_a_table_of_markdown():
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
-def test_commands_exit_with_what_they_found(tmp_path):
+def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
     for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
         Path(tmp_path / "results.json").write_text(made.text())
         ended, out, _ = run_command("check --max-gap 0.05", tmp_path, "--out", tmp_path)

@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Pipeline, StageInput, Step, Turn, Twin
 from tod_bias.models.settings import TrainConfig
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.lexicon_axis import LexiconAxis
+from tod_bias.stages import Lookup, LookupDb, Replay, as_text
 from tod_bias.systems.execution import Trace
-from tod_bias.systems.outputs import Lookup, as_text
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
 
 texts = st.text(st.sampled_from("ab ;|=\\\n\r#n,."), max_size=12) | st.text(max_size=12).filter(
     lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
@@ -115,7 +110,7 @@ def with_counterfactuals(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
 
 
 def equivariant_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
-    """As fair and right as :func:`fair_pipeline`, of stages that know every counterfactual, so that others can wrap them."""
+    """As fair and right as :func:`fair_pipeline`, of stages that know every counterfactual: others can wrap them."""
     known = with_counterfactuals(dialogues)
     return Pipeline(
         {"api_call": Replay.gold(known, "api_call"), "db": LookupDb.from_dialogues(known), "response": Answer(known)}

@@ -8,32 +8,27 @@ import sacrebleu
 from builders import (
     WORDS,
     WRONG,
-    with_counterfactuals,
     equivariant_pipeline,
     fair_pipeline,
     gender,
     hurt,
-    outputs_of,
     numbered,
+    outputs_of,
+    with_counterfactuals,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin, attribute
 from tod_bias.audit.su import contributions
-from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import (
     MetricError,
 )
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult
+from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
-from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
 
 STAGES = ("api_call", "db", "response")
 WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}

@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 from builders import fair_pipeline, small_corpus
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.evaluation import evaluate
 from tod_bias.audit.turns import Turns
-from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
 
 

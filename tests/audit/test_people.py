@@ -8,12 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute, load_pipeline
 from tod_bias.audit.plan import plan
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.resources import dealt
-from tod_bias.pipelines import load_pipeline
 
 QUICK = {"bootstrap": 100, "permutations": 999, "metrics": ("length", "disagreement")}
 WOMEN = {name.lower() for name in dealt("woman")}

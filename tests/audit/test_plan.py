@@ -2,7 +2,7 @@ import dataclasses
 import json
 
 import pytest
-from builders import equivariant_pipeline, small_corpus, numbered
+from builders import equivariant_pipeline, numbered, small_corpus
 from commands import run_command
 from flows import Loop, about_people
 

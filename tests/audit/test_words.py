@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
+from tod_bias import Dialogue, Turn
 from tod_bias.audit.mentions import word_statistics
-from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.perturb import load_axis
 

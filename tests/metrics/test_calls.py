@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias import Step, Turn
 from tod_bias.metrics.calls import CALL_COLUMNS, JointGoalAccuracy, SlotF1, call_statistics
 from tod_bias.metrics.metric import ScoredTurn
 

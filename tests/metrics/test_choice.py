@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import METRICS, checked, metric
 from tod_bias.metrics.metric import ScoredTurn

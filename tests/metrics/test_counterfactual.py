@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
 from tod_bias.metrics.metric import ScoredTurn
 

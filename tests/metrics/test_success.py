@@ -1,6 +1,6 @@
 import pytest
 
-from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias import Step, Turn
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.success import Success, offered
 

@@ -4,7 +4,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.metric import ScoredTurn, turn_scores

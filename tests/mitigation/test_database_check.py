@@ -8,13 +8,10 @@ import pytest
 from demo_corpus.planted import GROUPS, PLANTED
 from demo_corpus.world import World
 
-from tod_bias import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Step, Turn, load_corpus, load_pipeline
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.mitigation.missing_rows import KINDS, check_database
-from tod_bias.pipelines import load_pipeline
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.sql import SqlDb
+from tod_bias.stages import LookupDb, SqlDb
 from tod_bias.systems.tables import services_of, write_database
 
 WITHHELD = {word.lower() for race, words in GROUPS.items() if race in PLANTED["race"][1] for word in words}

@@ -7,10 +7,10 @@ import re
 
 import pytest
 import yaml
-from builders import DISHES, hurt, small_corpus, numbered
+from builders import DISHES, hurt, numbered, small_corpus
 from commands import run_command
 
-from tod_bias import Dialogue, Step, Turn, attribute
+from tod_bias import Dialogue, Pipeline, Step, Turn, attribute, load_pipeline
 from tod_bias.audit.matching import MismatchError
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
@@ -19,11 +19,9 @@ from tod_bias.mitigation.pipeline_file import write_pipeline
 from tod_bias.mitigation.search import MitigationSearch
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
-from tod_bias.pipelines import load_pipeline
 from tod_bias.report.mitigation import name_of, notes, picture, table
 from tod_bias.results import AuditResult
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stages.database import LookupDb
+from tod_bias.stages import LookupDb
 from tod_bias.testing.gate import Limits, gate
 
 GENDER = load_axis("gender")

@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from tod_bias import Dialogue, Step, Turn
 from tod_bias.dialogues.chat import to_messages
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import ModelError
 from tod_bias.models.chat_template import CHATML, CHATML_MARKS, ChatTemplate, template_source, with_read_arguments
 from tod_bias.models.chats import OfferedTools, chat_sequences, read_tools

@@ -9,7 +9,7 @@ from tod_bias.models.from_scratch import new_tokenizer
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
-from tod_bias.systems.stages.language_model import ApiCall, Response
+from tod_bias.stages import ApiCall, Response
 from tod_bias.testing import inputs_of
 
 TINY = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "max_length": 256}

@@ -21,7 +21,7 @@ from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree
 from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
-from tod_bias.systems.stages.language_model import ApiCall, Response
+from tod_bias.stages import ApiCall, Response
 from tod_bias.testing import inputs_of
 
 

@@ -6,7 +6,7 @@ import torch
 from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Step, Turn
 from tod_bias.dialogues.sampling import hold_out
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import (

@@ -6,15 +6,12 @@ import re
 from builders import with_counterfactuals
 from rich.console import Console
 
-from tod_bias.audit.attribute import attribute
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Dialogue, Pipeline, Turn, Twin, attribute
 from tod_bias.report.html import write_report
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
 from tod_bias.results import AuditResult
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
+from tod_bias.stages import Replay
 
 PEOPLE = ("mom", "dad", "sister", "brother", "aunt", "uncle")
 

@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 from tod_bias import Pipeline, attribute
 from tod_bias.cache import Cache, NotPlainError, canonical, decoded, encoded
 from tod_bias.errors import StageError
+from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.batch import BatchSize
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import cache_signature
 
 

@@ -6,14 +6,13 @@ import pytest
 from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer, calling, completion
 
-from tod_bias import Step, Turn
+from tod_bias import StageInput, Step, Turn
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.errors import StageError
-from tod_bias.stages import Answer, ToolCalls
+from tod_bias.stages import Answer, Lookup, Outcome, ToolCalls, as_text
 from tod_bias.systems.chat.messages import messages_of, output_of
 from tod_bias.systems.chat.settings import ChatSettings
-from tod_bias.systems.outputs import Lookup, Outcome, as_text
-from tod_bias.systems.stage import StageCall, StageInput
+from tod_bias.systems.stage import StageCall
 from tod_bias.testing import StageContract
 
 FIND = {"api_name": "find", "city": "Oslo"}

@@ -7,6 +7,7 @@ import time
 import pytest
 from chat_server import ChatServer, calling, completion
 
+from tod_bias import StageInput
 from tod_bias.cache import LONGEST
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError, UnansweredError
@@ -14,7 +15,6 @@ from tod_bias.stages import Answer, ToolCalls
 from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after
 from tod_bias.systems.chat.replies import TOO_LONG, TOO_MANY
-from tod_bias.systems.stage import StageInput
 
 # servers that fail -----------------------------------------------------------------------------------------------
 

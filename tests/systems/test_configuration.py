@@ -5,7 +5,7 @@ from builders import small_corpus
 
 from tod_bias import attribute, load_pipeline
 from tod_bias.errors import StageError
-from tod_bias.systems.stages.database import LookupDb
+from tod_bias.stages import LookupDb
 
 STAGE = """
 class Echo:

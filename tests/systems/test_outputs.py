@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call, rows_of
+from tod_bias.stages import Lookup, Outcome, as_text, parse_call
+from tod_bias.systems.outputs import rows_of
 
 
 @pytest.mark.parametrize(

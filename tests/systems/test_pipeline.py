@@ -3,15 +3,10 @@ from collections.abc import Sequence
 import pytest
 from builders import gender, small_corpus
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin
 from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
-from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
+from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
 from tod_bias.testing import StageContract, inputs_of
 
 

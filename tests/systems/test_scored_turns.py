@@ -1,7 +1,7 @@
 import pytest
 
-from tod_bias.dialogues.dialogue import Turn
-from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias import Turn
+from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tod_bias import StageInput
 from tod_bias.errors import StageError
 from tod_bias.stages import Lookup, Outcome, SqlDb
-from tod_bias.systems.stage import StageCall, StageInput, cache_signature
+from tod_bias.systems.stage import StageCall, cache_signature
 from tod_bias.testing import StageContract
 
 HOTELS = [

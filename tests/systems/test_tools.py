@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias import Dialogue, Step, Turn, load_pipeline
+from tod_bias import Dialogue, StageInput, Step, Turn, load_pipeline
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.stages import Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.functions import schema_of
-from tod_bias.systems.stage import StageCall, StageInput, cache_signature
+from tod_bias.systems.stage import StageCall, cache_signature
 from tod_bias.testing import StageContract
 
 

@@ -41,6 +41,12 @@ def responses_of(system, records):
     return lines
 
 
+def fair_responses():
+    """Responses of a fair assistant to all counterfactuals."""
+    with ChatServer(assistant) as server:
+        return responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+
+
 def saved(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return Pipeline({"system": SavedResponses(path)})
@@ -160,9 +166,8 @@ def test_responses_to_other_dialogues_are_named_by_their_ids(tmp_path):
         attribute(saved(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), metrics=("disagreement",))
 
 
-def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
-    with ChatServer(assistant) as server:
-        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+def test_a_dialogue_without_all_responses_is_left_out(tmp_path):
+    lines = fair_responses()
     some = [line for line in lines if (line["id"], line["variant"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
     result = attribute(saved(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
@@ -173,8 +178,7 @@ def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
 
 
 def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
-    with ChatServer(assistant) as server:
-        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+    lines = fair_responses()
     for line in lines:
         if line["variant"] == "gender:woman":
             line.pop("steps", None)
@@ -185,9 +189,7 @@ def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
 
 
 def test_responses_to_other_words_are_refused(tmp_path):
-    with ChatServer(assistant) as server:
-        records = list(export_counterfactuals(corpus(16), ["gender"]))
-        lines = responses_of(served(server.url), records)
+    records, lines = list(export_counterfactuals(corpus(16), ["gender"])), fair_responses()
     said = {(record["original"], record["variant"]): record["turns"] for record in records}
     for line in lines:
         line["user"] = said[line["id"], line["variant"]][line["turn"]]["user"]

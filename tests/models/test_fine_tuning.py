@@ -29,6 +29,11 @@ FIND = {
 }
 
 
+def trained(folder, settings=None, **options):
+    """The record of a training on the small corpus."""
+    return train(small_corpus(), small_corpus(4), folder, settings or TrainConfig(**options))
+
+
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -47,7 +52,7 @@ def chat(tmp_path_factory, tools):
     settings = TrainConfig(
         arch="llama", format="chat", tools=tools, epochs=4, batch_tokens=1024, learning_rate=1e-2, evaluations=1, **TINY
     )
-    train(small_corpus(), small_corpus(4), folder, settings)
+    trained(folder, settings)
     return folder
 
 
@@ -70,11 +75,11 @@ def test_a_llama_is_trained_and_decoded_like_the_others(llama):
 
 
 def test_the_architecture_of_a_checkpoint_is_read_from_it(tmp_path, llama):
-    record = train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT))
+    record = trained(tmp_path / "m", init=str(llama), **SHORT)
     assert record["arch"] == "llama"
     assert json.loads((tmp_path / "m" / "config.json").read_text())["model_type"] == "llama"
     with pytest.raises(ModelError, match="is a llama checkpoint, but --arch is gpt2; leave --arch out"):
-        train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(arch="gpt2", init=str(llama)))
+        trained(tmp_path / "n", arch="gpt2", init=str(llama))
 
 
 def test_a_chat_model_brings_its_template(chat, tools):
@@ -114,7 +119,7 @@ def test_what_a_server_reads_in_a_text(chat, written, content, calls):
 
 def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat, tools):
     settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT)
-    record = train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    record = trained(tmp_path / "m", settings)
     losses = [entry["validation"] for entry in record["losses"]]
     assert losses[-1] < losses[0]
     assert (tmp_path / "m" / "chat_template.jinja").read_text() == (chat / "chat_template.jinja").read_text()
@@ -122,7 +127,7 @@ def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat
 
 def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
     settings = TrainConfig(init=str(gpt2), format="chat", chat_template="chatml", max_length=250, **SHORT)
-    train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    trained(tmp_path / "m", settings)
     tokenizer, model = (
         AutoTokenizer.from_pretrained(tmp_path / "m"),
         AutoModelForCausalLM.from_pretrained(tmp_path / "m"),
@@ -146,10 +151,10 @@ def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
 )
 def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(tmp_path, chat, tools, options, weights):
     settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT, **options)
-    whole = train(small_corpus(), small_corpus(4), tmp_path / "whole", settings)
+    whole = trained(tmp_path / "whole", settings)
     with stopping_at(3):
-        train(small_corpus(), small_corpus(4), tmp_path / "cut", settings)
-    assert train(small_corpus(), small_corpus(4), tmp_path / "cut", settings) == whole
+        trained(tmp_path / "cut", settings)
+    assert trained(tmp_path / "cut", settings) == whole
     assert digest(tmp_path / "cut" / weights) == digest(tmp_path / "whole" / weights)
     assert not (tmp_path / "cut" / "checkpoint").exists()
 
@@ -159,16 +164,16 @@ def test_another_template_or_other_tools_are_another_training(tmp_path, chat):
     path.write_text(json.dumps([FIND]))
     settings = TrainConfig(init=str(chat), format="chat", tools=str(path), **SHORT)
     with stopping_at(2):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+        trained(tmp_path / "m", settings)
     path.write_text(json.dumps([FIND, {"type": "function", "function": {"name": "other"}}]))
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+        trained(tmp_path / "m", settings)
 
 
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory, llama):
     folder = tmp_path_factory.mktemp("models") / "adapter"
-    train(small_corpus(), small_corpus(4), folder, TrainConfig(init=str(llama), lora=4, **SHORT))
+    trained(folder, init=str(llama), lora=4, **SHORT)
     return folder
 
 
@@ -209,11 +214,11 @@ def test_an_adapter_is_known_by_its_base_and_its_files(tmp_path, llama, adapter)
 
 def test_a_merged_adapter_is_an_ordinary_checkpoint(tmp_path, llama, adapter):
     settings = TrainConfig(init=str(llama), lora=4, merge=True, **SHORT)
-    train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    trained(tmp_path / "m", settings)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
     assert type(plain).__name__ == "LlamaForCausalLM"
     assert torch.allclose(logits(plain), logits(checkpoints.load_model(str(adapter), causal=True)), atol=1e-5)
-    again = train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(init=str(adapter), **SHORT))
+    again = trained(tmp_path / "n", init=str(adapter), **SHORT)
     assert again["arch"] == "llama"
 
 
@@ -223,7 +228,7 @@ def test_an_adapter_and_a_whole_model_never_lie_in_one_folder(tmp_path, llama):
         ({"lora": 2}, "adapter_model.safetensors", "model.safetensors"),
         ({}, "model.safetensors", "adapter_config.json"),
     ):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT, **options))
+        trained(tmp_path / "m", init=str(llama), **SHORT, **options)
         assert (tmp_path / "m" / there).exists()
         assert not (tmp_path / "m" / gone).exists()
         checkpoints.load_model(str(tmp_path / "m"), causal=True)
@@ -250,7 +255,7 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     BertModel(config).save_pretrained(bert)
     AutoTokenizer.from_pretrained(llama).save_pretrained(bert)
-    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(bert))),
+    for use in (lambda: trained(tmp_path / "m", init=str(bert)),
                 lambda: Generator(bert)):  # fmt: skip
         with pytest.raises(
             ModelError, match=r"is a bert checkpoint, which writes no text; expected a causal model"
@@ -260,7 +265,7 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     odd.mkdir()
     (odd / "config.json").write_text('{"model_type": "no_such_type"}')
     with pytest.raises(ModelError, match=r"its configuration cannot be loaded: .*no_such_type") as error:
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(odd)))
+        trained(tmp_path / "m", init=str(odd))
     assert "\n" not in str(error.value)
 
 
@@ -276,13 +281,13 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
 def test_settings_that_do_not_go_together_say_why(tmp_path, gpt2, options, message):
     options = {name: str(gpt2) if value == "GPT2" else value for name, value in options.items()}
     with pytest.raises(ValueError, match=message):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(**options))
+        trained(tmp_path / "m", **options)
 
 
 def test_without_peft_one_line_says_what_to_install(tmp_path, monkeypatch, llama, adapter):
     monkeypatch.setitem(sys.modules, "peft", None)
     settings = TrainConfig(init=str(llama), lora=2)
-    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", settings),
+    for use in (lambda: trained(tmp_path / "m", settings),
                 lambda: checkpoints.load_model(str(adapter), causal=True)):  # fmt: skip
         with pytest.raises(ModelError, match=r"need the package peft: pip install 'tod-bias\[lora\]'"):
             use()

@@ -282,20 +282,10 @@ def test_a_stage_without_a_call_says_so(file):
         SqlDb(file)([StageInput((), "Hi", {"policy": ""})])
 
 
-def test_files_are_opened_for_reading_alone(file):
-    database = SqlDb(file)
+def test_databases_are_opened_for_reading_alone(url):
     with (
-        database._database.engine.connect() as connection,
-        pytest.raises(sa.exc.OperationalError, match="readonly"),
-    ):
-        connection.execute(sa.text("DELETE FROM Hotels"))
-
-
-def test_servers_are_opened_for_reading_alone(server):
-    database = SqlDb(server)
-    with (
-        database._database.engine.connect() as connection,
-        pytest.raises(sa.exc.InternalError, match="read-only"),
+        SqlDb(url)._database.engine.connect() as connection,
+        pytest.raises(sa.exc.DBAPIError, match=r"read-?only"),
     ):
         connection.execute(sa.text('DELETE FROM "Hotels"'))
 

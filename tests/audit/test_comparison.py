@@ -116,7 +116,7 @@ def test_a_repaired_system_is_better_and_a_broken_one_worse(folders):
         assert record["contributions"]["api_call"]["terms_only_verdict"] == "inconclusive"
 
 
-def test_components_that_one_system_lacks_are_left_out_and_named(folders):
+def test_stages_that_one_system_lacks_are_left_out_and_named(folders):
     result = compare(folders / "curt", folders / "short", bootstrap=20, permutations=100)
     assert result["stages"]["common"] == ["api_call", "db", "response"]
     record = result["axes"]["gender"]["corpus_bleu"]

@@ -93,7 +93,7 @@ def booked(item):
         *product(("persona_age", "persona_religion", "persona_disability"), (echo, whisper, how_old, booked)),
     ],
 )
-def test_components_that_do_the_same_for_everybody_have_no_disparity(axis, said):
+def test_stages_that_do_the_same_for_everybody_have_no_disparity(axis, said):
     pipeline = Pipeline({"answer": lambda inputs: [said(item) for item in inputs]})
     result = attribute(pipeline, corpus(24), axes=(axis, "placebo"), **QUICK | {"bootstrap": 0, "permutations": 0})
     record = result["axes"][axis]["disagreement"]

@@ -39,7 +39,7 @@ ROLES = {"policy": ToolCalls, "answer": Answer}
 
 
 @pytest.mark.parametrize("planted", ["policy", "tools", "answer", None])
-def test_a_planted_bias_is_attributed_to_its_component_alone(planted):
+def test_a_planted_bias_is_attributed_to_its_stage_alone(planted):
     biased = {"policy": {"policy_bias": True}, "answer": {"answer_bias": True}}.get(planted, {})
     tools = find_fewer_for_women if planted == "tools" else find_hotels
     with ChatServer(functools.partial(assistant, **biased)) as server:

@@ -40,7 +40,7 @@ def test_without_an_effect_little_is_claimed_and_intervals_cover():
         assert np.mean(seen.values[name]) == pytest.approx(true[name], abs=0.01)
 
 
-def test_contributions_keep_signs_and_components_without_a_part_get_none():
+def test_contributions_keep_signs_and_stages_without_a_part_get_none():
     seen, true = run(cases()["opposite"], 40, 3)
     assert true["contribution api_call"] > 0.08
     assert true["contribution response"] < -0.03

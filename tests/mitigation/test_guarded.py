@@ -24,7 +24,7 @@ def disparity(result):
 
 
 @pytest.mark.parametrize("guards", GUARDS)
-def test_requests_tokens_and_failures_are_those_of_the_component(guards):
+def test_requests_tokens_and_failures_are_those_of_the_stage(guards):
     with ChatServer(BIASED) as server:
         before = attribute(system(server.url), corpus(12), **OPTIONS)
         plain = len(server.asked)

@@ -14,9 +14,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import comparison, contributions, figures, groups, su, su_comparison
+from tod_bias.report.figures import contributions, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap
-from tod_bias.report.palette import inline, new_figure, to_svg
+from tod_bias.report.palette import new_figure, to_svg
 from tod_bias.results import AuditResult, AxisResult
 
 
@@ -72,14 +72,6 @@ def gender(make_record) -> tuple[dict[str, Any], Callable[[], list[AxisResult]]]
     """The record of one axis, to be changed, and what makes rows of it afterwards."""
     record = make_record(axes=("gender",))
     return record["axes"]["gender"]["corpus_bleu"], lambda: AuditResult.model_validate(record).rows
-
-
-def test_a_metric_gets_groups_a_heatmap_per_axis_stages_and_where_it_is_a_ratio_su(make_results):
-    made = all_figures(make_results(axes=("gender", "race", "placebo"), metrics=("corpus_bleu", "refusal")))
-    assert list(made) == [
-        "corpus_bleu groups", "corpus_bleu pairs gender", "corpus_bleu pairs race", "corpus_bleu stages",
-        "corpus_bleu su", "refusal groups", "refusal pairs gender", "refusal pairs race", "refusal stages",
-    ]  # fmt: skip
 
 
 def test_no_label_overlaps_another_or_leaves_the_picture(make_results):
@@ -157,18 +149,6 @@ def test_what_a_run_has_not_is_not_drawn(gender):
     assert list(figures(rows())) == []
 
 
-def test_runs_are_compared_axis_by_axis(make_results):
-    runs = {"gpt2": make_results().rows, "bart": make_results(axes=("gender",)).rows}
-    figure = comparison(runs)
-    assert [text for text in texts(figure) if text in PARTS_OF_PAGE] == [
-        "gender", "gpt2", "bart", "age", "gpt2", "race", "gpt2", "placebo", "gpt2",
-    ]  # fmt: skip
-    assert (overlaps(figure), outside(figure)) == ([], [])
-
-
-PARTS_OF_PAGE = ("gender", "age", "race", "placebo", "gpt2", "bart")
-
-
 def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_the_same_dialogues(make_results):
     bleu = make_results().rows
     figure = su_comparison({"plain": bleu, "crossed": bleu})
@@ -177,18 +157,6 @@ def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_
     placebos = [row.disparity.value - row.beyond_placebo.value for row in bleu if not row.is_placebo]
     assert marks == pytest.approx([value for value in placebos for _ in range(2)])
     assert (overlaps(figure), outside(figure)) == ([], [])
-
-
-def test_an_inlined_figure_has_its_own_ids_and_no_prolog(make_results):
-    svg = to_svg(contributions(make_results(axes=("gender",)).rows))
-    html = inline(svg, "run-1", 'Bars of "gender" & more')
-    assert html.startswith("<svg ")
-    assert 'aria-label="Bars of &quot;gender&quot; &amp; more"' in html
-    ids = set(re.findall(r'\bid="([^"]*)"', html))
-    assert all(name.startswith("run-1-") for name in ids)
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', html)) <= ids
-    assert "<style" not in html
-    assert "<metadata" not in html
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\x00\x1b[31m", "$x_1$ \\frac{", "<b>&amp;"])

@@ -92,18 +92,6 @@ def test_undefined_numbers_are_missing_not_zero():
     assert (row.mde, row.disparity.value, row.disparity.bounds) == (None, None, None)
 
 
-def test_every_part_knows_its_name_and_what_it_rests_on(make_results):
-    (row,) = make_results(axes=("race",)).rows
-    assert row.disparity.bounds == pytest.approx((0.076, 0.092))
-    assert row.disparity.is_of_terms_only
-    assert (row.effective_terms, row.rests_on.number) == (1.4, 9)
-    assert [group.name for group in row.groups.values()] == ["white", "black", "hispanic", "asian"]
-    pair = next(iter(row.pairs.values()))
-    assert (pair.source, pair.target) == ("white", "black")
-    assert list(row.su.contributions) == ["db", "api_call", "response"]
-    assert row.su.residual.value == 0.002
-
-
 def test_what_is_written_is_what_is_read(make_results):
     result = make_results(metrics=("corpus_bleu", "refusal"))
     assert AuditResult.model_validate_json(result.text()) == result

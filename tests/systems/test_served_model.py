@@ -57,7 +57,7 @@ def test_a_second_turn_reads_the_calls_of_the_first(ask):
     assert choice.message.tool_calls is None
 
 
-def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, chat_folder):
+def test_an_assistant_made_of_stages_speaks_with_a_real_server(chat_url, chat_folder):
     def find_train(to: str = ""):
         return result(to)
 

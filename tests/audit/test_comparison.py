@@ -132,6 +132,8 @@ def test_stages_that_one_system_lacks_are_left_out_and_named(folders):
         ({"seed": 3}, "seed differs: 0 in .*3 in"),
         ({"design": "draws", "draws": 1}, "design differs: crossed in .*draws in"),
         ({"history": "system"}, "history differs: gold in .*system in"),
+        ({"max_per_axis": 20}, "max_per_axis differs: .*20 in"),
+        ({"variants": 1}, "variants differs: .*1 in"),
         ({"cluster": ()}, "--cluster differs: domain in .*none in"),
         ({"metrics": ("corpus_bleu",)}, "metrics differ: .*--metrics corpus_bleu"),
     ],

@@ -316,3 +316,10 @@ def test_a_tokenizer_with_marks_and_spaces_trains_on_the_prompts():
         assert list(sequence.input_ids[: len(asked)]) == asked
         assert sequence.labels[len(asked) - 1] == IGNORED
         assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
+
+
+def test_marks_stay_where_a_long_prompt_loses_its_beginning():
+    tokenizer = spaced_tokenizer()
+    (whole,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 100, causal=True)
+    (short,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 6, causal=True)
+    assert short == [whole[0], *whole[-5:]]

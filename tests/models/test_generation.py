@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
 from tod_bias.models.decoders import attention, branches, tree
 from tod_bias.models.decoders.drafts import Drafts
-from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree
+from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports
 from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
@@ -159,6 +160,17 @@ def test_guesses_and_memory_do_not_change_what_is_said(gpt2, guesses, most_bytes
     assert (len(finished) > 2) == (most_bytes == 60)
     if most_bytes > 60:
         assert (len(steps) < longest - 1) == (guesses == "right")
+
+
+def test_tree_is_for_models_whose_prompts_are_alone():
+    def config(**changes):
+        return SimpleNamespace(**{"model_type": "qwen2", "layer_types": ["full_attention"] * 2} | changes)
+
+    assert supports(config())
+    assert not supports(config(layer_types=["full_attention", "sliding_attention"]))
+    assert not supports(config(use_sliding_window=True))
+    assert not supports(config(rope_parameters={"rope_type": "dynamic", "factor": 2.0}))
+    assert not supports(config(model_type="mamba"))
 
 
 def test_equal_prompts_are_computed_once_and_counted(gpt2):

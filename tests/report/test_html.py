@@ -102,7 +102,9 @@ def test_every_metric_is_complete_the_first_in_the_open(report):
     for name in ("groups", "pairs", "stages", "terms", "placebo", "power", "disparity", "arms"):
         assert f'id="demo-corpus_bleu-{name}"' in before
         assert f'id="demo-refusal-{name}"' in after
-    assert "demo-corpus_bleu-su" in before
+    order = ("groups", "pairs", "stages", "terms", "placebo", "power", "disparity", "su", "arms")
+    places = [before.index(f'id="demo-corpus_bleu-{name}"') for name in order]
+    assert places == sorted(places)  # groups first, Su's numbers after the disparity
     assert "demo-refusal-su" not in text
 
 

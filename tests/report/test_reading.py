@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.report.reading import amount, direction, is_starred, read, side
+from tod_bias.audit import claims
+from tod_bias.report.reading import amount, direction, is_starred, read, side, terms_of_pair
 from tod_bias.results import (
     AuditResult,
     AxisResult,
@@ -172,6 +173,21 @@ def test_a_verdict_below_a_disparity_says_why(factors, changes, facts):
     assert ("takes 6" in reading.terms) == ("terms" in changes)
 
 
+@pytest.mark.parametrize(
+    ("gap", "whose", "number"), [(0.3, "The gap of woman above", "+0.250"), (0.05, "Above", "+0.080")]
+)
+def test_what_is_beyond_the_placebo_is_that_of_the_gap_that_is_claimed(gap, whose, number):
+    woman = group(estimate(gap), beyond_placebo=estimate(0.25))
+    grounds = reading_of(result(groups={"woman": woman})).grounds
+    assert f"{whose} placebo" in grounds
+    assert number in grounds
+
+
+def test_every_factor_of_the_studies_has_its_reason():
+    for name in (claims.PLACEBO, claims.OTHER_TERMS, claims.OTHER_TESTS, claims.TESTS, claims.TERMS):
+        assert reading_of(result(verdict="inconclusive", limiting_factors=[name])).missing, name
+
+
 @pytest.mark.parametrize(("verdict", "metric"), list(itertools.product(VERDICTS, (BLEU, REFUSALS, LENGTH))))
 def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
     """Whatever the p-values are: nothing is named without the verdict, and of these terms only it is always said."""
@@ -233,10 +249,45 @@ def test_stages_are_named_only_where_their_interval_leaves_out_zero(parts, facts
     assert ("`" in where) == ("no single stage" not in facts)
 
 
+@pytest.mark.parametrize(
+    ("placebo", "has_one", "facts"),
+    [
+        (None, False, ["--axes …,placebo"]),
+        (None, True, ["no placebo fits"]),
+        (beyond(edits=(13.2, 2.9)), True, ["+0.080", "13.2", "2.9", "fewer words"]),
+        (beyond(edits=(None, None)), True, ["90 dialogues: +0.080 [+0.060, +0.100]."]),
+    ],
+)
+def test_what_the_placebo_does_is_said_as_it_is(placebo, has_one, facts):
+    rows = [result(beyond_placebo=placebo), *([result(axis="placebo", verdict="placebo")] if has_one else [])]
+    text = read(rows)[0].placebo
+    assert [fact for fact in facts if fact not in text] == []
+
+
 def test_the_placebo_claims_nothing():
     reading = reading_of(result(axis="placebo", verdict="placebo"))
     assert "BLEU 10% lower" in reading.result
     assert reading.grounds == ""
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "is_too_large"),
+    [
+        ({"name": "disagreement", "label": "disagreement", "better": "lower"}, "difference", True),
+        (BLEU, "ratio", True),
+        (LENGTH, "ratio", False),
+        ({"name": "sentiment", "label": "sentiment", "better": "higher"}, "difference", False),
+    ],
+)
+def test_no_disparity_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
+    assert ("1.882" in reading_of(result(metric, scale=scale, mde=1.882)).limits) != is_too_large
+
+
+def test_a_pair_rests_on_the_terms_of_the_group_that_has_fewer():
+    pairs = {name: Gap(**dict(estimate(0.1)), dialogues=9) for name in ("man>woman", "x>y")}
+    groups = {"man": group(estimate(0.1), 3.0), "woman": group(estimate(0.1), 9.0)}
+    row = result(groups=groups, pairs=pairs)
+    assert [terms_of_pair(row, pair) for pair in row.pairs.values()] == [3.0, 8.2]
 
 
 number = st.floats(-0.5, 0.5)

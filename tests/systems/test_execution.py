@@ -1,12 +1,41 @@
 """Running a pipeline over dialogues: what its stages are asked, and whose history they see."""
 
+import numpy as np
 import pytest
+import torch
 from builders import outputs_of, small_corpus
 
 from tod_bias import Dialogue, Pipeline, StageInput, Turn, attribute
 from tod_bias.audit import design
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
+
+
+def repr_whole(value):
+    return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: np.full(5000, float(number)) + np.eye(1, 5000, 2500)[0] * number,
+        lambda number: [number % 2 == 0, 1, 1.0] if number % 2 else [0, True, 1],
+        lambda number: (({}, [], ())[number % 3],),
+        lambda number: torch.full((3,), 1 + number * 1e-6),
+    ],
+    ids=["arrays", "numbers", "nothing", "tensors"],
+)
+def test_a_stage_is_called_for_every_different_value(corpus, make):
+    def belief(inputs):
+        return [make(sum(map(ord, item.user))) for item in inputs]
+
+    def reply(inputs):
+        return [repr_whole(item.outputs["belief"]) for item in inputs]
+
+    traces = Execution(Pipeline({"belief": belief, "reply": reply}))([Run(dialogue) for dialogue in corpus])
+    for dialogue, trace in zip(corpus, traces, strict=True):
+        for turn, outputs in zip(dialogue.turns, outputs_of(trace), strict=True):
+            assert outputs["reply"] == repr_whole(*belief([StageInput((), turn.user)]))
 
 
 def test_a_stage_is_called_for_every_different_history():

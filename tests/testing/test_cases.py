@@ -113,6 +113,12 @@ def test_the_missing_rows_fix_them(cases, system, demo, tmp_path):
     assert states(found) == {("race", "fixed")}
 
 
+def test_cases_of_a_stage_or_an_axis_alone(run, demo):
+    found = worst_cases(run, demo, most=5, axes=["gender"], stage="db").cases
+    assert all(case.stage == "db" for case in found)
+    assert len(worst_cases(run, demo, most=5, axes=["age"]).cases) == 5
+
+
 def test_what_does_not_match_is_named(run, demo, cases):
     with pytest.raises(MismatchError, match="audited other dialogues"):
         worst_cases(run, demo[1:])
@@ -187,6 +193,10 @@ def test_a_system_that_does_not_show_the_harm_cuts_nothing(tmp_path):
     )
     assert cut == list(found)
     assert strange == list(found)
+
+
+def test_a_fair_system_has_no_cases(tmp_path, corpus):
+    assert worst_cases(saved(tmp_path / "run", fair_pipeline(corpus), corpus), corpus).cases == ()
 
 
 # --- T from a file

@@ -16,6 +16,7 @@ from tod_bias.results import (
     BeyondPlacebo,
     Contribution,
     Estimate,
+    Gap,
     Group,
     MetricInfo,
     Term,

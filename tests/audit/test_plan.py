@@ -18,7 +18,7 @@ class Server:
     signature = "server"
 
     def __call__(self, inputs):
-        raise AssertionError("a remote component was asked")
+        raise AssertionError("a remote stage was called")
 
 
 @pytest.mark.parametrize("history", ["gold", "system"])
@@ -68,7 +68,7 @@ def test_planning_calls_no_remote_stage():
     assert planned.seconds is None
 
     def server(inputs):
-        raise AssertionError("a component with threads was asked")
+        raise AssertionError("a stage with threads was called")
 
     assert plan(Pipeline({"response": server}, concurrency={"response": 8}), corpus).seconds is None
     assert plan(Pipeline({"response": Server.__call__}), corpus, sample_size=0).sampled is False

@@ -70,11 +70,11 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
 def test_one_model_in_both_roles_is_called_once():
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
-    assert len(server.asked) == len({json.dumps(body, sort_keys=True) for body in server.asked})
+    assert len(server.received) == len({json.dumps(body, sort_keys=True) for body in server.received})
     cost = result["cost"]
     assert cost["cached"]["answer"] > 0
-    assert len(server.asked) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
-    assert cost["tokens"] == {"read": 7 * len(server.asked), "written": 3 * len(server.asked)}
+    assert len(server.received) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
+    assert cost["tokens"] == {"read": 7 * len(server.received), "written": 3 * len(server.received)}
 
 
 # failures --------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_a_server_that_fails_now_and_then_changes_nothing(tmp_path):
         steady = attribute(system(server.url), corpus(24), **OPTIONS)
     with ChatServer(assistant, fault=fault) as server:
         shaky = attribute(system(server.url), corpus(24), **OPTIONS, cache=tmp_path / "cache.sqlite")
-        assert len(server.asked) > sum(server.answered.values())
+        assert len(server.received) > sum(server.answered.values())
         assert set(server.answered.values()) == {1}
     assert comparable(shaky) == comparable(steady)
 
@@ -135,14 +135,14 @@ def test_too_many_failures_stop_the_run(tmp_path):
             attribute(system(server.url), corpus(24), **OPTIONS, cache=cache)
         assert "\n" not in str(error.value)
         attribute(system(server.url), corpus(24), **OPTIONS, cache=cache, max_failures=0.2)
-        assert set(server.answered.values()) == {1}  # what was answered is not asked again
+        assert set(server.answered.values()) == {1}  # what was answered is not requested again
 
 
 def test_a_server_that_answers_nothing_is_given_up():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
         with pytest.raises(StageError, match="calls failed"):
             attribute(system(server.url), corpus(24), **OPTIONS)
-        assert len(server.asked) < 40
+        assert len(server.received) < 40
 
 
 def test_a_stage_of_python_may_leave_a_call_unanswered():
@@ -180,9 +180,9 @@ def test_a_text_that_is_cut_in_a_character_is_cached(tmp_path):
     with ChatServer(lambda body: "half \ud83d") as server:
         cache = tmp_path / "cache.sqlite"
         first = attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)
-        asked = len(server.asked)
+        before = len(server.received)
         assert without_cost(attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)) == without_cost(first)
-        assert len(server.asked) == asked
+        assert len(server.received) == before
 
 
 # samples ---------------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_a_text_that_is_cut_in_a_character_is_cached(tmp_path):
 def moody(seed=0):
     """An assistant that is curt at random.
 
-    The draws of a question are the same whatever else is asked meanwhile.
+    The draws of a question are the same whatever else is requested meanwhile.
     """
-    asked: Counter[str] = Counter()
+    draws: Counter[str] = Counter()
     lock = threading.Lock()
 
     def rule(body):
@@ -202,8 +202,8 @@ def moody(seed=0):
             return message
         question = json.dumps(body["messages"])
         with lock:
-            asked[question] += 1
-            chance = random.Random(f"{seed} {asked[question]} {question}")
+            draws[question] += 1
+            chance = random.Random(f"{seed} {draws[question]} {question}")
         return "No idea." if chance.random() < 0.3 else message
 
     return rule
@@ -214,9 +214,9 @@ def test_samples_are_repeated_measurements_with_sampling_noise(tmp_path):
         cache = tmp_path / "cache.sqlite"
         assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
         result = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
-        asked = len(server.asked)
+        before = len(server.received)
         again = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
-        assert len(server.asked) == asked
+        assert len(server.received) == before
     assert without_cost(again) == without_cost(result)
     bleu = result["axes"]["gender"]["corpus_bleu"]
     assert bleu["sampling"]["samples"] == result["samples"] == 3

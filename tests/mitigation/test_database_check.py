@@ -40,8 +40,8 @@ def test_the_demo_lacks_what_was_withheld_and_nothing_else(found):
 def test_every_withheld_row_that_a_counterfactual_needs_is_named(found, demo):
     world = World(0)
     named = {json.dumps(dict(one.call), sort_keys=True) for one in found.missing}
-    asked = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
-    withheld = [call for call in asked if any(word in value.lower() for word in WITHHELD for value in call.values())]
+    calls = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
+    withheld = [call for call in calls if any(word in value.lower() for word in WITHHELD for value in call.values())]
     full = [call for call in withheld if world.results(call)]
     assert full
     assert {json.dumps(dict(call), sort_keys=True) for call in full} <= named

@@ -27,12 +27,12 @@ def disparity(result):
 def test_requests_tokens_and_failures_are_those_of_the_stage(guards):
     with ChatServer(BIASED) as server:
         before = attribute(system(server.url), corpus(12), **OPTIONS)
-        plain = len(server.asked)
+        plain = len(server.received)
         after = attribute(guarded(server.url, guards), corpus(12), **OPTIONS)
-        asked = len(server.asked) - plain
+        requests = len(server.received) - plain
     assert (disparity(before) != 0, disparity(after)) == (True, 0)
-    assert after["cost"]["tokens"] == {"read": 7 * asked, "written": 3 * asked}
-    assert asked < plain
+    assert after["cost"]["tokens"] == {"read": 7 * requests, "written": 3 * requests}
+    assert requests < plain
     assert after["cost"]["calls"] == before["cost"]["calls"]
 
 
@@ -40,7 +40,7 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
     with ChatServer(BIASED) as server:
         online = attribute(guarded(server.url), corpus(12), **OPTIONS)
     nobody, out = "http://127.0.0.1:9/v1", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "asked"}
+    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "requests"}
     for component in ("policy", "policy", "answer"):
         with pytest.raises(PendingError) as waiting:
             attribute(guarded(nobody), corpus(12), **options)
@@ -53,12 +53,12 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
 def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
     with ChatServer(BIASED) as server:
         fresh = attribute(guarded(server.url), corpus(6), **OPTIONS)
-        asked = len(server.asked)
+        requests = len(server.received)
         kept = {**OPTIONS, "cache": tmp_path / "cache.sqlite"}
         attribute(system(server.url), corpus(6), **kept)
-        before = len(server.asked)
+        before = len(server.received)
         after = attribute(guarded(server.url), corpus(6), **kept)
-        assert len(server.asked) - before < asked / 2  # the rewriting as "spouse" is in the cache
+        assert len(server.received) - before < requests / 2  # the rewriting as "spouse" is in the cache
         attribute(guarded(server.url), corpus(6), **kept)
         assert after["cost"]["cached"]["policy"] > 0
     assert comparable(after)["axes"] == comparable(fresh)["axes"]

@@ -122,12 +122,12 @@ def test_training_and_prompts_have_equal_tokens(tokenizer):
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        asked = tokenizer.apply_chat_template(messages[:number], tools=[FIND], add_generation_prompt=True)["input_ids"]
-        assert list(sequence.input_ids[: len(asked)]) == asked
-        assert sequence.labels[len(asked) - 1] == IGNORED
-        assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
-        end = sequence.labels.index(tokenizer.eos_token_id, len(asked))
-        written = tokenizer.decode(sequence.labels[len(asked) : end + 1])
+        prompt = tokenizer.apply_chat_template(messages[:number], tools=[FIND], add_generation_prompt=True)["input_ids"]
+        assert list(sequence.input_ids[: len(prompt)]) == prompt
+        assert sequence.labels[len(prompt) - 1] == IGNORED
+        assert sequence.labels[len(prompt)] == sequence.input_ids[len(prompt)]
+        end = sequence.labels.index(tokenizer.eos_token_id, len(prompt))
+        written = tokenizer.decode(sequence.labels[len(prompt) : end + 1])
         assert (message["content"] or "") in written
         assert written.count("<|im_end|>") == 1
 

@@ -311,11 +311,11 @@ def test_a_tokenizer_with_marks_and_spaces_trains_on_the_prompts():
     tokenizer, dialogue = spaced_tokenizer(), small_corpus()[1]
     (sequence,) = causal_sequences([dialogue], tokenizer, loss="targets")
     for item in inputs_of([dialogue]):
-        (asked,) = encode_prompts(tokenizer, [api_call_prompt(item.context)], 500, causal=True)
-        assert asked[0] == tokenizer.bos_token_id
-        assert list(sequence.input_ids[: len(asked)]) == asked
-        assert sequence.labels[len(asked) - 1] == IGNORED
-        assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
+        (prompt,) = encode_prompts(tokenizer, [api_call_prompt(item.context)], 500, causal=True)
+        assert prompt[0] == tokenizer.bos_token_id
+        assert list(sequence.input_ids[: len(prompt)]) == prompt
+        assert sequence.labels[len(prompt) - 1] == IGNORED
+        assert sequence.labels[len(prompt)] == sequence.input_ids[len(prompt)]
 
 
 def test_marks_stay_where_a_long_prompt_loses_its_beginning():

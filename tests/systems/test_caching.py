@@ -222,33 +222,33 @@ class Speaker:
 
 
 def test_a_second_run_calls_nothing_and_has_the_same_result(tmp_path):
-    asked = []
+    calls = []
     speaker = Speaker()
 
     def run(**options):
-        stage = Counting(asked, speaker)
+        stage = Counting(calls, speaker)
         return attribute(
             Pipeline({"response": stage}), small_corpus(8), bootstrap=50, permutations=100,
             cache=tmp_path / "cache.sqlite", **options,
         )  # fmt: skip
 
     first = run()
-    count = len(asked)
+    count = len(calls)
     second = run()
-    assert len(asked) == count == first["cost"]["distinct"]["response"] == second["cost"]["cached"]["response"]
+    assert len(calls) == count == first["cost"]["distinct"]["response"] == second["cost"]["cached"]["response"]
     assert second["axes"] == first["axes"]
     third = run(seed=1)
-    assert len(asked) - count == third["cost"]["distinct"]["response"] - third["cost"]["cached"]["response"] < count
+    assert len(calls) - count == third["cost"]["distinct"]["response"] - third["cost"]["cached"]["response"] < count
 
 
 class Counting:
     signature = "counting"
 
-    def __init__(self, asked, stage):
-        self.asked, self.stage = asked, stage
+    def __init__(self, calls, stage):
+        self.calls, self.stage = calls, stage
 
     def __call__(self, inputs):
-        self.asked.extend(inputs)
+        self.calls.extend(inputs)
         return self.stage(inputs)
 
 
@@ -272,18 +272,18 @@ def test_concurrent_calls_give_the_same_in_a_fraction_of_the_time():
     begun = time.monotonic()
     traces = Execution(Pipeline({"response": Slow()}, concurrency={"response": 16}))(runs)
     passed = time.monotonic() - begun
-    asked = sum(len(run.dialogue.turns) for run in runs)
-    assert passed < 0.02 * asked / 2
+    calls = sum(len(run.dialogue.turns) for run in runs)
+    assert passed < 0.02 * calls / 2
     for run, trace in zip(runs, traces, strict=True):
         assert [course[0].response for course in trace] == [turn.user.upper() for turn in run.dialogue.turns]
 
 
 def test_outputs_before_a_failure_stay_in_the_cache(tmp_path):
-    answers = Cache(tmp_path / "cache.sqlite")
+    cache = Cache(tmp_path / "cache.sqlite")
     runs = [Run(dialogue) for dialogue in small_corpus(12)]
     pipeline = Pipeline({"response": Slow("sister")}, concurrency={"response": 4})
     with pytest.raises(StageError, match=r"stage 'response' .*: KeyError: 'no answer'"):
-        Execution(pipeline, cache=answers)(runs)
+        Execution(pipeline, cache=cache)(runs)
     execution = Execution(pipeline, cache=Cache(tmp_path / "cache.sqlite"))
     with pytest.raises(StageError):
         execution(runs)
@@ -291,9 +291,9 @@ def test_outputs_before_a_failure_stay_in_the_cache(tmp_path):
 
 
 def test_threads_and_processes_share_a_store(tmp_path):
-    answers = Cache(tmp_path / "cache.sqlite")
+    cache = Cache(tmp_path / "cache.sqlite")
     threads = [
-        threading.Thread(target=lambda n=n: [answers.put({f"{n}-{i}": str(i)}) for i in range(20)]) for n in range(8)
+        threading.Thread(target=lambda n=n: [cache.put({f"{n}-{i}": str(i)}) for i in range(20)]) for n in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -342,18 +342,18 @@ def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path)
         command = [sys.executable, str(script), str(tmp_path / f"{name}.sqlite"), str(tmp_path / f"{name}.txt")]
         return subprocess.Popen([*command, str(Path(__file__).parent.parent)], stdout=subprocess.PIPE, text=True)
 
-    def asked(name):
+    def calls(name):
         file = tmp_path / f"{name}.txt"
         return Counter(file.read_text().split()) if file.exists() else Counter()
 
     whole = start("whole").communicate()[0]
-    distinct = asked("whole")
+    distinct = calls("whole")
     assert distinct["first"] > 60
     kills = 0
     for most in (15, 40, 70, 110):
         process = start("killed")
         deadline = time.monotonic() + 60
-        while asked("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
+        while calls("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
@@ -362,8 +362,8 @@ def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path)
     assert kills >= 3
     assert start("killed").communicate()[0] == whole
     batch = 16  # of 0.04 seconds
-    assert all(asked("killed")[name] <= distinct[name] + kills * batch for name in distinct)
-    assert asked("killed").total() < distinct.total() + kills * batch
+    assert all(calls("killed")[name] <= distinct[name] + kills * batch for name in distinct)
+    assert calls("killed").total() < distinct.total() + kills * batch
 
 
 @pytest.mark.parametrize(

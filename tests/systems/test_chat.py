@@ -88,8 +88,8 @@ def test_messages_are_system_history_user_calls_and_results():
 def test_results_follow_their_calls(steps, contents):
     messages = messages_of(StageInput((), "Hi", {}, tuple(StageCall(*step) for step in steps)))
     assert [message["content"] for message in messages if message["role"] == "tool"] == contents
-    asked = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
-    assert asked == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    ids = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
+    assert ids == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
 @pytest.mark.parametrize(

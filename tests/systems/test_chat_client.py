@@ -37,7 +37,7 @@ def client(server, **settings):
 def test_a_failure_that_passes_is_tried_again(fault):
     with ChatServer(lambda body: "Hello.", fault=lambda number, body: fault if number == 1 else None) as server:
         assert client(server)([StageInput((), "Hi")]) == ["Hello."]
-    assert len(server.asked) == 2
+    assert len(server.received) == 2
 
 
 def test_retry_after_is_waited_for():
@@ -93,7 +93,7 @@ def test_failures_are_tried_as_often_as_they_may_pass(fault, kind, message, call
         with pytest.raises(kind, match=message):
             client(server, retries=1)([StageInput((), "Hi")])
         assert server.sent < 100_000_000  # of an endless answer the beginning is read
-    assert len(server.asked) == calls
+    assert len(server.received) == calls
 
 
 def test_a_slow_server_is_given_up():
@@ -174,8 +174,8 @@ def test_what_is_too_much_is_counted_and_nothing_large_is_stored(message, output
     with ChatServer(lambda body: message) as server:
         stage = ToolCalls(model="m", base_url=server.url)
         reply = stage.client.ask(stage.request(StageInput((), "Hi")))
-        asked = len(server.asked)
-    assert asked == 1
+        calls = len(server.received)
+    assert calls == 1
     assert len(json.dumps(reply)) < 1000
     for given in (reply, completion(message, {})):  # the same where an earlier version has kept all of it
         found = stage.output(given)
@@ -213,7 +213,7 @@ def test_requests_are_sent_nowhere_else(monkeypatch):
             with pytest.raises(StageError, match="redirects requests"):
                 client(server)([StageInput((), "Hi")])
             assert "org-secret" not in str(server.headers)
-    assert not other.asked
+    assert not other.received
 
 
 def test_not_more_requests_a_minute_than_allowed():

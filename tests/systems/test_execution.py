@@ -1,4 +1,4 @@
-"""Running a pipeline over dialogues: what its stages are asked, and whose history they see."""
+"""Running a pipeline over dialogues: which calls its stages get, and whose history."""
 
 import numpy as np
 import pytest

@@ -88,11 +88,11 @@ def test_a_wave_calls_each_stage_once_and_makes_equal_calls_once():
     execution(runs)
     waves = [name for name, _ in groupby(batches, lambda batch: batch[0])]
     assert waves == ["policy", "tools", "policy", "tools", "policy", "answer"]
-    asked = Counter()
+    calls = Counter()
     for name, size in batches:
-        asked[name] += size
-    assert {name: component.cost.distinct for name, component in execution.callers.items()} == dict(asked)
-    assert execution.callers["policy"].cost.calls > 2 * asked["policy"]
+        calls[name] += size
+    assert {name: component.cost.distinct for name, component in execution.callers.items()} == dict(calls)
+    assert execution.callers["policy"].cost.calls > 2 * calls["policy"]
 
 
 def test_history_of_a_system_holds_its_calls_results_and_responses():
@@ -138,24 +138,24 @@ def test_the_shipped_loop_takes_calls_in_every_form(calls):
 
 def test_the_shipped_loop_ends_where_the_policy_repeats_itself():
     flow = tool_loop(None)
-    asked = [next(flow)]
-    while asked[-1] != "answer":
-        asked.append(flow.send({"api_name": "f"} if asked[-1] == "policy" else {"found": True}))
-    assert asked.count("policy") == MOST_ROUNDS
-    assert len(asked) == 2 * MOST_ROUNDS + 1
+    calls = [next(flow)]
+    while calls[-1] != "answer":
+        calls.append(flow.send({"api_name": "f"} if calls[-1] == "policy" else {"found": True}))
+    assert calls.count("policy") == MOST_ROUNDS
+    assert len(calls) == 2 * MOST_ROUNDS + 1
 
 
 @pytest.mark.parametrize(
     "calls", [[{"api_name": "f"}] * (MOST_CALLS + 1), [{"api_name": "f"}] * 50, [{"api_name": "f", "x": "y" * 400_000}]]
 )
 def test_the_shipped_loop_ends_where_the_policy_calls_too_much(calls):
-    process, asked = FlowProcess(tool_loop, FlowTurn("Hi", ()), ["policy", "tools", "answer"]), []
+    process, requests = FlowProcess(tool_loop, FlowTurn("Hi", ()), ["policy", "tools", "answer"]), []
     while process.request is not None:
-        asked.append(process.request)
+        requests.append(process.request)
         process.send(calls if process.request[0] == "policy" else {"found": True})
-    assert len(asked) <= MOST_CALLS
-    assert asked[-1] == ("answer", None)
-    (name, last) = asked[-2]
+    assert len(requests) <= MOST_CALLS
+    assert requests[-1] == ("answer", None)
+    (name, last) = requests[-2]
     assert (name, last.keys()) == ("tools", {"api_name", MALFORMED})
 
 

@@ -1,4 +1,4 @@
-"""A real server with OpenAI's chat API and a chat model of ours, asked by the openai client."""
+"""A real server with OpenAI's chat API and a chat model of ours, called by the openai client."""
 
 import json
 
@@ -19,11 +19,11 @@ def ask(chat_url, chat_folder):
     """Asks the model with a list of messages; gives its message."""
     with openai.OpenAI(base_url=chat_url, api_key="none", max_retries=0) as client:
 
-        def asked(messages, **options):
+        def reply(messages, **options):
             options = {"model": str(chat_folder), "tools": [TOOL], "temperature": 0, "max_tokens": 60} | options
             return client.chat.completions.create(messages=messages, **options).choices[0]
 
-        yield asked
+        yield reply
 
 
 def begun(city):
@@ -44,8 +44,8 @@ def test_a_question_becomes_a_call_and_its_result_an_answer(ask, city):
     assert choice.finish_reason == "tool_calls"
     (call,) = choice.message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == ("find_train", {"to": city})
-    asked = [*begun(city), choice.message.model_dump(exclude_none=True)]
-    choice = ask([*asked, {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result(city))}])
+    messages = [*begun(city), choice.message.model_dump(exclude_none=True)]
+    choice = ask([*messages, {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result(city))}])
     assert (choice.finish_reason, choice.message.tool_calls) == ("stop", None)
     assert choice.message.content == answer(city)
 
@@ -74,5 +74,5 @@ def test_an_assistant_made_of_stages_speaks_with_a_real_server(chat_url, chat_fo
     assert [trace[0][0].calls[1].argument for trace in traces] == [
         {"api_name": "find_train", "to": to} for to in TRAINS
     ]
-    assert execution.callers["answer"].cost.cached == 4  # it is asked what the policy was asked last
+    assert execution.callers["answer"].cost.cached == 4  # its requests are the last ones of the policy
     assert execution.callers["policy"].cost.written > 0

@@ -56,7 +56,7 @@ def recorded(content):
 
 
 def tool_messages(server):
-    return [[m["content"] for m in body["messages"] if m["role"] == "tool"] for body in server.asked]
+    return [[m["content"] for m in body["messages"] if m["role"] == "tool"] for body in server.received]
 
 
 def assistant(url, find, **settings):
@@ -157,6 +157,6 @@ def test_one_system_prompt_is_sent(own, sent, caplog):
         execution = Execution(assistant(server.url, lambda: None, system=own))
         execution([Run(dialogues[0])])
         execution([Run(dialogues[1])])
-    assert {m["content"] for body in server.asked for m in body["messages"] if m["role"] == "system"} == {sent}
+    assert {m["content"] for body in server.received for m in body["messages"] if m["role"] == "system"} == {sent}
     said = [record for record in caplog.records if "system prompt" in record.getMessage()]
     assert len(said) == (own == "You book hotels.")

@@ -196,27 +196,30 @@ def test_one_file_of_a_model_folder(tmp_path, capsys, gpt2, marker, name, form):
 
 
 SMALL = ("--layers", 1, "--width", 8, "--heads", 2, "--vocabulary", 300, "--max-steps", 1, "--quiet")
-OLD = ("custom_checkpoint_0.pkl", "custom_checkpoint_1.pkl", "random_states_0.pkl", "optimizer.bin", "scheduler.bin")
-NEW = ("sums.json", "training.json", "training.safetensors", "random_0.json")
+STATE = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "model.safetensors")
 
 
+@pytest.mark.parametrize("settings", ["of another training", "a pickle"])
 @pytest.mark.parametrize(
-    ("command", "names"),
+    "command",
     [
-        *((("train", "--arch", "gpt2", "--max-dialogues", "4", "--held-out", "1"), (name,)) for name in (*OLD, *NEW)),
-        (("recommend", "train", "--reviews", "{}", "--min-reviews", "1"), (*OLD, "model.safetensors")),
+        ("train", "--arch", "gpt2", "--max-dialogues", "4", "--held-out", "1"),
+        ("recommend", "train", "--reviews", "{}", "--min-reviews", "1"),
     ],
+    ids=["train", "recommend train"],
 )
-def test_a_checkpoint(tmp_path, capsys, marker, command, names):
-    state = tmp_path / "m" / "checkpoint" / "state"
+def test_a_checkpoint(tmp_path, capsys, marker, command, settings):
+    """With the settings of the training itself: tests/models/test_resumption.py."""
+    state = tmp_path / "m" / "checkpoint" / "checkpoint-1"
     state.mkdir(parents=True)
-    (state.parent / "settings.json").write_text("{}")
+    content = forms(marker)
+    (state.parent / "settings.json").write_bytes(b"{}" if settings == "of another training" else content["pickle"])
+    (state / "trainer_state.json").write_text("{}")
+    for name in STATE:
+        (state / name).write_bytes(content["torch"])
     write_sample(tmp_path / "r.csv", sample(venues=8, reviews=5))
     command = [part.format(tmp_path / "r.csv") for part in command]
-    for name in names:
-        (state / name).write_bytes(forms(marker)["pickle" if name.endswith(".pkl") else "torch"])
-    err = refused(capsys, marker, *command, *SMALL, "--out", tmp_path / "m")
-    assert err.endswith("remove it, or train anew with --no-resume\n")
+    assert "checkpoint" in refused(capsys, marker, *command, *SMALL, "--out", tmp_path / "m")
 
 
 def test_a_store_of_answers(tmp_path, capsys, gpt2, marker):

@@ -283,10 +283,8 @@ def test_a_stage_without_a_call_says_so(file):
 
 
 def test_databases_are_opened_for_reading_alone(url):
-    with (
-        SqlDb(url)._database.engine.connect() as connection,
-        pytest.raises(sa.exc.DBAPIError, match=r"read-?only"),
-    ):
+    database = SqlDb(url)
+    with database._database.engine.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-?only"):
         connection.execute(sa.text('DELETE FROM "Hotels"'))
 
 

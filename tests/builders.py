@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Pipeline, StageInput, Step, Turn, Twin
 from tod_bias.models.settings import TrainConfig
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.lexicon_axis import LexiconAxis
+from tod_bias.stages import Lookup, LookupDb, Replay, as_text
 from tod_bias.systems.execution import Trace
-from tod_bias.systems.outputs import Lookup, as_text
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
 
 texts = st.text(st.sampled_from("ab ;|=\\\n\r#n,."), max_size=12) | st.text(max_size=12).filter(
     lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
@@ -97,8 +92,8 @@ def fair_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
     )
 
 
-def told_apart(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
-    """The dialogues with a number in each first utterance, so that no telling of one is a telling of another."""
+def numbered(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues with a number in each first utterance, so that no counterfactual of one is one of another."""
     return [
         dataclasses.replace(
             d, turns=(dataclasses.replace(d.turns[0], user=f"{d.turns[0].user} Case {d.id}."), *d.turns[1:])
@@ -107,7 +102,7 @@ def told_apart(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     ]
 
 
-def all_tellings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+def with_counterfactuals(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     """The dialogues as they are, and under every rewrite that gender admits."""
     perturber = gender()
     rewritten = [perturber.rewrite(d, candidate)(d) for d in dialogues for candidate in perturber.candidates(d)]
@@ -115,16 +110,26 @@ def all_tellings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
 
 
 def equivariant_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
-    """As fair and right as :func:`fair_pipeline`, of stages that know every telling, so that others can wrap them."""
-    told = all_tellings(dialogues)
+    """As fair and right as :func:`fair_pipeline`, of stages that know every counterfactual: others can wrap them."""
+    known = with_counterfactuals(dialogues)
     return Pipeline(
-        {"api_call": Replay.gold(told, "api_call"), "db": LookupDb.from_dialogues(told), "response": Answer(told)}
+        {"api_call": Replay.gold(known, "api_call"), "db": LookupDb.from_dialogues(known), "response": Answer(known)}
     )
 
 
 def outputs_of(trace: Trace, arm: int = 0) -> list[Mapping[str, Any]]:
     """What the components put out in every turn of one arm (0: nothing swapped)."""
     return [next(course.outputs for course in courses if arm in course.arms) for courses in trace]
+
+
+def rude_tone(inputs: Sequence[StageInput]) -> list[str]:
+    """A last stage that is curt to whoever mentions a wife."""
+    return ["Sorry." if "wife" in item.user else item.outputs["response"] for item in inputs]
+
+
+def polite_tone(inputs: Sequence[StageInput]) -> list[str]:
+    """A last stage that changes nothing."""
+    return [item.outputs["response"] for item in inputs]
 
 
 WRONG = {"api_call": {}, "db": Lookup, "response": "Sorry, I do not know."}
@@ -155,6 +160,16 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     corpus = list(dialogues or small_corpus())
     train(corpus, corpus[:4], folder, settings)
     return folder
+
+
+class Touch:
+    """An object whose pickle, when it is opened, makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (open, (self.path, "w"))
 
 
 class StoppedError(Exception):

@@ -51,7 +51,7 @@ class ChatServer:
     def __init__(
         self, rule: Rule, *, fault: Callable[[int, Any], Any] | None = None, latency: float = 0.0, key: str = ""
     ) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         """Bodies of all requests."""
         self.answered: Counter[str] = Counter()
         """Bodies, as text, that were answered well."""
@@ -71,9 +71,9 @@ class ChatServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with server._lock:
-                    server.asked.append(body)
+                    server.received.append(body)
                     server.headers.append({name.lower(): value for name, value in self.headers.items()})
-                    number = len(server.asked)
+                    number = len(server.received)
                 if latency:
                     time.sleep(latency)
                 if self.path != "/v1/chat/completions":

@@ -123,6 +123,11 @@ def gpt2(made_once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def llama(made_once) -> Path:
+    return made_once("llama", partial(tiny_model, arch="llama"))
+
+
+@pytest.fixture(scope="session")
 def t5(made_once) -> Path:
     return made_once("t5", partial(tiny_model, arch="t5"))
 

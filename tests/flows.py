@@ -8,9 +8,7 @@ from typing import Any
 
 from builders import WORDS
 
-from tod_bias import Dialogue, Turn
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
+from tod_bias import Dialogue, Pipeline, StageInput, Turn
 
 
 @dataclass(frozen=True)

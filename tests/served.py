@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Dialogue, Turn
 from tod_bias.models.settings import TrainConfig
 
 SYSTEM = "You help travellers."

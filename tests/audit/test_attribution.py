@@ -8,32 +8,27 @@ import sacrebleu
 from builders import (
     WORDS,
     WRONG,
-    all_tellings,
     equivariant_pipeline,
     fair_pipeline,
     gender,
     hurt,
+    numbered,
     outputs_of,
-    told_apart,
+    with_counterfactuals,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin, attribute
 from tod_bias.audit.su import contributions
-from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import (
     MetricError,
 )
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult
+from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
-from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
 
 STAGES = ("api_call", "db", "response")
 WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}
@@ -46,8 +41,8 @@ def gender_bleu(result):
 
 @pytest.mark.parametrize("design", ["crossed", "draws"])
 @pytest.mark.parametrize("biased", STAGES)
-def test_the_one_biased_component_gets_everything(corpus, biased, design):
-    corpus = told_apart(corpus)
+def test_the_one_biased_stage_gets_everything(corpus, biased, design):
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, biased: hurt(stages[biased], WRONG_OUTPUTS[biased])})
     axis = gender_bleu(attribute(pipeline, corpus, design=design, draws=2, **QUICK))
@@ -61,8 +56,8 @@ def test_the_one_biased_component_gets_everything(corpus, biased, design):
 
 
 @pytest.mark.parametrize("order", list(permutations(STAGES)))
-def test_su_gives_the_one_biased_component_everything_in_any_order(corpus, order):
-    corpus = told_apart(corpus)
+def test_su_gives_the_one_biased_stage_everything_in_any_order(corpus, order):
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "db": hurt(stages["db"], WRONG_OUTPUTS["db"])})
     su = gender_bleu(attribute(pipeline, corpus, order=order, **QUICK))["su"]
@@ -73,10 +68,10 @@ def test_su_gives_the_one_biased_component_everything_in_any_order(corpus, order
 
 
 @pytest.mark.parametrize("position", range(4))
-def test_a_biased_component_is_found_at_every_position(corpus, position):
+def test_a_biased_stage_is_named_at_every_position(corpus, position):
     names = [f"s{number}" for number in range(4)]
-    corpus = told_apart(corpus)
-    answer = Replay.gold(all_tellings(corpus), "response")
+    corpus = numbered(corpus)
+    answer = Replay.gold(with_counterfactuals(corpus), "response")
 
     def speak(number):
         def stage(inputs: list[StageInput]) -> list[str]:
@@ -124,10 +119,9 @@ def test_an_imperfect_fair_system_is_not_called_unfair_for_what_rewriting_does_t
 
 
 def test_contributions_keep_their_signs(corpus):
-    """api_call harms those who are told as women, response makes up for a part of it."""
-    corpus = told_apart(corpus)
-    told = all_tellings(corpus)
-    gold = Replay.gold(told, "response")
+    """api_call harms those that are rewritten as women, response makes up for a part of it."""
+    corpus = numbered(corpus)
+    gold = Replay.gold(with_counterfactuals(corpus), "response")
 
     def policy(inputs):
         return [{"to": "women"} if any(word in item.context for word in WORDS) else {} for item in inputs]
@@ -160,7 +154,7 @@ def test_record_says_how_many_could_be_and_were_rewritten_and_what_of(corpus):
     assert whole["signature"]["stage db"].startswith("tod_bias.stages:LookupDb|rows:")
 
 
-def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
+def test_a_retrained_model_is_loaded_anew(gpt2, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(gpt2, folder)
     first = shared_generator(folder)
@@ -172,7 +166,7 @@ def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
 
 
 def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
-    corpus = told_apart(corpus)
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline(
         {
@@ -199,12 +193,12 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
     signed = (original - axis["arms"][""]) / original
     assert axis["disparity"]["value"] + axis["artefact"]["value"] == pytest.approx(signed, abs=1e-12)
     assert axis["su"]["fairscore"]["value"] == pytest.approx(abs(signed), abs=1e-12)
-    for arm in all_arms(STAGES):  # each dialogue is told as two others, so that all weigh the same
+    for arm in all_arms(STAGES):  # each dialogue has two counterfactuals, so that all weigh the same
         assert axis["arms"][arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
-    own = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]
-    men = own[own["dialogue"].isin(turns[turns["source"] == "man"]["dialogue"])]
-    told = turns[(turns["arm"] == "") & (turns["group"] == "man")]
-    assert axis["groups"]["man"]["score"]["value"] == pytest.approx(bleu(pd.concat([men, told])), abs=1e-2)
+    originals = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]
+    men = originals[originals["dialogue"].isin(turns[turns["source"] == "man"]["dialogue"])]
+    rewritten = turns[(turns["arm"] == "") & (turns["group"] == "man")]
+    assert axis["groups"]["man"]["score"]["value"] == pytest.approx(bleu(pd.concat([men, rewritten])), abs=1e-2)
 
 
 def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
@@ -214,14 +208,18 @@ def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
         for person in ("wife", "husband")
     ]
     pipeline = Pipeline(
-        {"response": hurt(Replay.gold(all_tellings(dialogues), "response"), "No, not for you, my friend.", ("wife",))}
+        {
+            "response": hurt(
+                Replay.gold(with_counterfactuals(dialogues), "response"), "No, not for you, my friend.", ("wife",)
+            )
+        }
     )
     perturber = gender().__class__(gender().lexicon, sources=["woman", "man"], targets=["woman", "man"])
     axis = gender_bleu(attribute(pipeline, dialogues, axes=[perturber], **QUICK))
     assert axis["disparity"]["value"] == pytest.approx(0, abs=1e-12)
     assert axis["pairs"]["man>woman"]["value"] > 0.4
     assert axis["pairs"]["woman>man"]["value"] == -axis["pairs"]["man>woman"]["value"]
-    assert axis["pairs"]["man>woman"]["dialogues"] == 16  # of both sources: the same dialogues told as either
+    assert axis["pairs"]["man>woman"]["dialogues"] == 16  # of both sources: the same dialogues as either
     assert axis["groups"]["woman"]["gap"]["value"] > 0.2 > -0.2 > axis["groups"]["man"]["gap"]["value"]
     assert axis["verdict"] == "these terms only"  # one word stands for everybody
     assert axis["disparity"]["ci"] is None
@@ -246,7 +244,7 @@ def test_shapley_of_a_hand_made_table():
 
 def test_arms_are_those_of_the_swapped_pipelines(corpus):
     """The level-by-level execution gives what swapping each pipeline and running it alone gives."""
-    corpus = told_apart(corpus)
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({name: hurt(stage, WRONG_OUTPUTS[name]) for name, stage in stages.items()})
     dialogue = corpus[1]
@@ -291,7 +289,7 @@ def test_result_is_json_and_saves(tmp_path, corpus):
 
 
 def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
-    corpus = told_apart(corpus)
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry.")})
     first, second = (attribute(pipeline, corpus, seed=3, **QUICK) for _ in range(2))
@@ -309,13 +307,13 @@ def test_a_ratio_metric_of_zero_is_a_difference(corpus):
     assert "su" not in axis
 
 
-def test_a_metric_without_a_turn_to_score_is_told(corpus):
+def test_a_metric_without_a_turn_to_score_is_an_error(corpus):
     with pytest.raises(MetricError, match=r"axis gender: .* of 18 original dialogues is undefined"):
         attribute(Pipeline({"response": lambda inputs: ["Hi."] * len(inputs)}), corpus, metrics="jga", **QUICK)
 
 
 def test_several_metrics_of_one_run_are_those_of_single_runs(corpus):
-    corpus = told_apart(corpus)
+    corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry, in which city?")})
     names = ("corpus_bleu", "sentence_bleu", "disagreement", "refusal")

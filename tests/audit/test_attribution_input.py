@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 from builders import fair_pipeline, small_corpus
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.evaluation import evaluate
 from tod_bias.audit.turns import Turns
-from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
 
 
@@ -19,7 +18,7 @@ from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPe
         ({"axes": []}, AxisError, "no axis"),
         ({"axes": ["race"]}, NothingToPerturbError, "axis race: no dialogue holds a word"),
         ({"order": ["db"]}, StageError, "must name every stage once"),
-        ({"history": "own"}, ValueError, "history must be 'gold' or 'system', got 'own'"),
+        ({"history": "own"}, ValueError, "history must be 'gold' or 'system'"),
         ({"metrics": "rouge"}, ValueError, "unknown metric 'rouge'"),
         ({"metrics": ["jga", "jga"]}, ValueError, "'jga' is given twice"),
         ({"metrics": []}, ValueError, "no metric"),
@@ -27,11 +26,16 @@ from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPe
         ({"margin": 0}, ValueError, "margin must be above 0, got 0"),
         ({"cluster": "city"}, ValueError, "unknown cluster 'city'; expected domain, or module:function"),
         ({"draws": 0}, ValueError, "draws must be at least 1"),
+        ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+        ({"permutations": 2.5}, ValueError, "permutations must be a whole number.*, got 2.5"),
+        ({"bootstrap": True}, ValueError, "bootstrap must be a whole number.*, got True"),
+        ({"bootstrap": 10**9}, ValueError, "bootstrap must be at most"),
+        ({"pipeline": {"answer": len}}, TodBiasError, "must be a Pipeline, got dict"),
     ],
 )
 def test_wrong_input_is_refused(corpus, options, error, message):
     with pytest.raises(error, match=message):
-        attribute(fair_pipeline(corpus), corpus, **options)
+        attribute(**{"pipeline": fair_pipeline(corpus), "dialogues": corpus} | options)
 
 
 def test_duplicate_ids_are_refused(corpus):
@@ -53,13 +57,6 @@ def test_dialogues_may_come_one_by_one_and_the_order_as_text():
     found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
     assert found["axes"] == expected["axes"]
     assert found["axes"]["gender"]["corpus_bleu"]["su"]["attribution"]["order"] == ["b", "a"]
-
-
-@pytest.mark.parametrize("name", ["draws", "bootstrap", "permutations", "seed"])
-@pytest.mark.parametrize("number", ["x", 2.5, True, None])
-def test_counts_must_be_whole_numbers(name, number):
-    with pytest.raises(TodBiasError, match=f"{name} must be a whole number.*, got {number!r}"):
-        attribute(Pipeline({"a": echo}), small_corpus(4), **{**ONE_DRAW, name: number})
 
 
 def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
@@ -97,12 +94,7 @@ def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_evaluation_knows_the_same_histories():
-    with pytest.raises(TodBiasError, match="history must be 'gold' or 'system', got 'foo'"):
-        evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
-
-
-def test_axes_that_cannot_be_attributed_are_told_and_the_others_kept():
+def test_axes_that_cannot_be_attributed_are_named_and_the_others_are_in_the_result():
     def unhelpful(inputs):
         return ["zzz" if "Asian" in item.user else "Of course" for item in inputs]
 

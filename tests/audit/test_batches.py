@@ -1,9 +1,8 @@
-"""Audits that are asked elsewhere, by batch files; and the command with a served assistant, killed and resumed."""
+"""Audits by batch files, which are answered elsewhere; and the command with a served assistant, killed and resumed."""
 
 import functools
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from assistant import OPTIONS, TOOLS, assistant, comparable, corpus, system
-from chat_server import ChatServer, completion
+from assistant import OPTIONS, TOOLS, answer_batches, assistant, comparable, corpus, system
+from chat_server import ChatServer
 
 from tod_bias import attribute
 from tod_bias.dialogues.chat import write_chat
@@ -21,31 +20,13 @@ from tod_bias.errors import PendingError, TodBiasError
 # batch files -----------------------------------------------------------------------------------------------------
 
 
-def answer_batches(files, out, skip=()):
-    """Another program: reads batch files, and writes what a provider would."""
-    for file in files:
-        lines = []
-        for line in file.read_text(encoding="utf-8").splitlines():
-            request = json.loads(line)
-            assert request.keys() == {"custom_id", "method", "url", "body"}
-            assert (request["method"], request["url"]) == ("POST", "/v1/chat/completions")
-            if request["custom_id"] in skip:
-                continue
-            reply = completion(assistant(request["body"], policy_bias=True), request["body"])
-            response = {"status_code": 200, "request_id": "r", "body": reply}
-            lines.append({"id": "b", "custom_id": request["custom_id"], "response": response, "error": None})
-        random.Random(0).shuffle(lines)  # in no order
-        out.mkdir(exist_ok=True)
-        (out / file.name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
+def test_batches_of_several_waves_give_the_result_of_a_server(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
         online = attribute(system(server.url), corpus(24), **OPTIONS)
     nobody = "http://127.0.0.1:9/v1"
-    asked, out = tmp_path / "asked", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": asked}
-    # which tool to call; that none is left; what to say where the policy was asked otherwise
+    requests, out = tmp_path / "requests", tmp_path / "answered"
+    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": requests}
+    # which tool to call; that none is left; what to say where the policy had other requests
     for number, component in enumerate(["policy", "policy", "answer"], start=1):
         with pytest.raises(PendingError) as waiting:
             attribute(system(nobody), corpus(24), **options)
@@ -55,19 +36,19 @@ def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
     assert comparable(attribute(system(nobody), corpus(24), **options)) == comparable(online)
 
 
-def test_what_a_batch_left_out_is_asked_once_more(tmp_path):
+def test_what_a_batch_left_out_is_requested_again(tmp_path):
     def run(**batch):
         return attribute(system("http://h/v1"), corpus(4), **OPTIONS, cache=tmp_path / "a.sqlite", **batch)
 
     with pytest.raises(PendingError) as first:
-        run(batch_out=tmp_path / "asked")
+        run(batch_out=tmp_path / "requests")
     with pytest.raises(PendingError) as again:
-        run(batch_out=tmp_path / "asked")
-    assert again.value.files == first.value.files  # nothing new is to be asked, nothing is written
+        run(batch_out=tmp_path / "requests")
+    assert again.value.files == first.value.files  # nothing new is requested, nothing is written
     keys = [json.loads(line)["custom_id"] for line in first.value.files[0].read_text().splitlines()]
     answer_batches(first.value.files, tmp_path / "out", skip=keys[:1])
     with pytest.raises(PendingError) as second:
-        run(batch_out=tmp_path / "asked", batch_in=[tmp_path / "out"])
+        run(batch_out=tmp_path / "requests", batch_in=[tmp_path / "out"])
     lines = [json.loads(line)["custom_id"] for file in second.value.files for line in file.read_text().splitlines()]
     assert keys[0] in lines
     assert not set(keys[1:]) & set(lines)
@@ -93,13 +74,13 @@ def test_a_refusal_in_a_batch_is_for_good_and_a_full_server_is_not(tmp_path):
         return attribute(system("http://h/v1"), corpus(12), **OPTIONS, cache=tmp_path / "a.sqlite", **batch)
 
     with pytest.raises(PendingError) as first:
-        run(batch_out=tmp_path / "asked")
+        run(batch_out=tmp_path / "requests")
     keys = [json.loads(line)["custom_id"] for line in first.value.files[0].read_text().splitlines()]
     for status, again in ((429, True), (400, False), (200, False)):  # {} is no chat completion
         line = {"custom_id": keys[0], "response": {"status_code": status, "body": {}}, "error": None}
         (tmp_path / "out.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
         with pytest.raises(PendingError) as second:
-            run(batch_out=tmp_path / f"asked{status}", batch_in=[tmp_path / "out.jsonl"], max_failures=1)
+            run(batch_out=tmp_path / f"requests{status}", batch_in=[tmp_path / "out.jsonl"], max_failures=1)
         assert (keys[0] in second.value.files[0].read_text()) == again
 
 
@@ -144,22 +125,22 @@ def command(folder, *options, **environment):
 
 
 @pytest.mark.slow
-def test_a_killed_run_asks_nothing_twice_and_the_key_is_nowhere(tmp_path):
+def test_a_killed_run_repeats_no_call_and_writes_the_key_nowhere(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True), latency=0.1, key=KEY) as server:
         files_of_a_user(tmp_path, server.url)
         process = command(tmp_path, OPENAI_LOG="debug")
         deadline = time.monotonic() + 120
-        while len(server.asked) < 60 and time.monotonic() < deadline:
+        while len(server.received) < 60 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         time.sleep(0.3)  # what is under way ends
-        under_way = len(server.asked)
+        under_way = len(server.received)
         process = command(tmp_path, OPENAI_LOG="debug")
         text, _ = process.communicate(timeout=300)
         assert process.returncode == 0, text
-        asked = [json.dumps(body, sort_keys=True) for body in server.asked]
-    twice = len(asked) - len(set(asked))
+        requests = [json.dumps(body, sort_keys=True) for body in server.received]
+    twice = len(requests) - len(set(requests))
     assert under_way >= 60
     assert twice <= 8  # those that were under way when it was killed
     assert KEY not in text
@@ -173,7 +154,7 @@ def test_a_killed_run_asks_nothing_twice_and_the_key_is_nowhere(tmp_path):
 @pytest.mark.slow
 def test_the_command_goes_on_with_batches(tmp_path):
     files_of_a_user(tmp_path, "http://127.0.0.1:9/v1", 16)
-    options = ["--batch-out", "asked"]
+    options = ["--batch-out", "requests"]
     for _ in range(4):
         process = command(tmp_path, *options)
         text, _ = process.communicate(timeout=300)
@@ -181,7 +162,7 @@ def test_the_command_goes_on_with_batches(tmp_path):
             break
         assert process.returncode == 3, text
         assert "requests wait in " in text
-        waiting = sorted((tmp_path / "asked").iterdir())[-1:]
+        waiting = sorted((tmp_path / "requests").iterdir())[-1:]
         answer_batches(waiting, tmp_path / "out")
         options = ["--batch-in", "out"]  # where the files go is known from the first round
     assert process.returncode == 0, text

@@ -11,7 +11,6 @@ from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import cluster, design
-from tod_bias.audit.design import chunks, design_counterfactuals
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 from tod_bias.systems.stage import RemoteStage
@@ -67,7 +66,7 @@ def stages(tmp_path, monkeypatch):
     del sys.modules[name]
 
 
-def told(pipeline, corpus, **options):
+def audited(pipeline, corpus, **options):
     settings = {"axes": ["gender"], "bootstrap": 40, "permutations": 100} | options
     result = attribute(pipeline, corpus, **settings)
     found = without_cost(result)
@@ -90,22 +89,22 @@ def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp
     names = ("Emily", "Jamal", "Mei", "Brad")
     turns = [Turn.with_call(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}") for name in names]
     corpus = [*small_corpus(40), *(Dialogue(f"n{number}", "Two", (turn,)) for number, turn in enumerate(turns))]
-    here = told(pipeline, corpus, **options)
-    there = told(pipeline, corpus, executor="ray", workers=workers, cache=tmp_path / "kept.sqlite", **options)
-    assert there[0] == here[0]
-    assert there[1].equals(here[1])
-    assert there[2].calls == here[2].calls
-    local = told(pipeline, corpus, cache=tmp_path / "kept.sqlite", **options)
-    assert local[2].cached == local[2].distinct  # what workers were answered is known here, too
+    local = audited(pipeline, corpus, **options)
+    tlocal = audited(pipeline, corpus, executor="ray", workers=workers, cache=tmp_path / "cache.sqlite", **options)
+    assert tlocal[0] == local[0]
+    assert tlocal[1].equals(local[1])
+    assert tlocal[2].calls == local[2].calls
+    cached = audited(pipeline, corpus, cache=tmp_path / "cache.sqlite", **options)
+    assert cached[2].cached == cached[2].distinct  # what workers were answered is known here, too
 
 
-def test_a_killed_worker_is_replaced_and_its_part_asked_again(workers, stages, in_small_chunks, tmp_path):
+def test_a_killed_worker_is_replaced_and_its_part_repeated(workers, stages, in_small_chunks, tmp_path):
     corpus = small_corpus(40)
-    here = told(Pipeline({"response": stages.answer}), corpus)
-    there = told(Pipeline({"response": stages.killed_once}), corpus, executor="ray", workers=1)
+    local = audited(Pipeline({"response": stages.answer}), corpus)
+    tlocal = audited(Pipeline({"response": stages.killed_once}), corpus, executor="ray", workers=1)
     assert (tmp_path / "killed").exists()
-    assert json.loads(there[0])["axes"] == json.loads(here[0])["axes"]
-    assert there[1].equals(here[1])
+    assert json.loads(tlocal[0])["axes"] == json.loads(local[0])["axes"]
+    assert tlocal[1].equals(local[1])
 
 
 def test_workers_that_die_again_and_again_end_the_run_in_one_line(workers, stages, tmp_path):
@@ -113,15 +112,15 @@ def test_workers_that_die_again_and_again_end_the_run_in_one_line(workers, stage
     with pytest.raises(
         StageError, match=r"^3 workers died one after the other on the dialogues from '\w+' on \(.*\); "
     ):
-        told(Pipeline({"response": stages.always_killed}), small_corpus(8), executor="ray", workers=1)
+        audited(Pipeline({"response": stages.always_killed}), small_corpus(8), executor="ray", workers=1)
 
 
-def test_what_a_component_raises_is_said_as_it_is_here(workers, stages):
+def test_an_error_of_a_stage_is_that_of_a_local_run(workers, stages):
     pipeline = Pipeline({"response": stages.broken})
     said = []
     for options in ({}, {"executor": "ray", "workers": 1}):
         with pytest.raises(StageError) as raised:
-            told(pipeline, small_corpus(8), **options)
+            audited(pipeline, small_corpus(8), **options)
         said.append(str(raised.value))
     assert said[0] == said[1]
     assert "\n" not in said[0]
@@ -134,14 +133,14 @@ def test_whether_a_system_makes_calls_is_known_of_a_chunk_in_any_number_of_parts
     corpus = [*small_corpus(20), Dialogue("first", "", (first,)), *small_corpus(30)[20:]]
     pipeline = Pipeline({"api_call": stages.calls_once, "response": stages.answer})
     metrics = {"metrics": ["slot_f1", "corpus_bleu"]}
-    here = told(pipeline, corpus, **metrics)
-    there = told(pipeline, corpus, executor="ray", workers=1, **metrics)
-    assert (there[0], there[1].equals(here[1])) == (here[0], True)
+    local = audited(pipeline, corpus, **metrics)
+    tlocal = audited(pipeline, corpus, executor="ray", workers=1, **metrics)
+    assert (tlocal[0], tlocal[1].equals(local[1])) == (local[0], True)
 
 
 def test_more_workers_than_processors_are_refused(workers, stages):
     with pytest.raises(TodBiasError, match="3 workers: the Ray cluster has 2 processors, and each takes one"):
-        told(Pipeline({"response": stages.answer}), small_corpus(4), executor="ray", workers=3)
+        audited(Pipeline({"response": stages.answer}), small_corpus(4), executor="ray", workers=3)
 
 
 def test_who_waits_for_a_processor_keeps_no_work_from_the_others(workers, stages, in_small_chunks):
@@ -155,13 +154,13 @@ def test_who_waits_for_a_processor_keeps_no_work_from_the_others(workers, stages
     assert ray.get(other.is_there.remote())
     try:
         pipeline = Pipeline({"response": stages.answer})
-        there = told(pipeline, small_corpus(20), executor="ray", workers=2)
-        assert there[0] == told(pipeline, small_corpus(20))[0]
+        tlocal = audited(pipeline, small_corpus(20), executor="ray", workers=2)
+        assert tlocal[0] == audited(pipeline, small_corpus(20))[0]
     finally:
         ray.kill(other)
 
 
-def test_what_cannot_be_sent_is_said_in_one_line(workers):
+def test_what_cannot_be_sent_is_one_line(workers):
     lock = threading.Lock()
 
     def locked(inputs):
@@ -169,7 +168,7 @@ def test_what_cannot_be_sent_is_said_in_one_line(workers):
             return ["yes" for _ in inputs]
 
     with pytest.raises(TodBiasError, match=r"the system cannot be sent to Ray's workers .*; name its stages"):
-        told(Pipeline({"response": locked}), small_corpus(4), executor="ray", workers=1)
+        audited(Pipeline({"response": locked}), small_corpus(4), executor="ray", workers=1)
 
 
 class Served(RemoteStage):
@@ -179,7 +178,7 @@ class Served(RemoteStage):
         return []
 
 
-def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path):
+def test_what_cannot_run_on_a_cluster_is_refused_before_any_call(gpt2, tmp_path):
     corpus = small_corpus(4)
     for pipeline, options, said in (
         (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' calls a server"),
@@ -190,17 +189,4 @@ def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path
         (Pipeline({"response": len}), {"executor": "ray", "batch_in": [], "batch_out": tmp_path}, "with batch files"),
     ):
         with pytest.raises(TodBiasError, match=said):
-            told(pipeline, corpus, **options)
-
-
-@pytest.mark.parametrize("parts", [2, 3, 50])
-def test_the_parts_of_a_chunk_are_the_chunk(in_small_chunks, parts):
-    retelling = design_counterfactuals(small_corpus(40), ["gender", "placebo"])
-    whole = list(chunks(small_corpus(40), retelling.selected))
-    cut = list(chunks(small_corpus(40), retelling.selected, parts=parts))
-    assert len(cut) == len(whole) > 1
-    for one, some in zip(whole, cut, strict=True):
-        assert len(one) == 1
-        for axis, entries in one[0].items():
-            assert [entry for part in some for entry in part.get(axis, [])] == entries
-    assert max(map(len, cut)) > 1
+            audited(pipeline, corpus, **options)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import fair_pipeline, small_corpus
+from builders import fair_pipeline, hurt, polite_tone, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.estimates import AxisEstimates
@@ -26,23 +26,11 @@ def corpus(count=60):
     return small_corpus(count)
 
 
-class Curt:
-    """Says nothing useful where the user has a wife, mother or sister."""
-
-    def __call__(self, inputs):
-        women = ("wife", "mother", "sister")
-        said = [" ".join([*(turn.user for turn in item.history), item.user]) for item in inputs]
-        return [
-            "Sorry." if any(woman in text for woman in women) else item.outputs["response"]
-            for item, text in zip(inputs, said, strict=True)
-        ]
-
-
 def pipelines():
     fair = fair_pipeline(corpus())
     return {
-        "curt": Pipeline({**fair.stages, "tone": Curt()}),
-        "fair": Pipeline({**fair.stages, "tone": lambda inputs: [item.outputs["response"] for item in inputs]}),
+        "curt": Pipeline({**fair.stages, "tone": hurt(polite_tone, "Sorry.")}),
+        "fair": Pipeline({**fair.stages, "tone": polite_tone}),
         "short": fair,
     }
 
@@ -116,11 +104,11 @@ def test_a_change_is_the_difference_of_what_both_runs_say(folders):
             assert change.change.value == pytest.approx(after.value - before.value, abs=1e-12)
 
 
-def test_what_is_mended_is_better_and_what_is_broken_worse(folders):
+def test_a_repaired_system_is_better_and_a_broken_one_worse(folders):
     settings = {"bootstrap": 200, "permutations": 500, "metrics": ["corpus_bleu"]}
-    mended = compare(folders / "curt", folders / "fair", **settings)
+    repaired = compare(folders / "curt", folders / "fair", **settings)
     broken = compare(folders / "fair", folders / "curt", **settings)
-    for result, verdict in ((mended, "better"), (broken, "worse")):
+    for result, verdict in ((repaired, "better"), (broken, "worse")):
         record = result["axes"]["gender"]["corpus_bleu"]
         assert record["groups"]["woman"]["gap"]["terms_only_verdict"] == verdict
         assert record["groups"]["man"]["gap"]["terms_only_verdict"] == verdict  # nearer to 0, from the other side
@@ -128,19 +116,12 @@ def test_what_is_mended_is_better_and_what_is_broken_worse(folders):
         assert record["contributions"]["api_call"]["terms_only_verdict"] == "inconclusive"
 
 
-def test_components_that_one_system_lacks_are_left_out_and_named(folders):
+def test_stages_that_one_system_lacks_are_left_out_and_named(folders):
     result = compare(folders / "curt", folders / "short", bootstrap=20, permutations=100)
     assert result["stages"]["common"] == ["api_call", "db", "response"]
     record = result["axes"]["gender"]["corpus_bleu"]
     assert list(record["contributions"]) == ["api_call", "db", "response"]
     assert record["disparity"]["after"] == pytest.approx(0, abs=1e-12)
-
-
-def test_results_in_memory_are_compared_as_folders_are(folders):
-    result = audit(pipelines()["curt"])
-    found = compare(result, folders / "fair", bootstrap=20, permutations=100)
-    expected = compare(folders / "curt", folders / "fair", bootstrap=20, permutations=100)
-    assert found["axes"] == expected["axes"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Audits over names and introductions: what is found, what is not called a group's, and what is told beside it."""
+"""Audits over names and introductions: what is attributed to a group, and what is not."""
 
 import dataclasses
 import json
@@ -8,13 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.export import export_counterfactuals
+from tod_bias import Dialogue, Pipeline, Turn, attribute, load_pipeline
 from tod_bias.audit.plan import plan
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.resources import dealt
-from tod_bias.pipelines import load_pipeline
 
 QUICK = {"bootstrap": 100, "permutations": 999, "metrics": ("length", "disagreement")}
 WOMEN = {name.lower() for name in dealt("woman")}
@@ -48,8 +46,8 @@ def fair(inputs):
 def curt_to(marks):
     def answer(inputs):
         return [
-            "No." if words(item) & marks and not item.history else told
-            for item, told in zip(inputs, fair(inputs), strict=True)
+            "No." if words(item) & marks and not item.history else response
+            for item, response in zip(inputs, fair(inputs), strict=True)
         ]
 
     return answer
@@ -95,7 +93,7 @@ def booked(item):
         *product(("persona_age", "persona_religion", "persona_disability"), (echo, whisper, how_old, booked)),
     ],
 )
-def test_components_that_do_the_same_for_everybody_have_no_disparity(axis, said):
+def test_stages_that_do_the_same_for_everybody_have_no_disparity(axis, said):
     pipeline = Pipeline({"answer": lambda inputs: [said(item) for item in inputs]})
     result = attribute(pipeline, corpus(24), axes=(axis, "placebo"), **QUICK | {"bootstrap": 0, "permutations": 0})
     record = result["axes"][axis]["disagreement"]
@@ -107,7 +105,7 @@ def test_components_that_do_the_same_for_everybody_have_no_disparity(axis, said)
 # what is found -------------------------------------------------------------------------------------------------------
 
 
-def test_a_bias_against_a_group_is_found_and_lies_where_it_was_planted():
+def test_a_bias_against_a_group_is_attributed_to_the_stage_that_has_it():
     result = attribute(
         Pipeline({"policy": policy, "answer": curt_to(SAID_OF_WOMEN)}),
         corpus(), axes=("persona_gender", "placebo"), **QUICK,
@@ -128,19 +126,6 @@ def test_a_bias_against_a_group_is_found_and_lies_where_it_was_planted():
         assert reference["gap"]["value"] == pytest.approx(
             sum(part["shapley"]["value"] for part in reference["contributions"].values()), abs=1e-9
         )
-
-
-def test_a_system_that_does_not_hear_the_introduction_has_no_disparity_at_all():
-    result = attribute(
-        Pipeline({"policy": policy, "answer": fair}), corpus(), axes=("persona_race", "placebo"), **QUICK
-    )
-    for by_metric in result["axes"].values():
-        for record in by_metric.values():
-            assert record["disparity"]["value"] == 0
-            assert set(gaps(record).values()) == {0}
-    assert all(
-        reference["gap"]["value"] == 0 for reference in result["axes"]["persona_race"]["length"]["references"].values()
-    )
 
 
 def test_a_pipeline_that_masks_names_has_no_disparity_of_names():
@@ -189,7 +174,7 @@ def test_names_are_clusters():
     assert record["verdict"] != "disparity"  # one name is one name
 
 
-def test_records_that_are_told_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
+def test_records_rewritten_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
     (tmp_path / "desk.py").write_text(
         "import re\n\n\n"
         "def read(inputs):\n    return [re.search(r'name is (\\w+)', item.user)[1] for item in inputs]\n\n\n"
@@ -242,12 +227,12 @@ def test_main_effects_and_interaction_of_crossed_attributes():
 
 
 def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():
-    told = [
+    dialogues = [
         Dialogue("a", "x", (Turn("My wife wants a table for a teenager.", response="Sure."),)),
         Dialogue("b", "x", (Turn("My wife wants a table.", response="Sure."),)),
     ]
     perturber = load_axis("gender×age")
-    arranged = perturber.select(told, seed=0)
+    arranged = perturber.select(dialogues, seed=0)
     assert [dialogue.id for dialogue, _ in arranged] == ["a"]
     ((dialogue, candidates),) = arranged
     made = {one.target: perturber.rewrite(dialogue, one) for one in candidates}
@@ -271,16 +256,7 @@ def test_the_number_of_variants_sets_what_is_called():
         plan(Pipeline({"answer": fair}), gender, ["gender"], variants=0)
 
 
-def test_counterfactuals_on_file_have_the_original_and_everybody():
-    records = list(export_counterfactuals(corpus(2), ["persona_age", "placebo"]))
-    names = [record["variant"] for record in records if record["original"] == "d0"]
-    assert len(names) == len(set(names)) == 1 + 3 + 2 + 1
-    assert {"original", "persona_age:neutral-introduction", "placebo:persona_age"} < set(names)
-    original = next(record for record in records if record["variant"] == "original")
-    assert original["turns"] == corpus(1)[0].to_json()["turns"]
-
-
-def test_every_axis_has_its_own_originals():
+def test_every_axis_has_separate_originals():
     result = attribute(Pipeline({"answer": fair}), corpus(6), axes=("persona_age", "persona_gender"), **QUICK)
     turns = result.turns
     originals = turns[(turns["arm"] == "original") & (turns["dialogue"] == "d0") & (turns["turn"] == 0)]

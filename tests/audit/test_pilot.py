@@ -33,7 +33,7 @@ def test_what_is_due_to_terms_does_not_fall_with_more_dialogues():
     assert math.isinf(power(results(mde_se_terms_only=0.01), 0.04)[0].needed)
 
 
-def test_without_a_spread_or_a_wish_nothing_is_told():
+def test_without_a_spread_or_a_gap_no_number_is_given():
     assert power(results())[0].needed is None
     assert power(results(ci=None), 0.05)[0].needed is None
     assert power(results(mde_se=0.0, mde_se_terms_only=0.0), 0.05)[0].needed is None
@@ -52,18 +52,8 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("case", WITHOUT)
-def test_what_is_not_told_has_a_reason(case):
+def test_a_missing_number_has_a_reason(case):
     changes, wanted, why = WITHOUT[case]
     rows = power(results(**changes), wanted)
     assert why in str(table(rows, wanted).title)
     assert why in to_json(rows, wanted)["axes"][0]["why"]
-
-
-def test_what_is_told_and_what_terms_are_too_few_for_needs_no_reason():
-    assert power(results())[0].why == ""
-    assert power(results(mde=None, terms=1.0))[0].why == ""  # which the star tells
-
-
-def test_no_number_of_dialogues_is_a_number_in_a_file():
-    rows = power(results(mde_se_terms_only=0.01), 0.04)
-    assert to_json(rows, 0.04)["axes"][0]["needed"] == "more terms"

@@ -6,11 +6,10 @@ import json
 import pytest
 from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer
+from commands import run_command
 
-from tod_bias import Dialogue, Pipeline, attribute
+from tod_bias import Pipeline, attribute
 from tod_bias.audit.export import export_counterfactuals
-from tod_bias.cli import main
-from tod_bias.config import DesignOptions
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
 from tod_bias.report.circumstances import circumstances
@@ -40,6 +39,12 @@ def responses_of(system, records):
             line = {"id": record["original"], "turn": turn, "variant": record["variant"], "response": course.response}
             lines.append(line | ({"steps": steps} if steps else {}))
     return lines
+
+
+def fair_responses():
+    """Responses of a fair assistant to all counterfactuals."""
+    with ChatServer(assistant) as server:
+        return responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
 
 
 def saved(path, lines):
@@ -101,12 +106,10 @@ def test_responses_that_belong_to_nothing_are_named(tmp_path):
     assert f"5 of {len(lines) + 5}" in sentence
 
 
-def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(corpus(16), "chats.jsonl")
-    with pytest.raises(SystemExit) as end:
-        main(["export", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "out"])
-    assert end.value.code == 0
+    assert run_command("export --corpus chats.jsonl --axes gender,placebo --chat --out out")[0] == 0
     records = [json.loads(line) for line in (tmp_path / "out" / "counterfactuals.jsonl").read_text().splitlines()]
     first = records[:5]
     assert [record["variant"] for record in first] == [
@@ -119,23 +122,16 @@ def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkey
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
         saved(tmp_path / "answers.jsonl", responses_of(served(server.url), records))
-    command = ["attribute", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--bootstrap", "50"]
-    with pytest.raises(SystemExit) as end:
-        main([*command, "--responses", "answers.jsonl", "--out", "run"])
-    assert end.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
+    command = "attribute --corpus chats.jsonl --axes gender,placebo --bootstrap 50 --responses answers.jsonl"
+    code, out, _ = run_command(command, "--out", "run")
+    assert code == 0
+    text = " ".join(out.split())
     assert "othing is attributed" in text
     assert "woman" in text
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "othing is attributed" in page
-    for options, said in (
-        (["--responses", "answers.jsonl", "--pipeline", "demo"], "--responses stands for the system"),
-        (["--responses", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack a response"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            main([*command, *options, "--out", "other"])
-        assert end.value.code == 2
-        assert said in capsys.readouterr().err
+    code, _, err = run_command(command, "--design", "draws", "--seed", "3", "--out", "other")
+    assert (code, "turns lack a response" in err) == (2, True)
 
 
 LINE = {"id": "t", "turn": 0, "variant": "original", "response": "Hi."}
@@ -170,9 +166,8 @@ def test_responses_to_other_dialogues_are_named_by_their_ids(tmp_path):
         attribute(saved(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), metrics=("disagreement",))
 
 
-def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
-    with ChatServer(assistant) as server:
-        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+def test_a_dialogue_without_all_responses_is_left_out(tmp_path):
+    lines = fair_responses()
     some = [line for line in lines if (line["id"], line["variant"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
     result = attribute(saved(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
@@ -182,16 +177,8 @@ def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
         attribute(saved(tmp_path / "a.jsonl", some), corpus(16), **options)
 
 
-def test_counterfactuals_are_what_attribute_runs():
-    records = list(export_counterfactuals(corpus(8), ["gender"], DesignOptions(design="draws", draws=2), seed=1))
-    assert {record["variant"] for record in records} > {"original"}
-    assert all(Dialogue.from_json(record).turns for record in records)
-    assert len({record["id"] for record in records}) == len(records)
-
-
 def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
-    with ChatServer(assistant) as server:
-        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+    lines = fair_responses()
     for line in lines:
         if line["variant"] == "gender:woman":
             line.pop("steps", None)
@@ -202,9 +189,7 @@ def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
 
 
 def test_responses_to_other_words_are_refused(tmp_path):
-    with ChatServer(assistant) as server:
-        records = list(export_counterfactuals(corpus(16), ["gender"]))
-        lines = responses_of(served(server.url), records)
+    records, lines = list(export_counterfactuals(corpus(16), ["gender"])), fair_responses()
     said = {(record["original"], record["variant"]): record["turns"] for record in records}
     for line in lines:
         line["user"] = said[line["id"], line["variant"]][line["turn"]]["user"]

@@ -39,7 +39,7 @@ ROLES = {"policy": ToolCalls, "answer": Answer}
 
 
 @pytest.mark.parametrize("planted", ["policy", "tools", "answer", None])
-def test_a_planted_bias_is_attributed_to_its_component_alone(planted):
+def test_a_planted_bias_is_attributed_to_its_stage_alone(planted):
     biased = {"policy": {"policy_bias": True}, "answer": {"answer_bias": True}}.get(planted, {})
     tools = find_fewer_for_women if planted == "tools" else find_hotels
     with ChatServer(functools.partial(assistant, **biased)) as server:
@@ -67,14 +67,14 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
     assert axis["call_disagreement"]["contributions"]["policy"]["shapley"]["value"] > 0.3
 
 
-def test_one_model_in_both_roles_is_asked_once():
+def test_one_model_in_both_roles_is_called_once():
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
-    assert len(server.asked) == len({json.dumps(body, sort_keys=True) for body in server.asked})
+    assert len(server.received) == len({json.dumps(body, sort_keys=True) for body in server.received})
     cost = result["cost"]
     assert cost["cached"]["answer"] > 0
-    assert len(server.asked) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
-    assert cost["tokens"] == {"read": 7 * len(server.asked), "written": 3 * len(server.asked)}
+    assert len(server.received) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
+    assert cost["tokens"] == {"read": 7 * len(server.received), "written": 3 * len(server.received)}
 
 
 # failures --------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_a_server_that_fails_now_and_then_changes_nothing(tmp_path):
         steady = attribute(system(server.url), corpus(24), **OPTIONS)
     with ChatServer(assistant, fault=fault) as server:
         shaky = attribute(system(server.url), corpus(24), **OPTIONS, cache=tmp_path / "cache.sqlite")
-        assert len(server.asked) > sum(server.answered.values())
+        assert len(server.received) > sum(server.answered.values())
         assert set(server.answered.values()) == {1}
     assert comparable(shaky) == comparable(steady)
 
@@ -101,27 +101,22 @@ def refusing(number):
     return lambda _, body: 400 if f"number {number}," in json.dumps(body) else None
 
 
-def test_a_question_without_answer_takes_its_dialogue_out():
+def test_a_failed_call_takes_its_dialogue_out():
     with ChatServer(assistant, fault=refusing(3)) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
     with ChatServer(assistant) as server:
         others = attribute(system(server.url), [it for it in corpus(24) if it.id != "t003"], **OPTIONS)
     assert result["corpus"]["lost"]["dialogues"] == 1
-    assert result["corpus"]["lost"]["variants"].keys() == {
-        "original",
-        "gender: woman",
-        "gender: man",
-        "gender: non-binary",
-    } - {"gender: woman"}
+    assert result["corpus"]["lost"]["variants"].keys() == {"original", "gender: man", "gender: non-binary"}
     assert result["cost"]["failed"]["policy"] >= 3
     assert result["corpus"]["audited"] == {"gender": 23}
     assert result["axes"] == others["axes"]
     assert set(result.turns["dialogue"]) == {it.id for it in corpus(24)} - {"t003"}
 
 
-@pytest.mark.parametrize(("people", "told_as"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
-def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people, told_as):
-    """Twins ask as the original does: what is refused of a woman alone is not counted to the man she is told as."""
+@pytest.mark.parametrize(("people", "variants"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
+def test_refused_variants_are_counted_by_the_calls_of_the_system_itself(people, variants):
+    """Twins ask as the original does: what is refused of a woman alone is not counted to her counterfactual."""
 
     def some_people_of_trip_3(_, body):
         text = json.dumps(body)
@@ -130,7 +125,7 @@ def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people,
     with ChatServer(assistant, fault=some_people_of_trip_3) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
     lost = result["corpus"]["lost"]
-    assert (lost["dialogues"], set(lost["variants"])) == (1, told_as)
+    assert (lost["dialogues"], set(lost["variants"])) == (1, variants)
 
 
 def test_too_many_failures_stop_the_run(tmp_path):
@@ -140,17 +135,17 @@ def test_too_many_failures_stop_the_run(tmp_path):
             attribute(system(server.url), corpus(24), **OPTIONS, cache=cache)
         assert "\n" not in str(error.value)
         attribute(system(server.url), corpus(24), **OPTIONS, cache=cache, max_failures=0.2)
-        assert set(server.answered.values()) == {1}  # what was answered is not asked again
+        assert set(server.answered.values()) == {1}  # what was answered is not requested again
 
 
-def test_a_server_that_answers_nothing_is_not_asked_on():
+def test_a_server_that_answers_nothing_is_given_up():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
         with pytest.raises(StageError, match="calls failed"):
             attribute(system(server.url), corpus(24), **OPTIONS)
-        assert len(server.asked) < 40
+        assert len(server.received) < 40
 
 
-def test_a_component_of_python_may_leave_a_question_unanswered():
+def test_a_stage_of_python_may_leave_a_call_unanswered():
     def fragile(inputs):
         if any("number 3," in item.user for item in inputs):
             raise UnansweredError("I do not like this one")
@@ -161,14 +156,6 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
     assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
     with pytest.raises(StageError, match=r"1 of 25 calls failed \(I do not like this one\)"):
         evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
-
-
-def test_an_axis_without_a_dialogue_left_is_named():
-    def fragile(inputs):
-        if any("number 3," in item.user for item in inputs):
-            raise UnansweredError("no")
-        return [item.user for item in inputs]
-
     young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
     some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
     with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an output"):
@@ -189,13 +176,13 @@ def test_an_interrupt_ends_what_waits_for_a_server():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
+def test_a_text_that_is_cut_in_a_character_is_cached(tmp_path):
     with ChatServer(lambda body: "half \ud83d") as server:
         cache = tmp_path / "cache.sqlite"
         first = attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)
-        asked = len(server.asked)
+        before = len(server.received)
         assert without_cost(attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)) == without_cost(first)
-        assert len(server.asked) == asked
+        assert len(server.received) == before
 
 
 # samples ---------------------------------------------------------------------------------------------------------
@@ -204,9 +191,9 @@ def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
 def moody(seed=0):
     """An assistant that is curt at random.
 
-    The draws of a question are the same whatever else is asked meanwhile.
+    The draws of a question are the same whatever else is requested meanwhile.
     """
-    asked: Counter[str] = Counter()
+    draws: Counter[str] = Counter()
     lock = threading.Lock()
 
     def rule(body):
@@ -215,21 +202,21 @@ def moody(seed=0):
             return message
         question = json.dumps(body["messages"])
         with lock:
-            asked[question] += 1
-            chance = random.Random(f"{seed} {asked[question]} {question}")
+            draws[question] += 1
+            chance = random.Random(f"{seed} {draws[question]} {question}")
         return "No idea." if chance.random() < 0.3 else message
 
     return rule
 
 
-def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
+def test_samples_are_repeated_measurements_with_sampling_noise(tmp_path):
     with ChatServer(moody(seed=2)) as server:
         cache = tmp_path / "cache.sqlite"
         assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
         result = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
-        asked = len(server.asked)
+        before = len(server.received)
         again = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
-        assert len(server.asked) == asked
+        assert len(server.received) == before
     assert without_cost(again) == without_cost(result)
     bleu = result["axes"]["gender"]["corpus_bleu"]
     assert bleu["sampling"]["samples"] == result["samples"] == 3
@@ -245,13 +232,16 @@ def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
 def test_one_sample_has_an_a_a_run_too():
     with ChatServer(moody()) as server:
         result = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)
-    assert result["axes"]["gender"]["corpus_bleu"]["sampling"]["noise"]["ci"] is not None
+    sampling = result["axes"]["gender"]["corpus_bleu"]["sampling"]
+    assert sampling["noise"]["ci"] is not None
+    assert sampling["noise"]["draws"] == 2
+    assert result["axes"]["gender"]["call_disagreement"]["sampling"]["share_of_variance"] is None
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
     assert result["axes"]["gender"]["corpus_bleu"]["sampling"] is None  # nothing is drawn at temperature 0
 
 
-def test_samples_of_what_is_not_drawn_are_refused():
+def test_samples_of_deterministic_outputs_are_refused():
     def parrot(inputs):
         return [item.user for item in inputs]
 
@@ -259,10 +249,3 @@ def test_samples_of_what_is_not_drawn_are_refused():
         attribute(Pipeline({"answer": parrot}), corpus(8), **OPTIONS, samples=2)
     with ChatServer(assistant) as server, pytest.raises(TodBiasError, match="no stage draws"):
         attribute(system(server.url), corpus(8), **OPTIONS, samples=2)  # temperature 0
-
-
-def test_the_share_of_sampling_is_told_where_it_is_known():
-    with ChatServer(moody()) as server:
-        axis = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)["axes"]["gender"]
-    assert axis["corpus_bleu"]["sampling"]["noise"]["draws"] == 2
-    assert axis["call_disagreement"]["sampling"]["share_of_variance"] is None

@@ -25,7 +25,7 @@ def test_quirks_of_words_are_not_called_a_groups():
     assert share(seen.covered["disparity, these terms"]) < 0.7  # what terms as fixed would have claimed
 
 
-def test_a_groups_effect_over_many_words_is_found():
+def test_a_groups_effect_over_many_words_is_a_disparity():
     seen, _ = run(cases()["group-20-words"], 40, 1)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.6
 
@@ -40,7 +40,7 @@ def test_without_an_effect_little_is_claimed_and_intervals_cover():
         assert np.mean(seen.values[name]) == pytest.approx(true[name], abs=0.01)
 
 
-def test_contributions_keep_signs_and_components_without_a_part_get_none():
+def test_contributions_keep_signs_and_stages_without_a_part_get_none():
     seen, true = run(cases()["opposite"], 40, 3)
     assert true["contribution api_call"] > 0.08
     assert true["contribution response"] < -0.03

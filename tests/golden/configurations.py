@@ -168,7 +168,7 @@ def served(command: Command) -> None:
         options = ("--corpus", "chats.jsonl", "--axes", "gender,placebo", "--pipeline", "served.yaml", "--out", "run")
         command("attribute", *options, *QUICK)
         with Path("calls.jsonl").open("a") as notes:
-            notes.writelines(json.dumps(["server", body["messages"]]) + "\n" for body in server.asked)
+            notes.writelines(json.dumps(["server", body["messages"]]) + "\n" for body in server.received)
 
 
 def after(command: Command) -> None:

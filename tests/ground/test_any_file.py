@@ -208,9 +208,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "multiwoz": tree(write_multiwoz, "multiwoz_v22", "valid"),
     "star": tree(lambda folder: sibling("dialogues/test_star.py").write(folder, 7, ("hotel_search",)), "star", "valid"),
     "taskmaster": tree(lambda folder: write_taskmaster(folder, count=30), "taskmaster", "train"),
-    "taskmaster2": tree(
-        lambda folder: sibling("dialogues/test_taskmaster.py").write(folder, 10), "taskmaster2", "train"
-    ),
+    "taskmaster2": tree(write_taskmaster2, "taskmaster2", "train"),
     "taskmaster3": tree(lambda folder: write_taskmaster3(folder, count=30), "taskmaster3", "train"),
     "metalwoz": tree(write_metalwoz, "metalwoz", "train"),
     "msr_e2e": tree(write_msr_e2e, "msr_e2e", "train"),

@@ -31,7 +31,7 @@ def other(tmp_path):
         process.kill()
 
 
-def test_another_run_is_told_who_writes_there(tmp_path, other):
+def test_a_folder_that_another_run_writes_names_its_process(tmp_path, other):
     with pytest.raises(TodBiasError, match=rf"another run \(process {other.pid} on .*choose another --out$"):
         claimed(tmp_path)
 
@@ -110,7 +110,7 @@ def test_a_file_of_something_else_is_forgotten_too(tmp_path):
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_what_an_interrupted_block_left_is_still_told(tmp_path, is_written):
+def test_a_folder_of_an_interrupted_block_stays_claimed(tmp_path, is_written):
     def train():
         with held(tmp_path / "model") as folder:
             if is_written:

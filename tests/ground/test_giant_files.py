@@ -5,10 +5,15 @@ import sys
 import time
 import tracemalloc
 
+import numpy as np
+import pandas  # noqa: F401  # loaded before memory is measured
 import pytest
 
+from tod_bias import load_corpus
 from tod_bias.cli.application import main
 from tod_bias.documents import BLANK_LINES, COLUMNS, LARGEST_LIST, LARGEST_RECORD, LONGEST
+from tod_bias.errors import TodBiasError
+from tod_bias.recommenders.embeddings.readers import load_embeddings
 
 LONG = "a woman " * (LONGEST // 8 + 1)
 HEADER = ",".join(f"c{number}" for number in range(COLUMNS + 1))
@@ -50,9 +55,6 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_giant_file_is_refused_in_one_line_that_says_the_bound(tmp_path, monkeypatch, capsys, case):
-    import numpy as np
-    import pandas  # noqa: F401  # not what is measured
-
     name, content, command, message = CASES[case]
     monkeypatch.chdir(tmp_path)
     np.savez("e.npz", vectors=np.ones((3, 2)))
@@ -72,9 +74,13 @@ def test_a_giant_file_is_refused_in_one_line_that_says_the_bound(tmp_path, monke
     assert memory < 200e6
 
 
+def test_an_archive_that_swells_is_not_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "e.npz", vectors=np.zeros((5000, 4000), np.float32))
+    with pytest.raises(TodBiasError, match="unpacks to 80,000,"):
+        load_embeddings(tmp_path / "e.npz")
+
+
 def test_many_short_lines_are_no_giant_file(tmp_path, monkeypatch):
     line = json.dumps({"messages": [MESSAGE, {"role": "assistant", "content": "Hello."}]}) + "\n\n"
     (tmp_path / "f.jsonl").write_text(line * 20_000)
-    from tod_bias import load_corpus
-
     assert len(load_corpus(tmp_path / "f.jsonl", max_dialogues=3)) == 3

@@ -16,22 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from builders import Touch
 
 from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.readers import FORMATS
 from tod_bias.recommenders.lmrec.sample import sample, write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of files that are none is not at issue
-
-
-class Touch:
-    """An object whose pickle, when it is opened, makes a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
 
 
 @pytest.fixture
@@ -130,8 +121,6 @@ def test_files_of_every_command(tmp_path, monkeypatch, capsys, marker, case):
     Path("sets.json").write_text('{"A": [0], "B": [1], "E": [0]}')
     for name in ("train.pkl", "test.pkl"):
         Path(name).write_bytes(pickle.dumps(Touch(marker)))
-    *start, file = (part for part in FILES[case])
-    del start, file
     for form, content in two_forms(marker).items():
         stem = form.replace(" ", "_")
         arguments = [part.format(stem) for part in FILES[case]]
@@ -207,27 +196,30 @@ def test_one_file_of_a_model_folder(tmp_path, capsys, gpt2, marker, name, form):
 
 
 SMALL = ("--layers", 1, "--width", 8, "--heads", 2, "--vocabulary", 300, "--max-steps", 1, "--quiet")
-OLD = ("custom_checkpoint_0.pkl", "custom_checkpoint_1.pkl", "random_states_0.pkl", "optimizer.bin", "scheduler.bin")
-NEW = ("sums.json", "training.json", "training.safetensors", "random_0.json")
+STATE = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "model.safetensors")
 
 
+@pytest.mark.parametrize("settings", ["of another training", "a pickle"])
 @pytest.mark.parametrize(
-    ("command", "names"),
+    "command",
     [
-        *((("train", "--arch", "gpt2", "--max-dialogues", "4", "--held-out", "1"), (name,)) for name in (*OLD, *NEW)),
-        (("recommend", "train", "--reviews", "{}", "--min-reviews", "1"), (*OLD, "model.safetensors")),
+        ("train", "--arch", "gpt2", "--max-dialogues", "4", "--held-out", "1"),
+        ("recommend", "train", "--reviews", "{}", "--min-reviews", "1"),
     ],
+    ids=["train", "recommend train"],
 )
-def test_a_checkpoint(tmp_path, capsys, marker, command, names):
-    state = tmp_path / "m" / "checkpoint" / "state"
+def test_a_checkpoint(tmp_path, capsys, marker, command, settings):
+    """With the settings of the training itself: tests/models/test_resumption.py."""
+    state = tmp_path / "m" / "checkpoint" / "checkpoint-1"
     state.mkdir(parents=True)
-    (state.parent / "settings.json").write_text("{}")
+    content = forms(marker)
+    (state.parent / "settings.json").write_bytes(b"{}" if settings == "of another training" else content["pickle"])
+    (state / "trainer_state.json").write_text("{}")
+    for name in STATE:
+        (state / name).write_bytes(content["torch"])
     write_sample(tmp_path / "r.csv", sample(venues=8, reviews=5))
     command = [part.format(tmp_path / "r.csv") for part in command]
-    for name in names:
-        (state / name).write_bytes(forms(marker)["pickle" if name.endswith(".pkl") else "torch"])
-    err = refused(capsys, marker, *command, *SMALL, "--out", tmp_path / "m")
-    assert err.endswith("remove it, or train anew with --no-resume\n")
+    assert "checkpoint" in refused(capsys, marker, *command, *SMALL, "--out", tmp_path / "m")
 
 
 def test_a_store_of_answers(tmp_path, capsys, gpt2, marker):
@@ -266,7 +258,7 @@ def custom_model(folder, gpt2, marker, file="config.json", **changes):
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("kind", ["mine", "lmrec"])
-def test_a_model_with_code_of_its_own_is_refused_in_one_line(tmp_path, capsys, monkeypatch, gpt2, marker, kind, file):
+def test_a_model_that_brings_code_is_refused_in_one_line(tmp_path, capsys, monkeypatch, gpt2, marker, kind, file):
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     folder = custom_model(tmp_path / "m", gpt2, marker, file, **({"model_type": kind} if file == "config.json" else {}))
@@ -284,7 +276,7 @@ def test_a_model_with_code_of_its_own_is_refused_in_one_line(tmp_path, capsys, m
             assert "names code of its own (auto_map), which is not run" in err
 
 
-def test_nobody_is_asked_on_a_terminal_either(tmp_path, gpt2, marker):
+def test_no_question_is_asked_on_a_terminal(tmp_path, gpt2, marker):
     folder = custom_model(tmp_path / "m", gpt2, marker, model_type="mine")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tod_bias", "evaluate", "--model", str(folder), "--max-dialogues", "1"]

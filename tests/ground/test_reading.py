@@ -8,9 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 import yaml
+from commands import refused
 
 from tod_bias import documents
-from tod_bias.cli.application import main
 from tod_bias.documents import loads, read_json, read_text, read_yaml, text_lines
 from tod_bias.errors import shortened
 
@@ -56,7 +56,7 @@ def test_hostile_yaml_is_an_error_at_once_and_takes_no_memory(tmp_path, case):
     tracemalloc.stop()
 
 
-def test_yaml_that_somebody_would_write_is_read_as_ever(tmp_path):
+def test_ordinary_yaml_is_read(tmp_path):
     text = (
         "common: &common {model: m, max_new_tokens: 60}\n"
         "stages:\n  api_call:\n    <<: *common\n    stage: a:B\n  response: {<<: *common, stage: c:D, top_p: 0.9}\n"
@@ -85,17 +85,11 @@ def test_hostile_json_is_a_decoding_error(tmp_path, case):
     (tmp_path / "f.json").write_text(content)
     with pytest.raises(json.JSONDecodeError, match=message):
         read_json(tmp_path / "f.json")
-
-
-@pytest.mark.parametrize("case", HOSTILE_JSON)
-def test_hostile_json_is_so_where_a_library_allows_any_recursion(case):
-    content, message = HOSTILE_JSON[case]
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(10**9)
+    sys.setrecursionlimit(10**9)  # as some libraries do
     try:
         with pytest.raises(json.JSONDecodeError, match=message):
             loads(content)
-        assert loads('["[", "\\"[", {"a": "]"}]') == ["[", '"[', {"a": "]"}]
     finally:
         sys.setrecursionlimit(before)
 
@@ -103,7 +97,7 @@ def test_hostile_json_is_so_where_a_library_allows_any_recursion(case):
 @pytest.mark.parametrize(
     "text", ["[" * 100 + "]" * 100, '{"a": [1, 2.5, "[[[{", null, true, {"b": []}]}', '"' + "[" * 1000 + '"', "1e5"]
 )
-def test_json_within_the_bounds_is_read_as_ever(text):
+def test_json_within_the_bounds_is_read(text):
     assert loads(text) == json.loads(text)
 
 
@@ -117,12 +111,6 @@ def test_files_and_lines_are_bounded_before_they_are_read(tmp_path, monkeypatch)
         read_text(tmp_path / "f", largest=10)
     with pytest.raises(OSError, match="larger than 1,048,576 bytes"):
         read_yaml("/dev/zero")
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as end:
-        main([*map(str, arguments)])
-    return end.value.code, capsys.readouterr().err
 
 
 DEEP, WIDE = "[" * 3000 + "]" * 3000, "[" + ", ".join(["'x'"] * 20_000) + "]"
@@ -141,16 +129,12 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_no_command_is_stopped_by_a_document_or_shows_more_than_a_screen_of_it(tmp_path, monkeypatch, capsys, case):
+def test_no_command_is_stopped_by_a_document_or_shows_more_than_a_screen_of_it(tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     *arguments, content = COMMANDS[case]
     name = {"words": "c.jsonl", "report": "results.json"}.get(arguments[0], "f.yaml")
     (tmp_path / name).write_text(content)
-    code, err = run(capsys, *arguments, "." if arguments[0] == "report" else name)
-    assert code == 2
-    assert err.startswith("tod-bias: error: ")
-    assert err.count("\n") == 1
-    assert len(err) < 650
+    assert len(refused(*arguments, "." if arguments[0] == "report" else name)) < 650
 
 
 # pipes -----------------------------------------------------------------------------------------------------------
@@ -163,7 +147,7 @@ def pipe(tmp_path):
 
 
 @pytest.mark.parametrize("read", [read_text, lambda path: list(text_lines(path))])
-def test_a_pipe_that_nobody_writes_into_is_not_waited_for(pipe, read, monkeypatch):
+def test_a_pipe_without_a_writer_is_given_up(pipe, read, monkeypatch):
     monkeypatch.setattr(documents, "_PATIENCE", 0.2)
     running = threading.active_count()
     with pytest.raises(OSError, match=r"nobody writes into it within 0\.2 seconds"):
@@ -171,7 +155,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for(pipe, read, monkeypatc
     assert threading.active_count() == running
 
 
-def test_a_pipe_is_read_when_somebody_writes_late_and_slowly(pipe, monkeypatch):
+def test_a_pipe_is_read_from_a_late_and_slow_writer(pipe, monkeypatch):
     monkeypatch.setattr(documents, "_PATIENCE", 5.0)
 
     def write():
@@ -193,14 +177,12 @@ def test_a_pipe_is_read_when_somebody_writes_late_and_slowly(pipe, monkeypatch):
     ["recommend audit --recommendations {}.csv", "recommend audit --recommendations {}.parquet",
      "associate --embeddings e.npz --attribute a --users {}.csv", "recommend train --reviews {}.csv"],
 )  # fmt: skip
-def test_what_is_read_twice_is_no_pipe(tmp_path, monkeypatch, capsys, command):
+def test_what_is_read_twice_is_no_pipe(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     for name in ("p.csv", "p.parquet"):
         os.mkfifo(name)
     np.savez("e.npz", users=np.eye(3), items=np.eye(3))
-    with pytest.raises(SystemExit, match="2"):
-        main([*command.format("p").split(), "--out", "out"])
-    assert "it is a pipe or a device, which is read once; this takes a plain file" in capsys.readouterr().err
+    assert "it is a pipe or a device, which is read once" in refused(command.format("p"), "--out", "out")
     assert not os.path.exists("out")
 
 

@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias import Step, Turn
 from tod_bias.metrics.calls import CALL_COLUMNS, JointGoalAccuracy, SlotF1, call_statistics
 from tod_bias.metrics.metric import ScoredTurn
 
 CALL = {"api_name": "Find", "city": "Davis"}
+BOOK = {"api_name": "Book", "id": 7}
 
 
 @pytest.mark.parametrize(
@@ -19,19 +20,6 @@ CALL = {"api_name": "Find", "city": "Davis"}
         ("find it", {}, {"correct": 0, "correct_parlai": 1, "malformed": 1}),
         ("api_name = Find ; city", CALL, {"correct": 0, "correct_parlai": 0, "malformed": 1}),
         ({"a": "x, y"}, {"a": "x, y"}, {"correct": 1, "correct_parlai": 0}),  # ParlAI reads a set there
-    ],
-)
-def test_call_statistics(predicted, gold, expected):
-    row = dict(zip(CALL_COLUMNS, call_statistics([predicted], [gold])[0], strict=True))
-    assert {name: row[name] for name in expected} == expected
-
-
-BOOK = {"api_name": "Book", "id": 7}
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "expected"),
-    [
         ([CALL, BOOK], (CALL, BOOK), {"correct": 1, "correct_parlai": 0, "slots_predicted": 4, "slots_gold_right": 4}),
         ([BOOK, CALL], (CALL, BOOK), {"correct": 0, "slots_predicted": 4, "slots_gold": 4, "slots_gold_right": 0}),
         (CALL, [CALL, BOOK], {"correct": 0, "slots_predicted": 2, "slots_gold": 4, "slots_predicted_right": 2}),
@@ -44,7 +32,7 @@ BOOK = {"api_name": "Book", "id": 7}
         ([CALL], CALL, {"correct": 1, "correct_parlai": 1, "call_correct_parlai": 1}),
     ],
 )
-def test_several_calls_are_compared_in_order(predicted, gold, expected):
+def test_call_statistics(predicted, gold, expected):
     row = dict(zip(CALL_COLUMNS, call_statistics([predicted], [gold])[0], strict=True))
     assert {name: row[name] for name in expected} == expected
 
@@ -65,7 +53,7 @@ def test_parlai_counts_as_its_slot_metrics_do(predicted, gold):
     assert row["correct_parlai"] == float(theirs)
 
 
-def told(calls, gold=(), **more):
+def scored(calls, gold=(), **more):
     return ScoredTurn("", calls, (), "", Turn("", steps=[Step(call) for call in gold]), **more)
 
 
@@ -75,13 +63,13 @@ OTHER = {**CALL, "city": "Oakland"}
 @pytest.mark.parametrize(
     ("turns", "jga", "f1"),
     [
-        ([told((CALL,), [CALL]), told(())], 1, 1),
-        ([told((CALL,), [CALL]), told((OTHER,), [CALL])], 1 / 2, 3 / 4),
-        ([told((CALL, BOOK), [CALL]), told((), [BOOK]), told(None, [CALL]), told(())], 1 / 4, 2 * 2 / (4 + 6)),
-        ([told((BOOK, CALL), [CALL, BOOK])], 0, 0),
-        ([told(None)], 0, np.nan),
-        ([told(())], 1, np.nan),
-        ([told((), [CALL], has_calls=False)], np.nan, np.nan),
+        ([scored((CALL,), [CALL]), scored(())], 1, 1),
+        ([scored((CALL,), [CALL]), scored((OTHER,), [CALL])], 1 / 2, 3 / 4),
+        ([scored((CALL, BOOK), [CALL]), scored((), [BOOK]), scored(None, [CALL]), scored(())], 1 / 4, 2 * 2 / (4 + 6)),
+        ([scored((BOOK, CALL), [CALL, BOOK])], 0, 0),
+        ([scored(None)], 0, np.nan),
+        ([scored(())], 1, np.nan),
+        ([scored((), [CALL], has_calls=False)], np.nan, np.nan),
         ([], np.nan, np.nan),
     ],
 )
@@ -102,7 +90,7 @@ def test_they_are_what_call_statistics_counts(pairs):
         zip(CALL_COLUMNS, call_statistics(["?" if p is None else p for p, _ in pairs], [g for _, g in pairs]).sum(0),
             strict=True)
     )  # fmt: skip
-    turns = [told(None if made is None else tuple(made), gold) for made, gold in pairs]
+    turns = [scored(None if made is None else tuple(made), gold) for made, gold in pairs]
     jga, slots = JointGoalAccuracy().statistics(turns).sum(axis=0), SlotF1().statistics(turns).sum(axis=0)
     assert jga.tolist() == [sums["correct"], sums["turns"]]
     assert slots.tolist() == [sums["slots_gold_right"], sums["slots_predicted"], sums["slots_gold"]]

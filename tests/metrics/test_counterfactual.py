@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
 from tod_bias.metrics.metric import ScoredTurn
 
@@ -12,8 +12,8 @@ GOLD = Turn("hello", response="gold")
 
 
 def pair(said, twins, calls=(), twins_calls=(), has_calls=True):
-    told = ScoredTurn("hello", calls, (), said, GOLD, has_calls=has_calls)
-    return replace(told, twin=replace(told, response=twins, calls=twins_calls))
+    turn = ScoredTurn("hello", calls, (), said, GOLD, has_calls=has_calls)
+    return replace(turn, twin=replace(turn, response=twins, calls=twins_calls))
 
 
 SAME = pair("a", "a")
@@ -45,7 +45,7 @@ def test_shares_by_hand(turns, all_of_it, calls):
 
 
 @pytest.mark.parametrize("metric", [Disagreement(), CallDisagreement()])
-def test_what_is_its_own_twin_disagrees_nowhere(metric):
+def test_a_twin_does_not_disagree_with_itself(metric):
     turns = [replace(turn, twin=None) for turn in (SAME, WORDS, CALLS, FEWER, MALFORMED)]
     assert metric.score(metric.statistics(turns).sum(axis=0)) == 0
 

@@ -3,8 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from tod_bias.dialogues.corpora import load_corpus
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn, load_corpus
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment

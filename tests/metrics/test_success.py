@@ -1,6 +1,6 @@
 import pytest
 
-from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias import Step, Turn
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.success import Success, offered
 
@@ -37,7 +37,7 @@ NONE = turn("Anything else?", NANDO)
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("responses", "expected"),
     [
         ([(ONE, "How about nando's?")], 1),
         ([(ONE, "How about Nandos?"), (ONE, "Pier 39, Nando's!"), (NONE, "")], 1 / 2),
@@ -47,9 +47,9 @@ NONE = turn("Anything else?", NANDO)
         ([], None),
     ],
 )
-def test_success_by_hand(told, expected):
+def test_success_by_hand(responses, expected):
     metric = Success()
-    rows = metric.statistics([ScoredTurn("", (), (), said, gold) for gold, said in told])
+    rows = metric.statistics([ScoredTurn("", (), (), response, gold) for gold, response in responses])
     score = metric.score(rows.sum(axis=0))
-    assert rows.shape == (len(told), 2)
+    assert rows.shape == (len(responses), 2)
     assert score == expected if expected is not None else score != score

@@ -4,7 +4,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Turn
+from tod_bias import Turn
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.metric import ScoredTurn, turn_scores
@@ -53,12 +53,12 @@ def test_chrf_by_hand():
 
 
 def test_responses_of_turns_are_compared_with_the_gold_ones():
-    told = [
+    turns = [
         ScoredTurn("hi", (), (), said, Turn("hi", response=gold))
         for said, gold in [("a b", "a b"), ("a", "c"), ("a", "c")]
     ]
     for metric in (CorpusBleu(), SentenceBleu(), ChrF()):
-        rows = metric.statistics(told)
+        rows = metric.statistics(turns)
         assert rows.shape == (3, len(metric.columns))
         assert rows.tolist() == metric.of_texts(["a b", "a", "a"], ["a b", "c", "c"]).tolist()
         assert metric.statistics([]).shape == (0, len(metric.columns))

@@ -16,7 +16,7 @@ def said(dialogue):
     return " ".join(text for turn in dialogue.turns for _, text in turn.utterances)
 
 
-def test_crossed_tells_every_dialogue_as_every_attribute_once(corpus):
+def test_crossed_rewrites_every_dialogue_for_every_group_once(corpus):
     made = augment(corpus, Augmentation(("gender",)))
     assert made[: len(corpus)] == corpus
     copies = Counter(dialogue.id.rpartition("/")[2] for dialogue in made[len(corpus) :])
@@ -32,11 +32,11 @@ def mentions(dialogue):
     return [(attribute, dialogue.id) for attribute in found]
 
 
-def test_copies_are_those_of_the_study_of_the_same_seed(corpus):
+def test_copies_are_the_counterfactuals_of_an_audit_with_the_same_seed(corpus):
     made = {dialogue.id: dialogue for dialogue in augment(corpus, Augmentation(("gender",)), seed=3)}
-    retelling = design_counterfactuals(corpus, ["gender"], seed=3)
-    for retold in retelling.counterfactuals.of("gender", retelling.selected["gender"]):
-        for run in retold.groups:
+    design = design_counterfactuals(corpus, ["gender"], seed=3)
+    for counterfactuals in design.counterfactuals.of("gender", design.selected["gender"]):
+        for run in counterfactuals.groups:
             assert made[f"{run.dialogue.id}/{run.variant}"].turns == run.rewritten.turns
 
 
@@ -50,9 +50,9 @@ def test_ids_are_unique_and_their_number_known(corpus, kind, copies):
 def test_personas_speak_in_every_dialogue(corpus):
     made = augment(corpus, Augmentation.read("gender:personas"))
     assert len(made) == 3 * len(corpus)
-    told = Counter(dialogue.id.rpartition(":")[2] for dialogue in made[len(corpus) :])
-    assert {"man", "woman"} <= told.keys()
-    assert abs(told["man"] - told["woman"]) <= 3
+    groups = Counter(dialogue.id.rpartition(":")[2] for dialogue in made[len(corpus) :])
+    assert {"man", "woman"} <= groups.keys()
+    assert abs(groups["man"] - groups["woman"]) <= 3
     bare = {dialogue.id: dialogue for dialogue in corpus}
     for dialogue in made[len(corpus) :]:
         assert said(dialogue) != said(bare[dialogue.id.partition("/")[0]])
@@ -83,11 +83,11 @@ def test_options_are_read(text, axes, kind):
         ("placebo:personas", AxisError, "no axis 'persona_placebo'; there are persona_age"),
     ],
 )
-def test_wrong_options_are_told(text, error, says):
+def test_wrong_options_are_errors(text, error, says):
     with pytest.raises(error, match=says):
         Augmentation.read(text)
 
 
-def test_an_axis_without_anybody_is_told(corpus):
+def test_an_axis_without_a_dialogue_is_an_error(corpus):
     with pytest.raises(NothingToPerturbError, match="axis age"):
         augment(corpus, Augmentation(("gender", "age")))

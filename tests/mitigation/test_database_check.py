@@ -8,13 +8,10 @@ import pytest
 from demo_corpus.planted import GROUPS, PLANTED
 from demo_corpus.world import World
 
-from tod_bias import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Step, Turn, load_corpus, load_pipeline
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.mitigation.missing_rows import KINDS, check_database
-from tod_bias.pipelines import load_pipeline
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.sql import SqlDb
+from tod_bias.stages import LookupDb, SqlDb
 from tod_bias.systems.tables import services_of, write_database
 
 WITHHELD = {word.lower() for race, words in GROUPS.items() if race in PLANTED["race"][1] for word in words}
@@ -40,11 +37,11 @@ def test_the_demo_lacks_what_was_withheld_and_nothing_else(found):
         assert [dict(row) for row in one.results] == list(world.results(one.call))
 
 
-def test_no_withheld_row_that_a_telling_asks_for_is_overlooked(found, demo):
+def test_every_withheld_row_that_a_counterfactual_needs_is_named(found, demo):
     world = World(0)
     named = {json.dumps(dict(one.call), sort_keys=True) for one in found.missing}
-    asked = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
-    withheld = [call for call in asked if any(word in value.lower() for word in WITHHELD for value in call.values())]
+    calls = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
+    withheld = [call for call in calls if any(word in value.lower() for word in WITHHELD for value in call.values())]
     full = [call for call in withheld if world.results(call)]
     assert full
     assert {json.dumps(dict(call), sort_keys=True) for call in full} <= named
@@ -67,7 +64,7 @@ def corpus(call=CALL, rows=ROWS):
     return [Dialogue("one", "halls", (Turn("Something for my mother.", steps=(Step(call, rows),), response="Hall."),))]
 
 
-def told(rows, word="father"):
+def rewritten(rows, word="father"):
     return tuple({name: value.replace("mother", word) for name, value in row.items()} for row in rows)
 
 
@@ -76,52 +73,52 @@ def told(rows, word="father"):
     [
         (None, "none"),
         ((), "none"),
-        (told(ROWS)[:1], "fewer"),
-        (tuple({**row, "phone": ""} for row in told(ROWS)), "poorer"),
-        (tuple({**row, "name": "Shed"} for row in told(ROWS)), "other"),
-        (told(ROWS)[::-1], ""),
-        (told(ROWS), ""),
-        ((*told(ROWS), {"name": "Shed"}), ""),
+        (rewritten(ROWS)[:1], "fewer"),
+        (tuple({**row, "phone": ""} for row in rewritten(ROWS)), "poorer"),
+        (tuple({**row, "name": "Shed"} for row in rewritten(ROWS)), "other"),
+        (rewritten(ROWS)[::-1], ""),
+        (rewritten(ROWS), ""),
+        ((*rewritten(ROWS), {"name": "Shed"}), ""),
     ],
 )
-def test_what_a_call_finds_is_compared_with_the_best_telling(rows, kind):
+def test_results_of_a_call_are_compared_with_the_best_counterfactual(rows, kind):
     table = {tuple(sorted(CALL.items())): ROWS}
     if rows is not None:
         table[tuple(sorted({**CALL, "for": "my father"}.items()))] = rows
     extra = rows is not None and len(rows) > len(ROWS)
-    table[tuple(sorted({**CALL, "for": "my parent"}.items()))] = told(ROWS, "parent")
+    table[tuple(sorted({**CALL, "for": "my parent"}.items()))] = rewritten(ROWS, "parent")
     found = check_database(LookupDb(table), corpus(), ["gender"])
     lacks = {one.group: one for one in found.missing}
     assert lacks.get("man") is None if not kind else lacks["man"].kind == kind
     if kind:
-        assert lacks["man"].results == told(ROWS)
+        assert lacks["man"].results == rewritten(ROWS)
         assert found.counts("gender", "man") == {name: int(name == kind) for name in KINDS}
-    assert ("woman" in lacks) == extra  # who finds less than the telling that finds more
+    assert ("woman" in lacks) == extra  # who finds less than the counterfactual that finds more
 
 
-def test_what_is_found_in_a_telling_alone_is_missing_in_the_original():
-    table = {tuple(sorted({**CALL, "for": "my father"}.items())): told(ROWS)}
+def test_rows_of_a_counterfactual_alone_are_missing_in_the_original():
+    table = {tuple(sorted({**CALL, "for": "my father"}.items())): rewritten(ROWS)}
     lacks = {one.group: one for one in check_database(LookupDb(table), corpus(), ["gender"]).missing}
     assert lacks["woman"].results == ROWS
     assert set(lacks) == {"woman", "non-binary"}
 
 
-def test_calls_that_find_nothing_in_any_telling_and_those_that_name_nobody_are_no_lack():
+def test_calls_without_results_and_calls_without_terms_lack_nothing():
     assert check_database(LookupDb({}), corpus(), ["gender"]).missing == ()
     plain = {"api_name": "Find", "city": "Davis"}
     found = check_database(LookupDb({}), corpus(plain), ["gender"])
     assert (dict(found.calls), found.missing) == ({"gender": {}}, ())
 
 
-def test_sql_is_asked_like_a_table(tmp_path):
+def test_sql_is_checked_like_a_table(tmp_path):
     path = tmp_path / "halls.sqlite"
     write_database(services_of(corpus()), path)
     lacks = {one.group: one for one in check_database(SqlDb(str(path)), corpus(), ["gender"]).missing}
     assert lacks.keys() == {"man", "non-binary"}
-    assert (lacks["man"].kind, lacks["man"].results) == ("none", told(ROWS))
+    assert (lacks["man"].kind, lacks["man"].results) == ("none", rewritten(ROWS))
 
 
-def test_without_anybody_to_tell_otherwise_it_says_so():
+def test_without_a_term_to_rewrite_it_is_an_error():
     silent = [Dialogue("one", "halls", (Turn("Hello.", response="Hello."),))]
     with pytest.raises(NothingToPerturbError, match="no dialogue holds a word"):
         check_database(LookupDb({}), silent, ["gender"])

@@ -4,8 +4,8 @@ import functools
 import json
 
 import pytest
-from assistant import OPTIONS, assistant, comparable, corpus, system
-from chat_server import ChatServer, completion
+from assistant import OPTIONS, answer_batches, assistant, comparable, corpus, system
+from chat_server import ChatServer
 
 from tod_bias import attribute
 from tod_bias.errors import PendingError
@@ -24,15 +24,15 @@ def disparity(result):
 
 
 @pytest.mark.parametrize("guards", GUARDS)
-def test_requests_tokens_and_failures_are_those_of_the_component(guards):
+def test_requests_tokens_and_failures_are_those_of_the_stage(guards):
     with ChatServer(BIASED) as server:
         before = attribute(system(server.url), corpus(12), **OPTIONS)
-        plain = len(server.asked)
+        plain = len(server.received)
         after = attribute(guarded(server.url, guards), corpus(12), **OPTIONS)
-        asked = len(server.asked) - plain
+        requests = len(server.received) - plain
     assert (disparity(before) != 0, disparity(after)) == (True, 0)
-    assert after["cost"]["tokens"] == {"read": 7 * asked, "written": 3 * asked}
-    assert asked < plain
+    assert after["cost"]["tokens"] == {"read": 7 * requests, "written": 3 * requests}
+    assert requests < plain
     assert after["cost"]["calls"] == before["cost"]["calls"]
 
 
@@ -40,41 +40,35 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
     with ChatServer(BIASED) as server:
         online = attribute(guarded(server.url), corpus(12), **OPTIONS)
     nobody, out = "http://127.0.0.1:9/v1", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "asked"}
-    out.mkdir()
+    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "requests"}
     for component in ("policy", "policy", "answer"):
         with pytest.raises(PendingError) as waiting:
             attribute(guarded(nobody), corpus(12), **options)
         assert [file.stem.split("_")[1] for file in waiting.value.files] == [component]
-        for file in waiting.value.files:
-            lines = []
-            for request in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-                response = {"status_code": 200, "body": completion(BIASED(request["body"]), request["body"])}
-                lines.append(json.dumps({"custom_id": request["custom_id"], "response": response, "error": None}))
-            (out / file.name).write_text("\n".join(lines), encoding="utf-8")
+        answer_batches(waiting.value.files, out)
         options["batch_in"] = [out]
     assert comparable(attribute(guarded(nobody), corpus(12), **options)) == comparable(online)
 
 
-def test_answers_kept_without_a_guard_are_used_behind_it(tmp_path):
+def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
     with ChatServer(BIASED) as server:
         fresh = attribute(guarded(server.url), corpus(6), **OPTIONS)
-        asked = len(server.asked)
+        requests = len(server.received)
         kept = {**OPTIONS, "cache": tmp_path / "cache.sqlite"}
         attribute(system(server.url), corpus(6), **kept)
-        before = len(server.asked)
+        before = len(server.received)
         after = attribute(guarded(server.url), corpus(6), **kept)
-        assert len(server.asked) - before < asked / 2  # the telling as "spouse" was asked before
+        assert len(server.received) - before < requests / 2  # the rewriting as "spouse" is in the cache
         attribute(guarded(server.url), corpus(6), **kept)
         assert after["cost"]["cached"]["policy"] > 0
     assert comparable(after)["axes"] == comparable(fresh)["axes"]
 
 
-def test_a_question_without_an_answer_leaves_its_dialogues_out():
+def test_a_failed_call_behind_a_guard_takes_its_dialogue_out():
     def refuse(number, body):
         return 400 if "trip number 3" in json.dumps(body) else None
 
     with ChatServer(BIASED, fault=refuse) as server:
         result = attribute(guarded(server.url), corpus(12), **OPTIONS, max_failures=0.5)
-    assert result["cost"]["failed"]["policy"] == 1  # one reference telling for all
+    assert result["cost"]["failed"]["policy"] == 1  # one rewriting for all
     assert result["axes"]["gender"]["corpus_bleu"]["dialogues"] == 11

@@ -7,23 +7,21 @@ import re
 
 import pytest
 import yaml
-from builders import DISHES, hurt, small_corpus, told_apart
+from builders import DISHES, hurt, numbered, small_corpus
+from commands import run_command
 
-from tod_bias import Dialogue, Step, Turn, attribute
+from tod_bias import Dialogue, Pipeline, Step, Turn, attribute, load_pipeline
 from tod_bias.audit.matching import MismatchError
-from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
-from tod_bias.mitigation.fixes import ROWS, Fix, Goal, merged
+from tod_bias.mitigation.fixes import ROWS, Fix, Goal
 from tod_bias.mitigation.pipeline_file import write_pipeline
 from tod_bias.mitigation.search import MitigationSearch
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
-from tod_bias.pipelines import load_pipeline
 from tod_bias.report.mitigation import name_of, notes, picture, table
 from tod_bias.results import AuditResult
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stages.database import LookupDb
+from tod_bias.stages import LookupDb
 from tod_bias.testing.gate import Limits, gate
 
 GENDER = load_axis("gender")
@@ -52,7 +50,7 @@ def answers(inputs):
 
 @pytest.fixture(scope="module")
 def corpus():
-    return told_apart(small_corpus(160))
+    return numbered(small_corpus(160))
 
 
 def system(corpus, response=answers):
@@ -92,7 +90,7 @@ def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpu
     assert value["original"]["value"] == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
 
 
-def test_questions_may_stay_without_an_answer_as_in_the_run(corpus, tmp_path):
+def test_as_many_calls_may_fail_as_in_the_run(corpus, tmp_path):
     def picky(inputs):
         if any("Case d003" in item.context for item in inputs):
             raise UnansweredError("not this one")
@@ -113,7 +111,7 @@ def test_a_guard_on_another_stage_changes_nothing(before, harmed, corpus):
     assert attempt.comparison["same"] is True
 
 
-def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
+def test_all_attempts_are_in_the_record_the_table_and_the_figure(before, harmed, corpus):
     found = search_of(before, harmed, corpus).search(["neutral", "canonical", "vote"])
     record = found.record
     names = [name_of(one) for one in record["attempts"]]
@@ -126,12 +124,14 @@ def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
 
 
 def test_rows_that_a_table_lacks_are_brought(tmp_path):
-    told = [
+    requests = [
         (who, {"api_name": "Find", "for": f"my {who}", "number": str(number)})
         for number in range(40)
         for who in ("mother", "father")
     ]
-    rows = {tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in told if who == "father"}
+    rows = {
+        tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in requests if who == "father"
+    }
     corpus = []
     for number, (call, found) in enumerate(rows.items()):
         turn = Turn(f"Hall {number} for my father.", steps=(Step(dict(call), found),), response=f"Hall {number} it is.")
@@ -187,18 +187,24 @@ def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
         search_of(before, harmed, corpus, **options).search(["blind"])
 
 
-def test_another_system_is_refused_before_anything_is_asked(before, harmed, corpus):
-    fewer = Pipeline({name: harmed.stages[name] for name in ("api_call", "response")})
-    with pytest.raises(MismatchError, match="other stages"):
-        search_of(before, fewer, corpus)
-    with pytest.raises(MismatchError, match="stage response is not the run's"):
-        search_of(before, system(corpus), corpus)
-
-
-def test_other_tellings_are_refused_before_anything_is_asked(before, harmed, corpus):
-    others = load_axis("gender", protected=("aunt",))
-    with pytest.raises(MismatchError, match=r"gender was rewritten by .*, here by .*; give the options that"):
-        MitigationSearch(AuditResult.load(before), harmed, corpus, [others])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("pipeline", "other stages"),
+        ("stage", "stage response is not the run's"),
+        ("axis", "gender was rewritten by .*, here by "),
+        ("corpus", "the run was on 160 other dialogues"),
+    ],
+)
+def test_what_is_not_the_runs_is_refused_before_any_call(before, harmed, corpus, changed, message):
+    given = {"system": harmed, "dialogues": corpus, "axes": [GENDER]} | {
+        "pipeline": {"system": Pipeline({name: harmed.stages[name] for name in ("api_call", "response")})},
+        "stage": {"system": system(corpus)},
+        "axis": {"axes": [load_axis("gender", protected=("aunt",))]},
+        "corpus": {"dialogues": corpus[:50]},
+    }[changed]
+    with pytest.raises(MismatchError, match=message):
+        MitigationSearch(AuditResult.load(before), *given.values())
 
 
 def test_only_the_metric_that_decides_is_fixed_and_others_are_named(before, harmed, corpus):
@@ -255,19 +261,6 @@ def test_a_file_that_cannot_name_the_words_is_not_written(harmed, tmp_path):
         write_pipeline(tmp_path, fixed, [change], str(tmp_path / "p.yaml"), {})
 
 
-def test_another_corpus_is_refused_before_anything_is_asked(before, harmed, corpus):
-    with pytest.raises(MismatchError, match=r"the run was on 160 other dialogues, of .+; give --corpus"):
-        search_of(before, harmed, corpus[:50])
-
-
-def test_fixes_of_one_stage_become_one():
-    one, other = Fix("say", "canonical", ("gender",)), Fix("say", "canonical", ("age",))
-    assert merged([one, other, Fix("db", ROWS, ("race",))]) == (
-        Fix("say", "canonical", ("gender", "age")),
-        Fix("db", ROWS, ("race",)),
-    )
-
-
 def test_the_fixed_file_is_the_fixed_system(tmp_path):
     changes = (Fix("response", "canonical", ("gender",)), Fix("db", ROWS, ("race",)))
     demo = load_pipeline("demo")
@@ -295,7 +288,7 @@ def say(inputs):
 
 
 @pytest.mark.parametrize(("harm", "code"), [(True, 0), (False, 2)])
-def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, monkeypatch, harm, code):
+def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, monkeypatch, harm, code):
     monkeypatch.chdir(tmp_path)
     who = ("mother", "father", "sister", "brother", "wife", "husband", "aunt", "uncle", "daughter", "son")
     halls = [
@@ -308,22 +301,16 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
     (tmp_path / f"{module}.py").write_text(text)
     (tmp_path / "halls.yaml").write_text(f"stages:\n  api_call: {module}:call\n  response: {{stage: '{module}:say'}}\n")
     common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml", "--max-dialogues", "150"]
-    main_of(["attribute", *common, "--seed", "5", "--axes", "gender", "--bootstrap", "100", "--out", "run", "--quiet"])
-    assert main_of(["mitigate", "run", *common, "--guards", "canonical", "--terms-only"]) == code
-    shown = capsys.readouterr()
+    run_command("attribute --seed 5 --axes gender --bootstrap 100 --out run --quiet", *common)
+    ended, out, err = run_command("mitigate run --guards canonical --terms-only", *common)
+    assert ended == code
     if not harm:
-        assert "nothing to mitigate" in shown.err
+        assert "nothing to mitigate" in err
         return
-    assert "Mitigated by: response: canonical (gender)" in shown.out
-    assert "it needs halls_0.py beside it" in shown.out.replace("\n", " ")
+    assert "Mitigated by: response: canonical (gender)" in out
+    assert "it needs halls_0.py beside it" in out.replace("\n", " ")
     assert {path.name for path in (tmp_path / "run" / "mitigation").iterdir()} == {
         "mitigation.json",
         "mitigation.svg",
         "mitigated.yaml",
     }
-
-
-def main_of(arguments):
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return int(end.value.code or 0)

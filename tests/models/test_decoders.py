@@ -52,12 +52,12 @@ def test_what_a_precision_changes_is_counted_on_a_sample_of_the_prompts(gpt2):
     exact = Generator(gpt2, GenerationSettings(max_new_tokens=6))
     quick = Generator(gpt2, GenerationSettings(max_new_tokens=6, dtype="bfloat16"))
     assert (exact.agreement(), quick.agreement()) == (None, None)
-    told = dict(zip(prompts, quick.generate(prompts), strict=True))
+    rounded = dict(zip(prompts, quick.generate(prompts), strict=True))
     right = dict(zip(prompts, exact.generate(prompts), strict=True))
     found = quick.agreement()
     chosen = [prompt for prompt, _ in quick._sample.prompts.values()]
     assert (found.dtype, found.prompts, len(set(chosen))) == ("bfloat16", SIZE, SIZE)
-    assert found.differ == sum(told[prompt] != right[prompt] for prompt in chosen)
+    assert found.differ == sum(rounded[prompt] != right[prompt] for prompt in chosen)
     assert exact.agreement() is None
 
 

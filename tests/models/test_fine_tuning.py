@@ -12,17 +12,13 @@ from builders import small_corpus, stopping_at
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from tod_bias import Pipeline
-from tod_bias.dialogues.chat import to_messages
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.chat_template import RESPONSE_TEMPLATE, with_read_arguments
+from tod_bias.models.chat_template import RESPONSE_TEMPLATE
 from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, encode_prompts
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
-from tod_bias.stages import ApiCall, Response
-from tod_bias.systems.stages.database import LookupDb
 from tod_bias.testing import inputs_of
 
 TINY = {"layers": 2, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "patience": 99}
@@ -33,19 +29,13 @@ FIND = {
 }
 
 
+def trained(folder, settings=None, **options):
+    """The record of a training on the small corpus."""
+    return train(small_corpus(), small_corpus(4), folder, settings or TrainConfig(**options))
+
+
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory):
-    """A Llama that has learnt the small corpus as lines of text."""
-    folder = tmp_path_factory.mktemp("models") / "llama"
-    settings = TrainConfig(
-        arch="llama", epochs=30, batch_tokens=1024, max_length=256, learning_rate=1e-2, evaluations=1, **TINY
-    )
-    train(small_corpus(), small_corpus(4), folder, settings)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +52,13 @@ def chat(tmp_path_factory, tools):
     settings = TrainConfig(
         arch="llama", format="chat", tools=tools, epochs=4, batch_tokens=1024, learning_rate=1e-2, evaluations=1, **TINY
     )
-    train(small_corpus(), small_corpus(4), folder, settings)
+    trained(folder, settings)
     return folder
 
 
 def test_a_llama_is_trained_and_decoded_like_the_others(llama):
     config = json.loads((llama / "config.json").read_text())
-    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 2, 32)
+    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 1, 32)
     prompts = [api_call_prompt(item.context) for item in inputs_of(small_corpus(8))]
     tree, batch = (
         Generator(llama, GenerationSettings(max_new_tokens=24, backend=backend)) for backend in ("tree", "batch")
@@ -84,25 +74,15 @@ def test_a_llama_is_trained_and_decoded_like_the_others(llama):
     assert alone.startswith("api_name = FindRestaurants")
 
 
-def test_a_llama_is_both_stages_of_a_pipeline(llama):
-    corpus = small_corpus(8)
-    calls, responses = (kind(str(llama), max_new_tokens=48) for kind in (ApiCall, Response))
-    pipeline = Pipeline({"api_call": calls, "db": LookupDb.from_dialogues(corpus), "response": responses})
-    outputs = [trace.outputs for trace in pipeline(inputs_of(corpus))]
-    gold = [turn for dialogue in corpus for turn in dialogue.turns]
-    assert sum(o["api_call"].get("city") == t.api_call.get("city") for o, t in zip(outputs, gold, strict=True)) > 8
-    assert all(o["response"] for o in outputs)
-
-
 def test_the_architecture_of_a_checkpoint_is_read_from_it(tmp_path, llama):
-    record = train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT))
+    record = trained(tmp_path / "m", init=str(llama), **SHORT)
     assert record["arch"] == "llama"
     assert json.loads((tmp_path / "m" / "config.json").read_text())["model_type"] == "llama"
     with pytest.raises(ModelError, match="is a llama checkpoint, but --arch is gpt2; leave --arch out"):
-        train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(arch="gpt2", init=str(llama)))
+        trained(tmp_path / "n", arch="gpt2", init=str(llama))
 
 
-def test_a_chat_model_brings_its_template_and_reads_its_own_calls(chat, tools):
+def test_a_chat_model_brings_its_template(chat, tools):
     tokenizer = AutoTokenizer.from_pretrained(chat)
     assert tokenizer.eos_token == "<|im_end|>"
     assert json.loads((chat / "generation_config.json").read_text())["eos_token_id"] == tokenizer.eos_token_id
@@ -139,7 +119,7 @@ def test_what_a_server_reads_in_a_text(chat, written, content, calls):
 
 def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat, tools):
     settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT)
-    record = train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    record = trained(tmp_path / "m", settings)
     losses = [entry["validation"] for entry in record["losses"]]
     assert losses[-1] < losses[0]
     assert (tmp_path / "m" / "chat_template.jinja").read_text() == (chat / "chat_template.jinja").read_text()
@@ -147,7 +127,7 @@ def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat
 
 def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
     settings = TrainConfig(init=str(gpt2), format="chat", chat_template="chatml", max_length=250, **SHORT)
-    train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    trained(tmp_path / "m", settings)
     tokenizer, model = (
         AutoTokenizer.from_pretrained(tmp_path / "m"),
         AutoModelForCausalLM.from_pretrained(tmp_path / "m"),
@@ -171,10 +151,10 @@ def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
 )
 def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(tmp_path, chat, tools, options, weights):
     settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT, **options)
-    whole = train(small_corpus(), small_corpus(4), tmp_path / "whole", settings)
+    whole = trained(tmp_path / "whole", settings)
     with stopping_at(3):
-        train(small_corpus(), small_corpus(4), tmp_path / "cut", settings)
-    assert train(small_corpus(), small_corpus(4), tmp_path / "cut", settings) == whole
+        trained(tmp_path / "cut", settings)
+    assert trained(tmp_path / "cut", settings) == whole
     assert digest(tmp_path / "cut" / weights) == digest(tmp_path / "whole" / weights)
     assert not (tmp_path / "cut" / "checkpoint").exists()
 
@@ -184,16 +164,16 @@ def test_another_template_or_other_tools_are_another_training(tmp_path, chat):
     path.write_text(json.dumps([FIND]))
     settings = TrainConfig(init=str(chat), format="chat", tools=str(path), **SHORT)
     with stopping_at(2):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+        trained(tmp_path / "m", settings)
     path.write_text(json.dumps([FIND, {"type": "function", "function": {"name": "other"}}]))
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+        trained(tmp_path / "m", settings)
 
 
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory, llama):
     folder = tmp_path_factory.mktemp("models") / "adapter"
-    train(small_corpus(), small_corpus(4), folder, TrainConfig(init=str(llama), lora=4, **SHORT))
+    trained(folder, init=str(llama), lora=4, **SHORT)
     return folder
 
 
@@ -217,7 +197,7 @@ def test_an_adapter_is_saved_alone_and_loads_on_its_base(llama, adapter):
     assert len(Generator(adapter).generate(prompts)) == 8
 
 
-def test_an_adapter_is_known_by_its_base_and_its_own_files(tmp_path, llama, adapter):
+def test_an_adapter_is_known_by_its_base_and_its_files(tmp_path, llama, adapter):
     base, copy = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(llama, base)
     shutil.copytree(adapter, copy)
@@ -234,11 +214,11 @@ def test_an_adapter_is_known_by_its_base_and_its_own_files(tmp_path, llama, adap
 
 def test_a_merged_adapter_is_an_ordinary_checkpoint(tmp_path, llama, adapter):
     settings = TrainConfig(init=str(llama), lora=4, merge=True, **SHORT)
-    train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
+    trained(tmp_path / "m", settings)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
     assert type(plain).__name__ == "LlamaForCausalLM"
     assert torch.allclose(logits(plain), logits(checkpoints.load_model(str(adapter), causal=True)), atol=1e-5)
-    again = train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(init=str(adapter), **SHORT))
+    again = trained(tmp_path / "n", init=str(adapter), **SHORT)
     assert again["arch"] == "llama"
 
 
@@ -248,7 +228,7 @@ def test_an_adapter_and_a_whole_model_never_lie_in_one_folder(tmp_path, llama):
         ({"lora": 2}, "adapter_model.safetensors", "model.safetensors"),
         ({}, "model.safetensors", "adapter_config.json"),
     ):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT, **options))
+        trained(tmp_path / "m", init=str(llama), **SHORT, **options)
         assert (tmp_path / "m" / there).exists()
         assert not (tmp_path / "m" / gone).exists()
         checkpoints.load_model(str(tmp_path / "m"), causal=True)
@@ -275,7 +255,7 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     BertModel(config).save_pretrained(bert)
     AutoTokenizer.from_pretrained(llama).save_pretrained(bert)
-    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(bert))),
+    for use in (lambda: trained(tmp_path / "m", init=str(bert)),
                 lambda: Generator(bert)):  # fmt: skip
         with pytest.raises(
             ModelError, match=r"is a bert checkpoint, which writes no text; expected a causal model"
@@ -285,34 +265,29 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     odd.mkdir()
     (odd / "config.json").write_text('{"model_type": "no_such_type"}')
     with pytest.raises(ModelError, match=r"its configuration cannot be loaded: .*no_such_type") as error:
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(odd)))
+        trained(tmp_path / "m", init=str(odd))
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "xml"}, "format"),
-        ({"tools": "t.json"}, "--tools is for chats; add --format chat"),
-        ({"chat_template": "chatml"}, "--chat-template is for chats; add --format chat"),
         ({"format": "chat", "arch": "t5"}, "--format chat needs a causal model, and t5 is none"),
         ({"format": "chat", "init": "GPT2"}, "its tokenizer has no chat template; give another template with"),
         ({"format": "chat", "max_length": 20}, "nothing to train on in sequences of 20 tokens; raise --max-length"),
         ({"lora": 4}, "--lora 4: adapters need a base"),
-        ({"lora": 0, "init": "GPT2"}, "lora"),
-        ({"merge": True}, "--merge adds adapters to the weights; give --lora RANK"),
     ],
 )
 def test_settings_that_do_not_go_together_say_why(tmp_path, gpt2, options, message):
     options = {name: str(gpt2) if value == "GPT2" else value for name, value in options.items()}
     with pytest.raises(ValueError, match=message):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(**options))
+        trained(tmp_path / "m", **options)
 
 
 def test_without_peft_one_line_says_what_to_install(tmp_path, monkeypatch, llama, adapter):
     monkeypatch.setitem(sys.modules, "peft", None)
     settings = TrainConfig(init=str(llama), lora=2)
-    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", settings),
+    for use in (lambda: trained(tmp_path / "m", settings),
                 lambda: checkpoints.load_model(str(adapter), causal=True)):  # fmt: skip
         with pytest.raises(ModelError, match=r"need the package peft: pip install 'tod-bias\[lora\]'"):
             use()
@@ -332,15 +307,15 @@ def spaced_tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", bos_token="<s>", unk_token="<unk>")
 
 
-def test_a_tokenizer_with_marks_and_spaces_trains_what_the_model_is_asked():
+def test_a_tokenizer_with_marks_and_spaces_trains_on_the_prompts():
     tokenizer, dialogue = spaced_tokenizer(), small_corpus()[1]
     (sequence,) = causal_sequences([dialogue], tokenizer, loss="targets")
     for item in inputs_of([dialogue]):
-        (asked,) = encode_prompts(tokenizer, [api_call_prompt(item.context)], 500, causal=True)
-        assert asked[0] == tokenizer.bos_token_id
-        assert list(sequence.input_ids[: len(asked)]) == asked
-        assert sequence.labels[len(asked) - 1] == IGNORED
-        assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
+        (prompt,) = encode_prompts(tokenizer, [api_call_prompt(item.context)], 500, causal=True)
+        assert prompt[0] == tokenizer.bos_token_id
+        assert list(sequence.input_ids[: len(prompt)]) == prompt
+        assert sequence.labels[len(prompt) - 1] == IGNORED
+        assert sequence.labels[len(prompt)] == sequence.input_ids[len(prompt)]
 
 
 def test_marks_stay_where_a_long_prompt_loses_its_beginning():
@@ -348,11 +323,3 @@ def test_marks_stay_where_a_long_prompt_loses_its_beginning():
     (whole,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 100, causal=True)
     (short,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 6, causal=True)
     assert short == [whole[0], *whole[-5:]]
-
-
-def test_chats_are_read_back_by_the_template_that_trained_them(chat):
-    tokenizer = AutoTokenizer.from_pretrained(chat)
-    messages = list(with_read_arguments(to_messages(small_corpus()[1])))
-    text = tokenizer.apply_chat_template(messages, tokenize=False)
-    call = next(message for message in messages if message.get("tool_calls"))["tool_calls"][0]["function"]
-    assert f'<tool_call>{{"name": "FindRestaurants", "arguments": {json.dumps(call["arguments"])}}}</tool_call>' in text

@@ -16,12 +16,13 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 from tod_bias.cache import Cache
 from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
-from tod_bias.models.decoders import attention
+from tod_bias.models.decoders import attention, branches, tree
+from tod_bias.models.decoders.drafts import Drafts
 from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports
 from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
-from tod_bias.systems.stages.language_model import ApiCall, Response
+from tod_bias.stages import ApiCall, Response
 from tod_bias.testing import inputs_of
 
 
@@ -74,14 +75,6 @@ def test_budget_of_a_batch_does_not_change_what_is_said(gpt2, tokens):
     assert texts[0] == texts[1]
 
 
-def test_tree_shares_prefixes():
-    tree = Tree([[1, 2, 3], [1, 2, 4], [1, 2, 4, 5], [6]])
-    assert tree.tokens == [1, 2, 3, 4, 5, 6]
-    assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [5]]
-    assert tree.depths() == [0, 1, 2, 2, 3, 0]
-    assert tree.visible().astype(int).tolist()[4] == [1, 1, 0, 1, 1, 0]
-
-
 def grouped_heads():
     """A model whose four heads share two heads' keys and values, with random weights."""
     torch.manual_seed(0)
@@ -90,6 +83,17 @@ def grouped_heads():
         num_key_value_heads=2, initializer_range=0.3,
     )  # fmt: skip
     return LlamaForCausalLM(config).eval()
+
+
+def alone(model, sequence, stops, most):
+    """What follows a prompt, a token at a time."""
+    tokens = list(sequence)
+    while len(tokens) - len(sequence) < most:
+        token = int(model(torch.tensor([tokens])).logits[0, -1].argmax())
+        if token in stops:
+            break
+        tokens.append(token)
+    return tokens[len(sequence) :]
 
 
 @pytest.mark.parametrize("part", [16, 256])
@@ -108,16 +112,8 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups, part
     ]
     settings = GenerationSettings(max_new_tokens=20, batch_tokens=64)
     decoder = PrefixTreeDecoder(lambda: model, stops, settings, width=4, token_bytes=1, most_bytes=100_000)
-    expected = []
     with torch.inference_mode():
-        for sequence in sequences:
-            tokens = list(sequence)
-            while len(tokens) - len(sequence) < 20:
-                token = int(model(torch.tensor([tokens])).logits[0, -1].argmax())
-                if token in stops:
-                    break
-                tokens.append(token)
-            expected.append(tokens[len(sequence) :])
+        expected = [alone(model, sequence, stops, 20) for sequence in sequences]
         assert decoder.decode(sequences) == expected
         planned = {}
         for batch in decoder.plan(sequences):
@@ -132,6 +128,40 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups, part
     assert model.config._attn_implementation == usual
 
 
+@pytest.mark.parametrize("most_bytes", [100_000, 60])
+@pytest.mark.parametrize("guesses", ["right", "wrong", "none"])
+def test_guesses_and_memory_do_not_change_what_is_said(gpt2, guesses, most_bytes, monkeypatch):
+    model = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    rng = np.random.default_rng(1)
+    stops = rng.choice(model.config.vocab_size, model.config.vocab_size // 20, replace=False).tolist()
+    trunk = rng.integers(0, model.config.vocab_size, 12).tolist()
+    sequences = [[*trunk[:cut], *rng.integers(0, model.config.vocab_size, 3).tolist()] for cut in (2, 4, 4, 9, 12)]
+    steps, finished, truth = [], [], {}  # truth: what follows each prompt
+
+    def after(self, text, most):
+        length = next(len(key) for key in truth if tuple(text[: len(key)]) == key)
+        done = len(text) - length
+        right = truth[tuple(text[:length])][done : done + most]
+        return {"right": right, "wrong": [(token + 1) % 7 for token in right], "none": []}[guesses]
+
+    forward, finish = branches.Side._forward, branches.Side.finish
+    monkeypatch.setattr(Drafts, "after", after)
+    monkeypatch.setattr(branches.Side, "_forward", lambda *a: steps.append(1) or forward(*a))
+    monkeypatch.setattr(branches.Side, "finish", lambda *a: finished.append(1) or finish(*a))
+    settings = GenerationSettings(max_new_tokens=20)
+    decoder = PrefixTreeDecoder(lambda: model, stops, settings, width=4, token_bytes=1, most_bytes=most_bytes)
+    monkeypatch.setattr(tree, "_PAIRS", 10**6)
+    with torch.inference_mode():
+        expected = [alone(model, sequence, stops, 20) for sequence in sequences]
+        truth |= {tuple(s): e for s, e in zip(sequences, expected, strict=True)}
+        assert decoder.decode(sequences) == expected
+    longest = max(map(len, expected))
+    assert longest > 10
+    assert (len(finished) > 2) == (most_bytes == 60)
+    if most_bytes > 60:
+        assert (len(steps) < longest - 1) == (guesses == "right")
+
+
 def test_tree_is_for_models_whose_prompts_are_alone():
     def config(**changes):
         return SimpleNamespace(**{"model_type": "qwen2", "layer_types": ["full_attention"] * 2} | changes)
@@ -141,36 +171,6 @@ def test_tree_is_for_models_whose_prompts_are_alone():
     assert not supports(config(use_sliding_window=True))
     assert not supports(config(rope_parameters={"rope_type": "dynamic", "factor": 2.0}))
     assert not supports(config(model_type="mamba"))
-
-
-def test_many_prompts_of_one_dialogue_stay_within_the_budget():
-    trunk = list(range(50))
-    sequences = [[*trunk, number] for number in range(300)]
-    settings = GenerationSettings(max_new_tokens=10, batch_tokens=1000)
-    for most, rows in ((10**9, 256), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
-        decoder = PrefixTreeDecoder(lambda: None, [0], settings, width=4, token_bytes=1, most_bytes=most)
-        plan = decoder.plan(sequences)
-        assert sorted(index for batch in plan for index in batch) == list(range(300))
-        assert max(map(len, plan)) <= 256  # a batch is kept when it is done
-        assert max(len(tree) for tree, _ in decoder._groups(sequences)) <= rows  # trees wait where there is no room
-
-
-@pytest.mark.parametrize(
-    ("width", "shared", "trees"),
-    [
-        (64, 0, 2),  # nothing in common
-        (64, 20, 2),  # 80 + (180² - 100²) / 384 = 138 > 100 + 100² / 384 = 126
-        (64, 40, 1),  # 60 + (160² - 100²) / 384 = 101
-        (16, 40, 2),  # 60 + (160² - 100²) / 96 = 223 > 100 + 100² / 96 = 204: attention is dear in narrow models
-        (16, 60, 1),  # 40 + (140² - 100²) / 96 = 140
-    ],
-)
-def test_prompts_share_a_tree_where_that_costs_less(width, shared, trees):
-    first = list(range(100))
-    second = first[:shared] + list(range(200, 300 - shared))
-    settings = GenerationSettings(max_new_tokens=1, batch_tokens=1000)
-    decoder = PrefixTreeDecoder(lambda: None, [0], settings, width=width, token_bytes=1, most_bytes=10**9)
-    assert len(decoder._groups([second, first])) == trees
 
 
 def test_equal_prompts_are_computed_once_and_counted(gpt2):
@@ -193,15 +193,6 @@ def test_cache_survives_the_process_and_knows_model_and_settings(tmp_path, gpt2,
     assert run(gpt2, 4) == (texts, 0)
     assert run(gpt2, 5)[1] > 0
     assert run(t5, 4)[1] > 0
-
-
-def test_partly_cached_batch_computes_only_what_is_missing(tmp_path, gpt2):
-    generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
-    generator.keep_in(Cache(tmp_path / "cache.sqlite"))
-    generator.generate(prompts()[:5])
-    generator.generate(prompts())
-    assert generator.cost.computed == len(set(prompts()))
-    assert generator.generate(prompts()) == Generator(gpt2, GenerationSettings(max_new_tokens=8)).generate(prompts())
 
 
 def test_a_prompt_that_is_too_long_loses_its_beginning(gpt2):
@@ -229,11 +220,7 @@ def test_stages_parse_calls_and_read_results(gpt2):
         (lambda m: Generator(m, GenerationSettings(backend="tree", num_beams=2)), ModelError, "'tree' needs greedy"),
         (lambda m: ApiCall(m, dtype="int4"), TodBiasError, "dtype"),
         (lambda m: ApiCall(m, max_new_tokens=0), TodBiasError, "max_new_tokens"),
-        (
-            lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt,
-            ModelError,
-            "leave no room for 300",
-        ),
+        (lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt, ModelError, "no room for 300"),
         (lambda m: ApiCall(m, temperature=1), TodBiasError, "temperature"),
     ],
 )
@@ -242,26 +229,16 @@ def test_unusable_models_and_settings_say_why(gpt2, make, error, message):
         make(gpt2)
 
 
-def test_folder_without_a_tokenizer_says_so(tmp_path, gpt2):
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [("tokenizer", r"holds no tokenizer \(tokenizer\.json\)"), (".safetensors", "cannot be loaded")],
+)
+def test_a_folder_that_lacks_a_file_says_so(tmp_path, gpt2, lost, message):
     for file in gpt2.iterdir():
-        if file.is_file() and "tokenizer" not in file.name:
+        if file.is_file() and lost not in file.name:
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ModelError, match=r"holds no tokenizer \(tokenizer\.json\)"):
-        Generator(tmp_path)
-
-
-def test_folder_without_weights_says_so(tmp_path, gpt2):
-    for file in gpt2.iterdir():
-        if file.is_file() and file.suffix == ".json":
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ModelError, match="its model cannot be loaded"):
+    with pytest.raises(ModelError, match=message):
         Generator(tmp_path).generate(["a"])
-
-
-def test_file_that_is_no_cache_says_so(tmp_path, gpt2):
-    (tmp_path / "cache.sqlite").write_text("this is no database at all, just text that is long enough to be read")
-    with pytest.raises(TodBiasError, match="cannot be used as a cache"):
-        Generator(gpt2).keep_in(Cache(tmp_path / "cache.sqlite"))
 
 
 def test_beams_run(gpt2):
@@ -329,16 +306,12 @@ def test_killed_run_resumes_and_computes_nothing_twice(tmp_path, gpt2):
 
 
 @pytest.mark.parametrize("backend", ["tree", "batch"])
-def test_empty_prompts_and_lone_surrogates_are_answered(gpt2, backend):
+def test_empty_prompts_and_lone_surrogates_have_outputs(gpt2, t5, backend):
     generator = Generator(gpt2, GenerationSettings(max_new_tokens=4, backend=backend))
     said = generator.generate(["", "USER: a \ud800\nAPICALL:", "USER: a \ufffd\nAPICALL:"])
     assert said[0] == generator.generate([generator.tokenizer.eos_token])[0]
     assert said[1] == said[2]
-
-
-def test_sequence_to_sequence_models_take_them_too(t5):
-    generator = Generator(t5, GenerationSettings(max_new_tokens=4))
-    assert len(generator.generate(["", "\udfff"])) == 2
+    assert len(Generator(t5, GenerationSettings(max_new_tokens=4)).generate(["", "\udfff"])) == 2
 
 
 def test_a_stage_takes_no_model_of_another_library(gpt2):

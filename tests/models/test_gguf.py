@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from builders import small_corpus, tiny_model
+from builders import small_corpus
 
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
@@ -20,17 +20,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's readers
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory):
-    return tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
-
-
-@pytest.fixture(scope="module")
-def packed(llama):
+def packed(llama, tmp_path_factory):
     """The same model as llama.cpp's converter writes it: heads' halves interleaved, a byte-level BPE tokenizer."""
     model = checkpoints.load_model(str(llama), causal=True)
     tokenizer = checkpoints.load_tokenizer(str(llama))
     config, state = model.config, model.state_dict()
-    path = llama.parent / "tiny.gguf"
+    path = tmp_path_factory.mktemp("packed") / "tiny.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)

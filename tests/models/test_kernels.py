@@ -1,16 +1,12 @@
-"""Faster kernels give the same numbers, and parts of a tree see what the whole of it sees."""
+"""Faster kernels give the same numbers, and processes share the work evenly."""
 
-import numpy as np
 import pytest
 import torch
-from torch.nn.functional import linear
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from transformers.pytorch_utils import Conv1D
 
 from tod_bias.models import kernels
-from tod_bias.models.decoders.attention import parts_of
-from tod_bias.models.decoders.tree import Tree
-from tod_bias.models.generator import Generator, shared_out
+from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 
 has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -62,54 +58,3 @@ def test_a_quickened_sequence_to_sequence_model_says_what_the_library_says(bart,
 def test_reduced_precision_keeps_its_layers(gpt2, processor):
     processor("AuthenticAMD")
     assert layers(Generator(gpt2, GenerationSettings(dtype="bfloat16")).model) == {torch.nn.Linear, Conv1D}
-
-
-def test_a_system_without_a_list_of_processors(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernels, "_PROCESSOR", tmp_path / "none")
-    assert not kernels._prefers_onednn.__wrapped__()
-
-
-@needs_onednn
-@pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24), (1, 1, 24)])
-def test_linear_layers_by_onednn(shape, has_bias):
-    generator = torch.Generator().manual_seed(0)
-    stored = torch.randn(24, 10, generator=generator)
-    bias = torch.randn(10, generator=generator) if has_bias else None
-    states = torch.randn(shape, generator=generator)
-    for weight in (stored.t(), stored.t().contiguous()):
-        layer = kernels.OneDnnLinear(weight, bias)
-        torch.testing.assert_close(layer(states), linear(states, weight, bias))
-        across = states.transpose(0, -2)
-        torch.testing.assert_close(layer(across), linear(across, weight, bias))
-
-
-def test_parts_see_what_the_tree_sees():
-    rng = np.random.default_rng(0)
-    trunks = [rng.integers(0, 50, 200).tolist() for _ in range(4)]
-    sequences = sorted([*trunk[:cut], *rng.integers(0, 50, 90).tolist()] for trunk in trunks for cut in (60, 120, 200))
-    seen = Tree(sequences).visible()
-    parts = parts_of(seen, torch.float32)
-    again = np.zeros_like(seen)
-    for part in parts:
-        rows = np.arange(part.rows.start, part.rows.stop)
-        again[np.ix_(rows, part.columns.numpy())] = part.mask[0, 0].numpy() == 0
-        assert part.mask.shape == (1, 1, len(rows), len(part.columns))
-    assert (again == seen).all()
-    assert len(parts) > 4
-    assert sum(part.mask.numel() for part in parts) < 0.4 * seen.size
-    assert parts_of(seen[:512, :512], torch.float32) == []
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_processes_get_every_batch_once_and_about_as_much(processes):
-    costs = np.random.default_rng(0).integers(500, 2000, 25).tolist()
-    shares = shared_out(costs, processes)
-    assert sorted(number for share in shares for number in share) == list(range(25))
-    work = [sum(costs[number] for number in share) for share in shares]
-    assert max(work) - min(work) <= min(costs)
-    assert all(share == sorted(share) for share in shares)
-
-
-def test_more_processes_than_batches():
-    assert shared_out([3, 5], 4) == [[1], [0], [], []]

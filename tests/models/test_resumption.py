@@ -8,7 +8,7 @@ import time
 
 import pytest
 import torch
-from builders import small_corpus, stopping_at
+from builders import Touch, small_corpus, stopping_at
 
 from tod_bias.errors import DivergedError, ModelError
 from tod_bias.models import trainer
@@ -107,14 +107,6 @@ def test_a_damaged_checkpoint_is_named_in_one_line_that_says_what_to_do(stopped,
     assert "\n" not in str(error.value)
 
 
-class Touch:
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
-
-
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
 def test_a_checkpoint_of_a_stranger_runs_nothing(tmp_path, stopped, name):
     path = stopped / "checkpoint" / "checkpoint-12" / name
@@ -153,9 +145,3 @@ def test_a_training_whose_loss_is_never_finite_leaves_no_model_and_says_so(tmp_p
     with pytest.raises(DivergedError, match=r"diverged at step 1 .*no model was saved.*--learning-rate"):
         go_on(tmp_path / "m")
     assert not list((tmp_path / "m").glob("*.safetensors"))
-
-
-@pytest.mark.parametrize("rate", [math.nan, math.inf, -1.0, 0.0])
-def test_a_learning_rate_that_is_none_is_refused(tmp_path, rate):
-    with pytest.raises(ValueError, match="learning_rate"):
-        go_on(tmp_path / "m", TrainConfig(learning_rate=rate))

@@ -1,11 +1,12 @@
 import json
+import math
 
 import pytest
 import torch
 from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias import Dialogue, Step, Turn
 from tod_bias.dialogues.sampling import hold_out
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import (
@@ -45,16 +46,6 @@ def test_whole_dialogue_holds_every_prompt_and_target(tokenizer):
     targets = tokenizer.decode([token for token in sequence.labels if token != IGNORED])
     lines = [line for turn in dialogue.turns for line in turn.text.split("\n")[1::2]]
     assert targets == "".join(line.split(":", 1)[1] + "\n" for line in lines)
-
-
-def test_parts_choose_the_targets(tokenizer):
-    calls, responses = (
-        causal_sequences(small_corpus()[1:2], tokenizer, parts=(part,), loss="targets")[0].labels
-        for part in ("api_call", "response")
-    )
-    both = causal_sequences(small_corpus()[1:2], tokenizer, loss="targets")[0].labels
-    assert [max(pair) for pair in zip(calls, responses, strict=True)] == list(both)
-    assert not any(a != IGNORED and b != IGNORED for a, b in zip(calls, responses, strict=True))
 
 
 @pytest.mark.parametrize("length", [32, 50, 1024])
@@ -143,11 +134,6 @@ def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
     assert {len(ids) for ids in encoded} == {7}
 
 
-def test_sequences_of_a_large_corpus_take_four_bytes_a_token():
-    (sequence,) = causal_sequences([SEVERAL], new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=True))
-    assert sequence.input_ids.itemsize == sequence.labels.itemsize == 4
-
-
 def test_exchanged_sequences_are_the_same_targets_with_the_prompts_of_other_dialogues():
     corpus = small_corpus(3)
     tokenizer = new_tokenizer((turn.text for d in corpus for turn in d.turns), 400, causal=False)
@@ -233,23 +219,17 @@ def test_held_out_dialogues_are_seeded_and_disjoint():
         ({"arch": "lstm"}, "arch"),
         ({"parts": ("db",)}, "parts"),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of 4 heads"),
-        ({"loss": "some"}, "'all' or 'targets'"),
         ({"arch": "bart", "loss": "targets"}, "--loss is for causal models; bart learns targets only"),
         ({"dropout": 2}, "dropout"),
-        ({"warmup": 1.5}, "warmup"),
         ({"epochs": 1.5}, "whole number"),
-        ({"learning_rate": "a"}, "learning_rate"),
+        ({"learning_rate": math.nan}, "learning_rate"),
+        ({"learning_rate": 0.0}, "learning_rate"),
         ({"init": "./no/such/folder"}, "no such folder"),
     ],
 )
 def test_unusable_settings_say_why(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(**changes))
-
-
-def test_checkpoint_of_another_architecture_is_refused(tmp_path, t5):
-    with pytest.raises(ModelError, match="is a t5 checkpoint, but --arch is bart"):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(arch="bart", init=str(t5)))
 
 
 @pytest.mark.parametrize(("settings", "rate"), [({"arch": "bart"}, 3e-4), ({"arch": "gpt2"}, 1e-3), ({}, 1e-3)])
@@ -259,11 +239,6 @@ def test_the_usual_learning_rate_is_that_of_the_architecture(tmp_path, settings,
     assert record["settings"]["learning_rate"] == rate
     more = train(corpus, corpus[:4], tmp_path / "more", TrainConfig(init=str(tmp_path / "new"), max_steps=1))
     assert more["settings"]["learning_rate"] == 5e-5
-
-
-def test_a_checkpoint_that_learns_targets_only_takes_no_loss(tmp_path, t5):
-    with pytest.raises(ModelError, match="--loss is for causal models; t5 learns targets only"):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(init=str(t5), loss="targets"))
 
 
 def test_a_new_t5_begins_with_embeddings_that_adam_can_turn_and_logits_of_usual_size():

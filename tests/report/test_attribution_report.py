@@ -1,55 +1,24 @@
-"""What the main job writes is what the report reads."""
+"""The report reads what the main job writes."""
 
 import io
 import re
 
-from builders import all_tellings
+from builders import PEOPLE, equivariant_pipeline, hurt, numbered
 from rich.console import Console
 
-from tod_bias.audit.attribute import attribute
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Pipeline, attribute
 from tod_bias.report.html import write_report
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
 from tod_bias.results import AuditResult
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin
-
-PEOPLE = ("mom", "dad", "sister", "brother", "aunt", "uncle")
 
 
-def dialogues():
-    return [
-        Dialogue(
-            f"{person}-{number}",
-            "Restaurants",
-            (
-                Turn.with_call(
-                    f"Is table {number} free for my {person}?", {}, {}, f"Yes , table {number} by the window is free ."
-                ),
-            ),
-        )
-        for person in PEOPLE
-        for number in range(4)
-    ]
-
-
-def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tmp_path):
-    corpus = dialogues()
-    fair = Replay.gold(all_tellings(corpus), "response")
-
-    def response(inputs):
-        served_worse = ("mom", "sister", "aunt")
-        return [
-            text.removesuffix(" is free .") if any(word in item.user for word in served_worse) else text
-            for item, text in zip(inputs, fair(inputs), strict=True)
-        ]
-
-    pipeline = Pipeline({"api_call": Twin(Replay.gold(corpus, "api_call")), "response": response})
-    metrics = ("corpus_bleu", "length")
-    found = attribute(pipeline, corpus, axes=("gender",), bootstrap=200, permutations=999, metrics=metrics)
-    found.save(tmp_path)
+def test_a_planted_stage_is_named_from_the_files_of_a_run(tmp_path, corpus):
+    corpus = numbered(corpus)
+    stages = equivariant_pipeline(corpus).stages
+    pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry, I do not know.")})
+    result = attribute(pipeline, corpus, bootstrap=200, permutations=999, metrics=("corpus_bleu", "length"))
+    result.save(tmp_path)
 
     reading, length = read(AuditResult.load(tmp_path).rows)
     assert reading.axis_result.verdict == "these terms only"  # there are three of them
@@ -60,7 +29,6 @@ def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tm
 
     page = write_report([tmp_path]).read_text(encoding="utf-8")
     assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
-    assert "words in a response" in page or "length" in page
     console = Console(width=110, file=io.StringIO())
-    console.print(table(found))
+    console.print(table(result))
     assert "gender" in console.file.getvalue()

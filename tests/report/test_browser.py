@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from browser import browser, program
-from builders import fair_pipeline
+from builders import fair_pipeline, polite_tone, rude_tone
+from commands import run_command
 
 from tod_bias import Pipeline, attribute, compare, load_corpus
-from tod_bias.cli.application import main
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 
@@ -58,14 +58,6 @@ def every(selector, condition):
     return f"[...document.querySelectorAll(`{selector}`)].every((one) => {condition})"
 
 
-def curt(inputs):
-    return ["Sorry." if "wife" in item.user else item.outputs["response"] for item in inputs]
-
-
-def same(inputs):
-    return [item.outputs["response"] for item in inputs]
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """A page of every kind."""
@@ -73,7 +65,7 @@ def pages(tmp_path_factory):
     dialogues = load_corpus("demo", max_dialogues=60)
     fair = fair_pipeline(dialogues).stages
     runs = [place / "curt", place / "same"]
-    for folder, tone in zip(runs, (curt, same), strict=True):
+    for folder, tone in zip(runs, (rude_tone, polite_tone), strict=True):
         attribute(
             Pipeline({**fair, "tone": tone}), dialogues, axes=["gender", "age", "placebo"],
             metrics=["corpus_bleu", "length"], bootstrap=40, permutations=100,
@@ -99,9 +91,7 @@ def pages(tmp_path_factory):
         "recommend": ("recommend", "audit", "--recommendations", str(place / "lists.csv")),
         "associate": ("associate", "--embeddings", str(place / "model.npz"), "--sets", str(place / "sets.json")),
     }.items():
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, *quick, "--out", str(place / kind)])
-        assert stopped.value.code == 0
+        assert run_command(*words, *quick, "--out", place / kind)[0] == 0
         found[kind] = place / kind / "report.html"
     return found
 

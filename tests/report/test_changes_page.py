@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from builders import fair_pipeline, small_corpus
+from builders import fair_pipeline, polite_tone, rude_tone, small_corpus
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute, compare
@@ -14,25 +14,12 @@ from tod_bias.report.notation import fixed
 from tod_bias.results import Change, Estimate, TermsOnly
 
 
-def curt(inputs):
-    return ["Sorry." if "wife" in item.user else item.outputs["response"] for item in inputs]
-
-
-def same(inputs):
-    return [item.outputs["response"] for item in inputs]
-
-
 @pytest.fixture(scope="module")
 def runs():
     dialogues = small_corpus(40)
     fair = fair_pipeline(dialogues).stages
-    options = {
-        "axes": ["gender"],
-        "metrics": ["corpus_bleu", "length"],
-        "bootstrap": 40,
-        "permutations": 100,
-    }
-    return [attribute(Pipeline({**fair, "tone": tone}), dialogues, **options) for tone in (curt, same)]
+    options = {"axes": ["gender"], "metrics": ["corpus_bleu", "length"], "bootstrap": 40, "permutations": 100}
+    return [attribute(Pipeline({**fair, "tone": tone}), dialogues, **options) for tone in (rude_tone, polite_tone)]
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +28,16 @@ def result(runs):
     return found.model_copy(update={"before": "runs/<b>old</b>", "after": "runs/new"})
 
 
-def test_the_page_says_what_was_compared(runs, result, tmp_path):
+def test_the_page_shows_what_was_compared_and_needs_nothing_else(runs, result, tmp_path):
     text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
     disparity = result.axes["gender"]["corpus_bleu"].disparity
     minus = fixed(disparity.change.value, sign=True).replace("-", "−")
     assert abs(disparity.before) > 0.02 > abs(disparity.after)
-    for said in (
-        fixed(disparity.before).replace("-", "−"),
-        minus,
-        disparity.verdict,
-        "gap, woman",
-        "BLEU",
-        "served worse",
-    ):
-        assert said in text
+    for shown in (fixed(disparity.before).replace("-", "−"), minus, disparity.verdict, "gap, woman"):
+        assert shown in text
+    assert "<b>old" not in text
+    assert not re.search(r"(src|href)=.(?!#)|@import|url\((?!#)", text)
+    assert text.count("<svg") == 3
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "changes-corpus_bleu.svg", "changes-length.svg", "quality.svg"
     ]  # fmt: skip
@@ -85,19 +68,3 @@ def test_interval_and_p_value_are_those_of_the_verdict(own, these, interval, p):
     estimate = Estimate(value=-0.2, ci=(-0.5, 0.1), adjusted_p=0.9, terms_only=terms_only)
     change = Change(change=estimate, verdict=own, terms_only_verdict=these)
     assert (bounds(change), p_value(change)) == (interval, p)
-
-
-def test_the_page_needs_nothing_else(runs, result, tmp_path):
-    text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
-    assert not re.search(r"(src|href)=.(?!#)", text)
-    assert not re.search(r"@import|url\((?!#)", text)
-    assert text.count("<svg") == 3
-
-
-def test_names_are_text(runs, result, tmp_path):
-    text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
-    assert "<b>old" not in text
-
-
-def test_without_the_runs_there_are_no_intervals_of_their_own(result, tmp_path):
-    assert write_changes(result, tmp_path).is_file()

@@ -4,11 +4,11 @@ import csv
 import io
 
 import pytest
+from commands import run_command
 from rich.table import Table
 from rich.text import Text
 
 from tod_bias import attribute, load_corpus, load_pipeline
-from tod_bias.cli.application import main
 from tod_bias.perturb import load_axis
 from tod_bias.report.console import Console, shown
 
@@ -46,14 +46,12 @@ def test_a_table_on_a_terminal(terminal):
     assert TURN not in text
 
 
-def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path, capsys):
+def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path):
     (tmp_path / "l.tsv").write_text(LEXICON, encoding="utf-8")
     axis = load_axis("mine", lexicon=tmp_path / "l.tsv")
     corpus = load_corpus("demo", max_dialogues=30)
     attribute(load_pipeline("demo"), corpus, axes=[axis], bootstrap=5, permutations=5).save(tmp_path / "run")
-    with pytest.raises(SystemExit) as ended:
-        main(["report", str(tmp_path / "run")])
-    assert ended.value.code == 0
+    assert run_command("report", tmp_path / "run")[0] == 0
     files = [tmp_path / "run" / "report.html", *(tmp_path / "run" / "figures").glob("*.svg")]
     assert len(files) > 2
     for file in files:
@@ -63,12 +61,12 @@ def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path, capsys):
     assert "[31mred" in files[0].read_text(encoding="utf-8")
 
 
-def test_words_of_that_lexicon(tmp_path, capsys):
+def test_words_of_that_lexicon(tmp_path):
     (tmp_path / "l.tsv").write_text(LEXICON, encoding="utf-8")
-    options = ["--axes", "mine", "--lexicon", f"mine={tmp_path / 'l.tsv'}", "--max-dialogues", "30", "--bootstrap", "5"]
-    with pytest.raises(SystemExit) as ended:
-        main(["words", *options, "--out", str(tmp_path / "words")])
-    assert ended.value.code == 0
-    assert not {ESCAPE, BELL, TURN} & set(capsys.readouterr().out)
+    lexicon = f"mine={tmp_path / 'l.tsv'}"
+    line = "words --axes mine --max-dialogues 30 --bootstrap 5 --lexicon"
+    code, out, _ = run_command(line, lexicon, "--out", tmp_path / "words")
+    assert code == 0
+    assert not {ESCAPE, BELL, TURN} & set(out)
     with (tmp_path / "words" / "words.csv").open(encoding="utf-8", newline="") as file:
         assert any(NAME in row for row in csv.reader(file))  # data stay what they are

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tod_bias.metrics.responses import Refusal
 from tod_bias.report.excerpts import compare, excerpts
 from tod_bias.results import AuditResult, RunError
 
@@ -34,19 +35,6 @@ def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_a
     assert found.metric.label == "label of corpus_bleu"
 
 
-def test_counts_cover_all_turns_not_only_the_shown_ones(turns):
-    (found,) = excerpts(turns, STAGES, ["race"], METRICS)
-    assert (found.fell, found.rose, found.turns) == (22, 0, 32)
-
-
-def test_stages_that_put_out_the_same_are_only_named(turns):
-    turns = turns.copy()
-    turns["api_call"] = "api_name = Find"
-    excerpt = excerpts(turns, STAGES, ["gender"], METRICS)[0].chosen[0]
-    assert excerpt.same == ("api_call",)
-    assert [output.name for output in excerpt.outputs] == ["db", "response"]
-
-
 def test_a_turn_whose_own_words_are_unchanged_shows_the_earlier_turn_that_was_rewritten(turns):
     turns = turns.copy()
     turns.loc[turns["turn"] == 1, "user"] = "Yes, please."
@@ -56,20 +44,6 @@ def test_a_turn_whose_own_words_are_unchanged_shows_the_earlier_turn_that_was_re
     assert late.earlier[0] == 1
     assert late.earlier[1].after[1] == ("dad", True)
     assert all(item.earlier is None for item in chosen if item.turn == 1)
-
-
-def test_axes_without_turns_are_left_out_and_order_is_kept(turns):
-    assert [group.axis for group in excerpts(turns, STAGES, ["race", "nothing", "gender"], METRICS)] == [
-        "race",
-        "gender",
-    ]
-
-
-def test_missing_outputs_are_read_as_nothing(turns):
-    turns = turns.copy()
-    turns.loc[turns["arm"] == "", "db"] = None
-    excerpt = excerpts(turns, STAGES, ["gender"], METRICS)[0].chosen[0]
-    assert next(output for output in excerpt.outputs if output.name == "db").after == ()
 
 
 def test_a_missing_column_is_a_user_error(turns):
@@ -86,25 +60,18 @@ def test_the_first_metric_that_scores_single_turns_decides(turns):
     assert excerpts(turns, STAGES, ["gender"], [chrf, own]) is None
 
 
-class Polite:
-    """A metric of one's own, with the statistics of refusals."""
-
-    name = label = "polite"
-    better, scale, signature = "lower", "difference", "1"
-    columns = ("refusal_refused", "refusal_responses")
-
-    def statistics(self, turns):
-        raise NotImplementedError
+class Tenfold(Refusal):
+    name = "tenfold"
 
     def score(self, sums):
-        return 10 * sums[..., 0] / sums[..., 1]
+        return 10 * super().score(sums)
 
 
-def test_a_metric_of_ones_own_scores_single_turns(turns):
-    (polite,) = metrics("polite", better="lower")
-    assert excerpts(turns, STAGES, ["gender"], [polite]) is None
-    (found,) = excerpts(turns, STAGES, ["gender"], [polite], [Polite()])
-    assert found.metric is polite
+def test_a_metric_of_the_users_scores_single_turns(turns):
+    (tenfold,) = metrics("tenfold", better="lower")
+    assert excerpts(turns, STAGES, ["gender"], [tenfold]) is None
+    (found,) = excerpts(turns, STAGES, ["gender"], [tenfold], [Tenfold()])
+    assert found.metric is tenfold
     assert (found.chosen[0].before, found.chosen[0].after) == (0.0, 10.0)
 
 

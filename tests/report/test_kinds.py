@@ -24,12 +24,6 @@ def test_a_page_that_only_its_command_writes_is_pointed_at(tmp_path):
         report_on([tmp_path], tmp_path / "elsewhere")
 
 
-def test_an_attribution_is_told_first_whatever_lies_beside_it(tmp_path):
-    for name in ("words.json", "plan.json", "results.json"):
-        (tmp_path / name).write_text("{}")
-    assert kind_of(tmp_path).command == "attribute"
-
-
 def test_only_attributions_stand_side_by_side(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

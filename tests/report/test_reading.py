@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.audit import claims
-from tod_bias.report.reading import amount, direction, has_few, is_starred, mark, read, short, side, terms_of_pair
+from tod_bias.report.reading import amount, direction, is_starred, read, side, terms_of_pair
 from tod_bias.results import (
     AuditResult,
     AxisResult,
@@ -127,15 +127,11 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
     ("number", "scale", "text"),
     [
         (estimate(0.1), "difference", "BLEU 0.100 lower [0.080, 0.120]"),
-        (estimate(0.1), "ratio", "BLEU 10% lower [8.0%, 12%]"),
         (estimate(-0.1, enough=False), "ratio", "BLEU 10% higher [8.0%, 12%]‡"),
-        (Estimate(value=0.1), "ratio", "BLEU 10% lower"),
-        (Estimate(value=1.0), "ratio", "BLEU 100% lower"),
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
         # nothing is lower by more than all of itself
         (estimate(1.39), "ratio", "BLEU lower by 1.390 [1.370, 1.410] times the originals'"),
-        (estimate(-1.39), "ratio", "BLEU higher by 1.390 [1.370, 1.410] times the originals'"),
         (estimate(0.9, 0.2, enough=False), "ratio", "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"),
     ],
 )
@@ -154,16 +150,6 @@ def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_wor
     assert "disagreement 0.100 higher" in reading.who
     assert "does not tell which group is served worse" in reading.who
     assert "worse" not in side("lower", counterfactual=True)
-
-
-@pytest.mark.parametrize(
-    ("gap", "whose", "number"), [(0.3, "The gap of woman above", "+0.250"), (0.05, "Above", "+0.080")]
-)
-def test_what_is_beyond_the_placebo_is_that_of_the_gap_that_is_claimed(gap, whose, number):
-    woman = group(estimate(gap), beyond_placebo=estimate(0.25))
-    grounds = reading_of(result(groups={"woman": woman})).grounds
-    assert f"{whose} placebo" in grounds
-    assert number in grounds
 
 
 @pytest.mark.parametrize(
@@ -188,6 +174,16 @@ def test_a_verdict_below_a_disparity_says_why(factors, changes, facts):
     assert ("takes 6" in reading.terms) == ("terms" in changes)
 
 
+@pytest.mark.parametrize(
+    ("gap", "whose", "number"), [(0.3, "The gap of woman above", "+0.250"), (0.05, "Above", "+0.080")]
+)
+def test_what_is_beyond_the_placebo_is_that_of_the_gap_that_is_claimed(gap, whose, number):
+    woman = group(estimate(gap), beyond_placebo=estimate(0.25))
+    grounds = reading_of(result(groups={"woman": woman})).grounds
+    assert f"{whose} placebo" in grounds
+    assert number in grounds
+
+
 def test_every_factor_of_the_studies_has_its_reason():
     for name in (claims.PLACEBO, claims.OTHER_TERMS, claims.OTHER_TESTS, claims.TESTS, claims.TERMS):
         assert reading_of(result(verdict="inconclusive", limiting_factors=[name])).missing, name
@@ -209,7 +205,7 @@ def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
 
 
 @pytest.mark.parametrize("verdict", ["disparity", "these terms only"])
-def test_only_what_its_own_p_value_carries_is_named(verdict):
+def test_only_groups_with_a_small_p_value_are_named(verdict):
     weak = estimate(0.3, p=0.06, p_terms_only=0.06)
     groups = {"man": group(weak), "woman": group(estimate(0.2))}
     text = said(result(verdict=verdict, disparity=weak, groups=groups))
@@ -237,20 +233,6 @@ def test_of_these_terms_p_values_with_terms_as_they_are_count_and_stages_are_nam
     assert "takes 6" in reading.terms
 
 
-def test_a_group_that_is_looked_at_in_a_part_of_the_dialogues_is_named_with_their_number():
-    reading = reading_of(result(groups={"woman": group(estimate(0.2), dialogues=11)}))
-    assert "woman (BLEU 20% lower [18%, 22%] in 11 of 100 dialogues)" in reading.who
-    assert "woman in 11 of 100 dialogues" in reading.where
-
-
-def test_an_unmeasured_metric_is_said_to_be_one_and_nothing_else():
-    reading = reading_of(
-        result(verdict="inconclusive", unmeasured="BLEU needs references", limiting_factors=["nothing measured"])
-    )
-    assert "BLEU needs references" in reading.who
-    assert (reading.where, reading.missing, reading.limits) == ("", "", "")
-
-
 @pytest.mark.parametrize(
     ("parts", "facts"),
     [
@@ -266,10 +248,6 @@ def test_stages_are_named_only_where_their_interval_leaves_out_zero(parts, facts
     assert "gap of woman" in where
     assert [fact for fact in facts if fact not in where] == []
     assert ("`" in where) == ("no single stage" not in facts)
-
-
-def test_no_stage_is_spoken_of_where_none_can_be_known():
-    assert reading_of(result(contributions={}, groups={"woman": group(estimate(0.2), parts={})})).where == ""
 
 
 @pytest.mark.parametrize(
@@ -293,17 +271,6 @@ def test_the_placebo_claims_nothing():
     assert reading.grounds == ""
 
 
-def test_what_is_not_shown_says_what_could_have_been():
-    limits = reading_of(result(verdict="inconclusive")).limits
-    assert "±0.300" in limits
-    assert "0.050" in limits
-    few = {"equivalent_within": None, "mde": None, "disparity": estimate(0.1, enough=False)}
-    limits = reading_of(result(verdict="inconclusive", **few)).limits
-    assert limits
-    assert not re.search(r"\d", limits)
-    assert "0.050 of refusals" in reading_of(result(REFUSALS, scale="difference")).limits
-
-
 @pytest.mark.parametrize(
     ("metric", "scale", "is_too_large"),
     [
@@ -315,12 +282,6 @@ def test_what_is_not_shown_says_what_could_have_been():
 )
 def test_no_disparity_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
     assert ("1.882" in reading_of(result(metric, scale=scale, mde=1.882)).limits) != is_too_large
-
-
-def test_names_are_shortened_and_few_dialogues_marked():
-    assert (short("a/b/c"), short("a/b"), short("a")) == ("a/b …", "a/b", "a")
-    assert [has_few(number) for number in (14, 15, None)] == [True, False, False]
-    assert (mark(14), mark(15)) == ("†", "")
 
 
 def test_a_pair_rests_on_the_terms_of_the_group_that_has_fewer():

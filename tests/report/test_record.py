@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tod_bias.errors import TodBiasError
 from tod_bias.report.record import read_runs, read_turns
 from tod_bias.results import AuditResult, RunError
 
@@ -18,10 +17,6 @@ def test_a_complete_folder_is_read(make_folder):
     assert set(read_turns(folder, ["original", ""])["arm"]) == {"original", ""}
 
 
-def test_a_run_without_turns_has_none(make_folder):
-    assert read_turns(make_folder(keep_turns=False), [""]) is None
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -30,9 +25,7 @@ def test_a_run_without_turns_has_none(make_folder):
         ("[1]", "got list"),
         ("{}", "expected schema 3, got None"),
         ('{"schema": 2, "axes": {"age": {}}}', "expected schema 3, got 2"),
-        ('{"schema": 3}', "'axes'"),
         ('{"schema": 3, "axes": {}}', "'axes'"),
-        ('{"schema": 3, "axes": {"age": {}}}', "'axes'"),
         ('{"schema": 3, "axes": {"age": null}}', "'axes'"),
     ],
 )
@@ -45,15 +38,10 @@ def test_a_wrong_file_ends_in_one_line_that_names_it(tmp_path: Path, content, wo
     assert "\n" not in str(caught.value)
 
 
-def test_the_folder_of_another_audit_is_told_from_an_unfinished_run(tmp_path: Path):
+def test_the_folder_of_another_audit_is_no_unfinished_run(tmp_path: Path):
     (tmp_path / "report.html").write_text("<html>")
     with pytest.raises(RunError, match="holds no attribution"):
         AuditResult.load(tmp_path)
-
-
-def test_a_missing_folder_is_a_user_error(tmp_path: Path):
-    with pytest.raises(TodBiasError, match="no such folder"):
-        AuditResult.load(tmp_path / "nothing")
 
 
 def test_turns_that_are_no_parquet_file_are_named(make_folder):
@@ -64,28 +52,20 @@ def test_turns_that_are_no_parquet_file_are_named(make_folder):
     assert "\n" not in str(caught.value)
 
 
-def test_runs_of_the_same_name_are_told_apart_and_each_is_read_once(make_folder):
+def test_runs_of_the_same_name_get_longer_names_and_each_is_read_once(make_folder):
     first, second = make_folder("gpt2/run"), make_folder("bart/run")
     assert [run.name for run in read_runs([first, second, first])] == ["gpt2/run", "bart/run"]
-
-
-def test_no_folder_is_a_user_error():
-    with pytest.raises(RunError, match="no run folder"):
-        read_runs([])
 
 
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        ((), 3, "axes.gender.corpus_bleu: .*got 3"),
         (("disparity",), "high", "disparity: .*got 'high'"),
         (("disparity", "value"), "high", "disparity.value: .*got 'high'"),
         (("disparity", "value"), 1e308, r"disparity.value: .*got 1e\+308"),
         (("disparity", "ci"), [1], r"disparity.ci.*: "),
         (("disparity", "p_holm"), 0.1, "disparity.p_holm: "),
-        (("contributions", "db"), 3, "contributions.db: .*got 3"),
         (("groups", "man", "gap", "p"), "x", "groups.man.gap.p: .*got 'x'"),
-        (("pairs", "woman>man"), 4, "pairs.woman>man: .*got 4"),
         (("terms",), ["x"], "terms.0: .*got 'x'"),
         (("verdict",), "guilty", "verdict: .*got 'guilty'"),
     ],
@@ -106,30 +86,10 @@ def test_a_value_of_the_wrong_type_is_named_with_its_place_in_one_line(make_reco
     assert "\n" not in str(caught.value)
 
 
-def test_a_disparity_alone_is_enough():
-    record = {"axes": {"gender": {"bleu": {"disparity": {"value": 0.5, "p": 0.01, "adjusted_p": 0.02}}}}}
-    (row,) = AuditResult.model_validate(record).rows
-    assert (row.disparity.value, row.disparity.claimed_p) == (0.5, 0.02)
-    assert (row.axis, row.metric.label, row.metric.better, row.key) == ("gender", "bleu", "higher", "gender_bleu")
-    assert (row.groups, row.pairs, row.su, row.beyond_placebo) == ({}, {}, None, None)
-
-
 def test_undefined_numbers_are_missing_not_zero():
     text = '{"axes": {"gender": {"bleu": {"mde": NaN, "disparity": {"value": null, "ci": [null, 1]}}}}}'
     (row,) = AuditResult.model_validate(json.loads(text)).rows
     assert (row.mde, row.disparity.value, row.disparity.bounds) == (None, None, None)
-
-
-def test_every_part_knows_its_name_and_what_it_rests_on(make_results):
-    (row,) = make_results(axes=("race",)).rows
-    assert row.disparity.bounds == pytest.approx((0.076, 0.092))
-    assert row.disparity.is_of_terms_only
-    assert (row.effective_terms, row.rests_on.number) == (1.4, 9)
-    assert [group.name for group in row.groups.values()] == ["white", "black", "hispanic", "asian"]
-    pair = next(iter(row.pairs.values()))
-    assert (pair.source, pair.target) == ("white", "black")
-    assert list(row.su.contributions) == ["db", "api_call", "response"]
-    assert row.su.residual.value == 0.002
 
 
 def test_what_is_written_is_what_is_read(make_results):

@@ -1,21 +1,18 @@
 """Chat components: what they send, what they make of answers, settings, and servers that fail."""
 
-import datetime
 import json
 
 import pytest
 from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer, calling, completion
 
-from tod_bias import Step, Turn
+from tod_bias import StageInput, Step, Turn
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.errors import StageError
-from tod_bias.stages import Answer, ToolCalls
-from tod_bias.systems.chat.client import problem_of
+from tod_bias.stages import Answer, Lookup, Outcome, ToolCalls, as_text
 from tod_bias.systems.chat.messages import messages_of, output_of
 from tod_bias.systems.chat.settings import ChatSettings
-from tod_bias.systems.outputs import Lookup, Outcome, as_text
-from tod_bias.systems.stage import StageCall, StageInput
+from tod_bias.systems.stage import StageCall
 from tod_bias.testing import StageContract
 
 FIND = {"api_name": "find", "city": "Oslo"}
@@ -25,23 +22,23 @@ def call(name, identity, arguments):
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
-def asking(*calls, said=""):
+def decision(*calls, said=""):
     return {"content": said, "tool_calls": list(calls)}
 
 
 # messages --------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_system_history_user_calls_and_results():
+def test_messages_are_system_history_user_calls_and_results():
     history = (
         Turn("Hello.", response="Hello to you."),
         Turn("A hotel in Voss.", steps=(Step(FIND | {"city": "Voss"}, ({"name": "A"}, {"name": "B"})),), response="A!"),
     )
     steps = (
-        StageCall("policy", None, asking(FIND, FIND | {"city": "Moss"}, said="Looking.")),
+        StageCall("policy", None, decision(FIND, FIND | {"city": "Moss"}, said="Looking.")),
         StageCall("tools", FIND, [{"name": "C"}]),
         StageCall("tools", FIND | {"city": "Moss"}, {"error": "no such place"}),
-        StageCall("policy", None, asking()),
+        StageCall("policy", None, decision()),
     )
     item = StageInput(history, "And in Oslo?", {}, steps, None, "Speak plainly.")
     assert messages_of(item, "You book hotels.") == [
@@ -68,11 +65,15 @@ def test_a_question_is_system_history_user_calls_and_results():
     [
         # a flow that runs one call of two: what the model says then is no result
         (
-            [("policy", None, asking(FIND, FIND | {"city": "Moss"})), ("tools", FIND, "A"), ("policy", None, asking())],
+            [
+                ("policy", None, decision(FIND, FIND | {"city": "Moss"})),
+                ("tools", FIND, "A"),
+                ("policy", None, decision()),
+            ],
             ["A", "[]"],
         ),
         # a guard speaks between a call and its result
-        ([("policy", None, asking(FIND)), ("guard", None, "ok"), ("tools", FIND, "A")], ["A"]),
+        ([("policy", None, decision(FIND)), ("guard", None, "ok"), ("tools", FIND, "A")], ["A"]),
         # a straight pipeline: what the database found belongs to the call before it
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.FOUND, ({"name": "A"},)))], ['{"name": "A"}']),
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.EMPTY))], ["[]"]),
@@ -84,11 +85,11 @@ def test_a_question_is_system_history_user_calls_and_results():
         ([("retriever", None, "api_name = find ; city = Oslo")], []),  # a text is no call
     ],
 )
-def test_results_stand_behind_the_calls_that_they_answer(steps, contents):
+def test_results_follow_their_calls(steps, contents):
     messages = messages_of(StageInput((), "Hi", {}, tuple(StageCall(*step) for step in steps)))
     assert [message["content"] for message in messages if message["role"] == "tool"] == contents
-    asked = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
-    assert asked == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    ids = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
+    assert ids == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_results_stand_behind_the_calls_that_they_answer(steps, contents):
         "lone \ud800 surrogate",
     ],
 )
-def test_what_somebody_says_stays_data(text):
+def test_texts_of_dialogues_stay_data(text):
     history = (Turn(text, steps=(Step(FIND, ({"note": text},)),), response=text),)
     messages = messages_of(StageInput(history, text))
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
@@ -136,35 +137,25 @@ def test_names_that_servers_refuse_are_made_fit():
         ),
     ],
 )  # fmt: skip
-def test_an_answer_becomes_text_and_calls(message, output):
+def test_a_reply_becomes_text_and_calls(message, output):
     assert output_of(completion(message, {})) == output
 
 
 def test_malformed_arguments_go_back_to_the_model_as_json():
     bad = {"api_name": "find", MALFORMED: '{"city": "Os'}
     messages = messages_of(
-        StageInput((), "Hi", {}, (StageCall("policy", None, asking(bad)), StageCall("tools", bad, {"error": "x"})))
+        StageInput((), "Hi", {}, (StageCall("policy", None, decision(bad)), StageCall("tools", bad, {"error": "x"})))
     )
     function = messages[1]["tool_calls"][0]["function"]
     assert function == {"name": "find", "arguments": json.dumps({MALFORMED: '{"city": "Os'})}
     assert messages[2]["content"] == '{"error": "x"}'
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [None, [], "text", {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": {"content": 7}}]},
-     {"choices": [{"message": {"content": ["x"]}}]}, {"choices": [{"message": {"tool_calls": {}}}]},
-     {"choices": [{"message": {"tool_calls": [{"function": {"name": None}}]}}]}],
-)  # fmt: skip
-def test_what_is_no_chat_completion_is_told(reply):
-    assert problem_of(reply)
-
-
 # settings --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "model: is missing"),
         ({"model": "m", "modle": "n"}, "modle: is unknown"),
@@ -172,29 +163,22 @@ def test_what_is_no_chat_completion_is_told(reply):
         ({"model": "m", "api_key_env": "sk-secret"}, "api_key_env: expected the name of an environment variable"),
         ({"model": "m", "base_url": "http://me:sk-secret@h/v1"}, "base_url: an address holds no key"),
         ({"model": "m", "base_url": "h:80"}, "base_url: expected an address"),
-        ({"model": "m", "base_url": "http://h:80a/v1"}, "base_url: "),
-        ({"model": "m", "options": {"extra": {"API_KEY": "sk-secret"}}}, "options: a key never stands in a file"),
         ({"model": "m", "options": {"extra": {"x-api-key": "sk-secret"}}}, "options: a key never stands in a file"),
         ({"model": "m", "options": {"accessToken": "secret"}}, "options: a key never stands in a file"),
         ({"model": "m", "options": {"extra_headers": {"X-Auth": "x"}}}, "options: a key never stands in a file"),
         ({"model": "m", "options": {"user": "sk-secret"}}, "options: a key never stands in a file"),
         ({"model": "m", "response_format": {"type": "text", "api_key": "x"}}, "response_format: a key never stands"),
-        ({"model": "m", "password": "sk-secret"}, "password: a key never stands in a file"),
         ({"model": "sk-secret"}, "model: a key never stands in a file"),
         ({"model": "m", "base_url": "http://h/sk-secret/v1"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "base_url": "http://h/v1/%73k-secret"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "base_url": "http://h/v1/token=secret"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "base_url": f"http://h/{4 * 'aB3dE'}/v1"}, "base_url: a part of its path looks like a key"),
-        ({"model": "m", "options": {"user": datetime.date(2024, 1, 1)}}, "options: "),
-        ({"model": "m", "response_format": {1: "a"}}, "response_format"),
         ({"model": "m", "temperature": 3}, "temperature: input should be less than or equal to 2, got 3"),
-        ({"model": "m", "concurrency": 0}, "concurrency: input should be greater"),
         ({"model": "m", "options": {"messages": []}}, "options: 'messages' cannot stand there"),
-        ({"model": 3}, "model: input should be a valid string, got 3"),
     ],
 )
-def test_settings_that_cannot_be(given, said):
-    with pytest.raises(StageError, match="^" + said.replace("(", r"\(")) as error:
+def test_settings_that_cannot_be(given, message):
+    with pytest.raises(StageError, match="^" + message.replace("(", r"\(")) as error:
         ChatSettings.of(given)
     assert "sk-secret" not in str(error.value)
     assert "\n" not in str(error.value)
@@ -232,14 +216,16 @@ def test_the_key_comes_from_the_environment_only(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     with pytest.raises(StageError, match="the environment variable NO_SUCH_KEY is not set"):
         ToolCalls(model="m", api_key_env="NO_SUCH_KEY")([StageInput((), "Hi")])
+    assert ToolCalls(model="m", api_key_env="NO_SUCH_KEY").request(StageInput((), "Hi"))["model"] == "m"
     with ChatServer(lambda body: "Hello.") as server:
         Answer(model="m", base_url=server.url)([StageInput((), "Hi")])
     assert server.headers[0]["authorization"] == "Bearer none"  # nobody else's key is sent along
 
 
 def test_the_system_prompt_may_be_a_file(tmp_path):
-    (tmp_path / "prompt.md").write_text("Be kind.\n", encoding="utf-8")
-    assert Answer(model="m", system=str(tmp_path / "prompt.md")).system == "Be kind."
+    for name in ("prompt.md", "prompt.j2"):
+        (tmp_path / name).write_text("Be kind.\n", encoding="utf-8")
+        assert Answer(model="m", system=str(tmp_path / name)).system == "Be kind."
     with pytest.raises(StageError, match=r"system: .*missing\.md cannot be read"):
         Answer(model="m", system=str(tmp_path / "missing.md"))
 
@@ -254,11 +240,11 @@ def test_requests_carry_what_is_set_and_nothing_else():
     assert "temperature" not in Answer(model="m", temperature=None).request(StageInput((), "Hi"))
 
 
-def test_one_model_in_both_roles_is_asked_the_same():
+def test_one_model_in_both_roles_gets_equal_requests():
     policy, answer = (kind(model="m", tools=TOOLS, system="Hotels.") for kind in (ToolCalls, Answer))
-    steps = (StageCall("policy", None, asking(FIND)), StageCall("tools", FIND, [{"name": "A"}]))
+    steps = (StageCall("policy", None, decision(FIND)), StageCall("tools", FIND, [{"name": "A"}]))
     last = policy.request(StageInput((), "Hi", {}, steps))
-    spoken = answer.request(StageInput((), "Hi", {}, (*steps, StageCall("policy", None, asking(said="A is free.")))))
+    spoken = answer.request(StageInput((), "Hi", {}, (*steps, StageCall("policy", None, decision(said="A is free.")))))
     assert policy.key(last) == answer.key(spoken)
     assert policy.key(last) != policy.key(last, "1|d")
     assert policy.key(last) != ToolCalls(model="m", base_url="http://other/v1").key(last)
@@ -290,6 +276,6 @@ class TestToolCalls(StageContract):
         (calling("find_trains", {}), "unknown tool"),
     ],
 )
-def test_what_is_wrong_with_a_call_is_counted(message, outcome):
+def test_mistakes_in_calls_are_counted(message, outcome):
     stage = ToolCalls(model="m", tools=TOOLS)
     assert stage.outcome(stage.output(completion(message, {}))) == outcome

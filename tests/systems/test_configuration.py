@@ -4,8 +4,8 @@ import pytest
 from builders import small_corpus
 
 from tod_bias import attribute, load_pipeline
-from tod_bias.errors import ModelError, StageError
-from tod_bias.systems.stages.database import LookupDb
+from tod_bias.errors import StageError
+from tod_bias.stages import LookupDb
 
 STAGE = """
 class Echo:
@@ -33,7 +33,7 @@ def write(folder, pipeline: str, stage: str = STAGE):
     return folder / "pipeline.yaml"
 
 
-def test_own_stages_are_found_beside_the_file_and_attributed(tmp_path):
+def test_stages_beside_the_file_are_loaded_and_attributed(tmp_path):
     path = write(
         tmp_path,
         """
@@ -73,28 +73,15 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
     [
         ("stages: {}", r"pipeline\.yaml: stages: names no stage, there must be at least 1"),
         ("stages: {a: 'json'}", "stage 'a': expected 'module:Class', got 'json'"),
-        ("stages: {a: 'nowhere.at.all:Class'}", "stage 'a': cannot import 'nowhere.at.all'"),
-        ("stages: {a: 'my_echo_stages:Nobody'}", "module 'my_echo_stages' has no 'Nobody'"),
         ("stages: {a: {stage: 'my_echo_stages:Echo'}}", "stage 'a': my_echo_stages:Echo: missing a required argument"),
-        ("stages: {a: {stage: 'my_echo_stages:Echo', words: a, loud: 1}}", "unexpected keyword argument 'loud'"),
-        ("stages: {a: {stage: 'my_echo_stages:nothing', b: 1}}", "is no class, so it takes no arguments"),
-        (
-            "stages: {a: {stage: 'tod_bias.stages:LookupDb', table: gone.jsonl}}",
-            "stage 'a': gone.jsonl: cannot be read",
-        ),
         (
             "stages: {a: {stage: 'my_echo_stages:Table', path: gone.txt}}",
             r"stage 'a': my_echo_stages:Table cannot be made: FileNotFoundError: .*gone\.txt.* at .*stages\.py:17$",
         ),
         ("stages: {a: 'my_syntax_stages:x'}", "cannot import 'my_syntax_stages': SyntaxError: .*my_syntax_stages.py"),
-        ("stages: {a: 'my_raising_stages:x'}", r"cannot import .*: RuntimeError: boom at .*my_raising_stages\.py:1$"),
-        ("stages: {a: '..x:Y'}", r"stage 'a': expected 'module:Class', got '\.\.x:Y'"),
         ("stages:\n  a: x:y\n  b: x:y\n  a: x:z", "not YAML: 'a' on line 4 is already on line 2"),
-        ("stages: {1: 'x:y'}", r"stages\.1: the name 1 is no text, write it in quotes"),
         ("stages: {a:}", r"pipeline\.yaml: stages\.a: got nothing; expected stages"),
         ("stages: {a: {stage: x}}", r"stages\.a\.stage: is not of the form module:Class"),
-        ("stages: {a: {model: x}}", r"stages\.a\.stage: is missing"),
-        ("stages: [", r"pipeline\.yaml: not YAML"),
         ("steps: {}", r"pipeline\.yaml: stages: is missing"),
         ("stages: {a: {stage: 'x:y', concurrency: many}}", r"got 'many'; expected a whole number from 1"),
         ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
@@ -107,7 +94,6 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
 )
 def test_broken_files_say_where_and_what(tmp_path, pipeline, message):
     (tmp_path / "my_syntax_stages.py").write_text("def x(:\n")
-    (tmp_path / "my_raising_stages.py").write_text("raise RuntimeError('boom')\n")
     with pytest.raises(StageError, match=message):
         load_pipeline(write(tmp_path, pipeline))
 
@@ -121,15 +107,13 @@ def test_models_make_the_standard_pipeline(gpt2, t5):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "message"),
     [
-        ({}, StageError, "no pipeline: give --pipeline demo"),
-        ({"api_call_model": "x"}, StageError, "add --response-model"),
-        ({"spec": "demo", "model": "x"}, StageError, "either a pipeline or models"),
-        ({"spec": "gone.yaml"}, StageError, "gone.yaml: cannot be read"),
-        ({"model": "./gone"}, ModelError, "./gone: no such folder"),
+        ({}, "no pipeline"),
+        ({"api_call_model": "x"}, "--response-model"),
+        ({"spec": "demo", "model": "x"}, "either a pipeline or models"),
     ],
 )
-def test_missing_parts_are_named(options, error, message):
-    with pytest.raises(error, match=message):
+def test_missing_parts_are_named(options, message):
+    with pytest.raises(StageError, match=message):
         load_pipeline(**options)

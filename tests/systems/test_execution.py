@@ -1,62 +1,44 @@
-"""Running a pipeline over dialogues: what its stages are asked, and whose history they see."""
-
-from dataclasses import dataclass, field
+"""Running a pipeline over dialogues: which calls its stages get, and whose history."""
 
 import numpy as np
 import pytest
 import torch
-from builders import outputs_of
+from builders import outputs_of, small_corpus
 
-from tod_bias import Pipeline
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, attribute
+from tod_bias.audit import design
+from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.stage import StageInput
 
 
-@dataclass(frozen=True)
-class Belief:
-    text: str
-    weights: object = field(repr=False)
-
-
-def belief_stage(make):
-    """A stage that hands on a large value, made of what the user says."""
-    return lambda inputs: [make(sum(map(ord, item.user))) for item in inputs]
+def repr_whole(value):
+    return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
 
 
 @pytest.mark.parametrize(
     "make",
     [
         lambda number: np.full(5000, float(number)) + np.eye(1, 5000, 2500)[0] * number,
-        lambda number: Belief("same", number),
         lambda number: [number % 2 == 0, 1, 1.0] if number % 2 else [0, True, 1],
         lambda number: (({}, [], ())[number % 3],),
         lambda number: torch.full((3,), 1 + number * 1e-6),
     ],
+    ids=["arrays", "numbers", "nothing", "tensors"],
 )
-def test_stage_is_asked_about_every_different_value(corpus, make):
-    asked = []
+def test_a_stage_is_called_for_every_different_value(corpus, make):
+    def belief(inputs):
+        return [make(sum(map(ord, item.user))) for item in inputs]
 
     def reply(inputs):
-        asked.extend(repr_whole(item.outputs["belief"]) for item in inputs)
         return [repr_whole(item.outputs["belief"]) for item in inputs]
 
-    def repr_whole(value):
-        if isinstance(value, Belief):
-            return repr(value.weights)
-        return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
-
-    stage = belief_stage(make)
-    runs = [Run(dialogue) for dialogue in corpus]
-    traces = Execution(Pipeline({"belief": stage, "reply": reply}))(runs)
-    for run, trace in zip(runs, traces, strict=True):
-        for turn, outputs in zip(run.dialogue.turns, outputs_of(trace), strict=True):
-            (value,) = stage([StageInput((), turn.user)])
-            assert outputs["reply"] == repr_whole(value)
-    assert len(set(asked)) > 1
+    traces = Execution(Pipeline({"belief": belief, "reply": reply}))([Run(dialogue) for dialogue in corpus])
+    for dialogue, trace in zip(corpus, traces, strict=True):
+        for turn, outputs in zip(dialogue.turns, outputs_of(trace), strict=True):
+            assert outputs["reply"] == repr_whole(*belief([StageInput((), turn.user)]))
 
 
-def test_stage_is_asked_about_every_different_history():
+def test_a_stage_is_called_for_every_different_history():
     def last_result(inputs):
         return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
 
@@ -75,7 +57,7 @@ def test_stage_is_asked_about_every_different_history():
     assert len({outputs_of(trace)[1]["response"] for trace in traces}) == 4
 
 
-def test_free_running_history_is_the_systems_own(corpus):
+def test_free_running_history_is_that_of_the_system(corpus):
     seen = []
 
     def response(inputs: list[StageInput]) -> list[str]:
@@ -88,3 +70,17 @@ def test_free_running_history_is_the_systems_own(corpus):
     seen.clear()
     Execution(pipeline, "gold")([Run(corpus[1])])
     assert seen[1].history == corpus[1].turns[:1]
+
+
+QUICK = {"bootstrap": 0, "permutations": 0, "design": "draws", "draws": 1}
+
+
+def test_a_dialogue_without_an_output_does_not_stop_a_run_wherever_it_stands(monkeypatch):
+    response = "Of course, in which city shall I look for it?"
+    corpus = [*small_corpus(12), Dialogue("zz", "", (Turn("my wife asks zzz", response=response),))]
+    pipeline = Pipeline({"response": lambda inputs: [None if "zzz" in item.user else response for item in inputs]})
+    whole = attribute(pipeline, corpus, **QUICK)["axes"]
+    monkeypatch.setattr(design, "CHUNK", 1)
+    assert attribute(pipeline, corpus, **QUICK)["axes"] == whole
+    with pytest.raises(StageError, match="stage 'response': returned None every time"):
+        attribute(Pipeline({"response": lambda inputs: [None] * len(inputs)}), corpus, **QUICK)

@@ -3,15 +3,10 @@ from collections.abc import Sequence
 import pytest
 from builders import gender, small_corpus
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.errors import ModelError, StageError
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin
+from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
-from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.replay import Replay
-from tod_bias.systems.twin import Twin, unrewritten
+from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
 from tod_bias.testing import StageContract, inputs_of
 
 
@@ -40,12 +35,6 @@ def test_twin_rewrites_what_the_stage_says_to_the_original():
     assert seen == [StageInput(dialogue.turns[:1], dialogue.turns[1].user)]
 
 
-def test_unrewrite_gives_back_the_original_objects():
-    dialogue, rewrite, item = rewritten_input()
-    assert unrewritten(item, rewrite).history == dialogue.turns[:1]
-    assert unrewritten(item, rewrite).history[0] is dialogue.turns[0]
-
-
 def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
     pipeline = Pipeline({"first": shout, "second": lambda inputs: [item.outputs["first"] + "!" for item in inputs]})
     item = StageInput((), "hello")
@@ -66,23 +55,14 @@ def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
         (lambda: Pipeline({"a": 3}), "stage 'a': expected a callable, got int"),
         (lambda: Pipeline({"a,b": shout}), "without a comma"),
         (lambda: Pipeline({"a": shout}).swap(["b"]), "no stage 'b' in this pipeline; it has a"),
-        (lambda: Pipeline({"a": lambda inputs: []})([StageInput((), "x")]), "stage 'a': expected 1 outputs"),
-        (lambda: Pipeline({"a": lambda inputs: "x"})([StageInput((), "x")]), "called with a list of inputs"),
+        (lambda: Pipeline({"a": shout}, concurrency={"b": 2}), "concurrency of 'b': no such stage"),
+        (lambda: Pipeline({"a": shout}, concurrency={"a": 0}), "concurrency of 'a': .* above 0, got 0"),
+        (lambda: Pipeline({"a": shout}, flow="tool_loop"), "flow: expected a generator function of the turn, got str"),
     ],
 )
 def test_broken_pipelines_say_what_is_wrong(make, message):
     with pytest.raises(StageError, match=message):
         make()
-
-
-class TestShoutKeepsTheContract(StageContract):
-    @pytest.fixture
-    def stage(self):
-        return shout
-
-    @pytest.fixture
-    def inputs(self):
-        return inputs_of(small_corpus(4))
 
 
 class TestLookupKeepsTheContract(StageContract):
@@ -149,33 +129,3 @@ def test_gold_results_need_no_call():
     assert [(one.outcome, one.result) for one in found] == [
         (Outcome.NO_CALL, {}), (Outcome.FOUND, {"name": "Nico"}), (Outcome.EMPTY, {}),
     ]  # fmt: skip
-
-
-def test_what_a_stage_raises_is_one_line_that_says_where():
-    def broken(inputs):
-        raise KeyError("foo")
-
-    def late(inputs):
-        yield "one"
-        raise RuntimeError("two\nlines")
-
-    with pytest.raises(StageError) as caught:
-        Pipeline({"a": shout, "b": broken})([StageInput((), "hello")])
-    line = broken.__code__.co_firstlineno + 1
-    assert f"stage 'b' ({broken.__module__}:{broken.__qualname__}): KeyError: 'foo' at {__file__}:{line};" in str(
-        caught.value
-    )
-    assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(StageError, match=r"stage 'a' .*: RuntimeError: two lines at .*; fix the stage"):
-        Pipeline({"a": late})([StageInput((), "hello")])
-
-
-def test_errors_of_this_package_pass_through_a_stage_unchanged():
-    error = ModelError("no such model")
-
-    def broken(inputs):
-        raise error
-
-    with pytest.raises(ModelError) as caught:
-        Pipeline({"a": broken})([StageInput((), "hello")])
-    assert caught.value is error

@@ -1,16 +1,9 @@
-"""A real server with OpenAI's chat API and a chat model of ours, asked by the openai client."""
+"""A real server with OpenAI's chat API and a chat model of ours, called by the openai client."""
 
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from served import SYSTEM, TOOL, TRAINS, answer, free_port, question, result, running, timetable
+from served import SYSTEM, TOOL, TRAINS, answer, question, result, timetable
 
 from tod_bias import Pipeline
 from tod_bias.stages import Answer, ToolCalls, Tools
@@ -26,11 +19,11 @@ def ask(chat_url, chat_folder):
     """Asks the model with a list of messages; gives its message."""
     with openai.OpenAI(base_url=chat_url, api_key="none", max_retries=0) as client:
 
-        def asked(messages, **options):
+        def reply(messages, **options):
             options = {"model": str(chat_folder), "tools": [TOOL], "temperature": 0, "max_tokens": 60} | options
             return client.chat.completions.create(messages=messages, **options).choices[0]
 
-        yield asked
+        yield reply
 
 
 def begun(city):
@@ -51,8 +44,8 @@ def test_a_question_becomes_a_call_and_its_result_an_answer(ask, city):
     assert choice.finish_reason == "tool_calls"
     (call,) = choice.message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == ("find_train", {"to": city})
-    asked = [*begun(city), choice.message.model_dump(exclude_none=True)]
-    choice = ask([*asked, {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result(city))}])
+    messages = [*begun(city), choice.message.model_dump(exclude_none=True)]
+    choice = ask([*messages, {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result(city))}])
     assert (choice.finish_reason, choice.message.tool_calls) == ("stop", None)
     assert choice.message.content == answer(city)
 
@@ -64,29 +57,7 @@ def test_a_second_turn_reads_the_calls_of_the_first(ask):
     assert choice.message.tool_calls is None
 
 
-def test_answers_do_not_depend_on_who_asks_beside(ask):
-    cities = [*TRAINS] * 6
-    with ThreadPoolExecutor(8) as threads:
-        choices = list(threads.map(lambda city: ask(begun(city)), cities))
-    assert [json.loads(c.message.tool_calls[0].function.arguments)["to"] for c in choices] == cities
-
-
-def test_a_text_that_is_cut_says_so(ask):
-    assert ask([*begun("York"), *called("York", "1")], max_tokens=3).finish_reason == "length"
-
-
-def test_a_cut_call_is_no_call(ask):
-    choice = ask(begun("York"), max_tokens=12)
-    assert choice.finish_reason == "length"
-    assert choice.message.tool_calls is None
-
-
-def test_another_model_is_refused(ask):
-    with pytest.raises(openai.BadRequestError):
-        ask(begun("York"), model="no-such-model")
-
-
-def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, chat_folder):
+def test_an_assistant_made_of_stages_speaks_with_a_real_server(chat_url, chat_folder):
     def find_train(to: str = ""):
         return result(to)
 
@@ -103,56 +74,5 @@ def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, cha
     assert [trace[0][0].calls[1].argument for trace in traces] == [
         {"api_name": "find_train", "to": to} for to in TRAINS
     ]
-    assert execution.callers["answer"].cost.cached == 4  # it is asked what the policy was asked last
+    assert execution.callers["answer"].cost.cached == 4  # its requests are the last ones of the policy
     assert execution.callers["policy"].cost.written > 0
-
-
-HANGING = """
-import http.server, signal, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-print(child.pid, flush=True)
-class Up(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Up).serve_forever()
-"""
-
-
-def test_a_server_is_stopped_with_all_that_it_started(tmp_path):
-    url = f"http://127.0.0.1:{(port := free_port())}/"
-    with running([sys.executable, "-c", HANGING, str(port)], url, tmp_path / "log", timeout=30):
-        child = int((tmp_path / "log").read_text().split()[0])
-        assert alive(child)
-    end = time.monotonic() + 10
-    while alive(child) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive(child)
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=1)
-
-
-def alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
-    ).stdout
-    return "Z" not in state
-
-
-def test_a_server_that_ends_or_hangs_is_told_with_what_it_wrote(tmp_path):
-    url = f"http://127.0.0.1:{free_port()}/"
-    with (
-        pytest.raises(RuntimeError, match="ended with 3: no such model"),
-        running([sys.executable, "-c", "print('no such model'); exit(3)"], url, tmp_path / "log"),
-    ):
-        pass
-    with (
-        pytest.raises(RuntimeError, match="was not up after 1 seconds: starting"),
-        running([sys.executable, "-uc", "print('starting'); import time; time.sleep(60)"], url, tmp_path / "log", 1),
-    ):
-        pass

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tod_bias import StageInput
 from tod_bias.errors import StageError
 from tod_bias.stages import Lookup, Outcome, SqlDb
-from tod_bias.systems.stage import StageCall, StageInput, cache_signature
+from tod_bias.systems.stage import StageCall, cache_signature
 from tod_bias.testing import StageContract
 
 HOTELS = [
@@ -143,6 +144,8 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"tags": {"contains": "Bar"}}, ["Bristol", "Under_score"]),
     ({"tags": ["pool", "bar"]}, ["Old", "Bristol", "Under_score"]),
     ({"guests": 2}, ALL),
+    ({"stars": {"min": None}}, ALL),
+    ({"stars": {"contains": []}}, ALL),
 ]
 
 
@@ -190,21 +193,6 @@ def test_nothing_of_a_call_becomes_sql(url, evil):
     assert names(database.look_up({"api_name": "Hotels", evil: 1})) == ALL
     assert database.look_up({"api_name": evil}).outcome is Outcome.NO_ROW
     assert names(database.look_up({"api_name": "Hotels"})) == ALL
-
-
-def test_statements_hold_placeholders_alone(file):
-    database, statements = SqlDb(file), []
-    sa.event.listen(database._database.engine, "before_cursor_execute", lambda *given: statements.append(given[2:4]))
-    database.look_up({"api_name": "Hotels", "city": "Davis' --", "stars": {"min": 77}})
-    ((statement, values),) = statements
-    assert "Davis" not in statement
-    assert "77" not in statement
-    assert {"Davis' --", 77} <= set(values)
-
-
-def test_constraints_that_ask_nothing_find_all(file):
-    for constraint in ({"min": None}, {"contains": []}):
-        assert len(SqlDb(file).look_up({"api_name": "Hotels", "stars": constraint}).rows) == len(HOTELS)
 
 
 def test_a_value_that_does_not_fit_its_column_is_one_line(tmp_path):
@@ -294,21 +282,9 @@ def test_a_stage_without_a_call_says_so(file):
         SqlDb(file)([StageInput((), "Hi", {"policy": ""})])
 
 
-def test_files_are_opened_for_reading_alone(file):
-    database = SqlDb(file)
-    with (
-        database._database.engine.connect() as connection,
-        pytest.raises(sa.exc.OperationalError, match="readonly"),
-    ):
-        connection.execute(sa.text("DELETE FROM Hotels"))
-
-
-def test_servers_are_asked_for_reading_alone(server):
-    database = SqlDb(server)
-    with (
-        database._database.engine.connect() as connection,
-        pytest.raises(sa.exc.InternalError, match="read-only"),
-    ):
+def test_databases_are_opened_for_reading_alone(url):
+    database = SqlDb(url)
+    with database._database.engine.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-?only"):
         connection.execute(sa.text('DELETE FROM "Hotels"'))
 
 
@@ -323,7 +299,7 @@ def test_the_identity_is_the_files_content(file, tmp_path):
     assert cache_signature(SqlDb(file)) != cache_signature(SqlDb(copy))
 
 
-def test_answers_of_a_server_are_not_kept(file, server):
+def test_outputs_of_a_server_are_not_cached(file, server):
     assert SqlDb(file).use_cache
     assert not SqlDb(server).use_cache
     assert "p@ss" not in cache_signature(SqlDb(server))
@@ -370,10 +346,7 @@ def test_a_url_may_stand_in_the_environment(server, monkeypatch):
     ("arguments", "problem"),
     [
         ({"limit": 0}, "limit: expected a number of rows, 1 or more, got 0"),
-        ({"unknown_slots": "drop"}, "unknown_slots: expected one of ignore, malformed, got 'drop'"),
         ({"tables": {"Find": "Trains"}}, "has no table 'Trains'; it has Hotels"),
-        ({"tables": {"Find": 3}}, "tables: 'Find': expected a table's name"),
-        ({"tables": {"Find": {"table": "Hotels", "slot": {}}}}, "tables: 'Find': unknown entry 'slot'"),
         ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "has no column 'town'; it has id, name"),
         (
             {"tables": {"Find": {"table": "Hotels", "slots": {"city": {"match": "like"}}}}},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 from builders import json_values, slots, small_corpus
 from hypothesis import given
@@ -112,14 +110,3 @@ def test_what_is_there_stays_until_all_is_written(tmp_path):
         write_database(services_of([dialogue(1, "", step("find", wide))]), path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.sqlite"]
-
-
-def test_the_same_corpus_gives_the_same_rows(tmp_path):
-    for name in ("a", "b"):
-        write_database(services_of(small_corpus()), tmp_path / f"{name}.sqlite")
-    dumps = []
-    for name in ("a", "b"):
-        connection = sqlite3.connect(tmp_path / f"{name}.sqlite")
-        dumps.append(list(connection.iterdump()))
-        connection.close()
-    assert dumps[0] == dumps[1]

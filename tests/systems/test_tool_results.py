@@ -56,7 +56,7 @@ def recorded(content):
 
 
 def tool_messages(server):
-    return [[m["content"] for m in body["messages"] if m["role"] == "tool"] for body in server.asked]
+    return [[m["content"] for m in body["messages"] if m["role"] == "tool"] for body in server.received]
 
 
 def assistant(url, find, **settings):
@@ -120,17 +120,17 @@ def test_rewriting_changes_strings_inside_of_a_tool_message_and_nothing_else():
         for one in draw_rewrites(load_axis("gender"), dialogue, seed=seed, draws=1)
         if one.source == "man" and one.target == "woman"
     )
-    told = rewrite(dialogue)
-    (sent,) = [m["content"] for m in to_messages(told) if m["role"] == "tool"]
+    rewritten = rewrite(dialogue)
+    (sent,) = [m["content"] for m in to_messages(rewritten) if m["role"] == "tool"]
     assert sent != content
     assert '"his": [ 1.50, ' in sent
     assert sent.endswith(('"id":"x" , "note": "her"}', '"id":"x" , "note": "hers"}'))
     assert "\\u0021" in sent
     assert " \\/ " in sent
-    assert rewrite.inverse(told) == dialogue
+    assert rewrite.inverse(rewritten) == dialogue
     # the same text from a live tool, which T never saw, is turned back inside too
     assert rewrite.inverse(str(sent)) == content
-    assert rewrite.inverse(f'{{"other": {json.dumps(str(told.turns[0].user))}}}').count("father") == 1
+    assert rewrite.inverse(f'{{"other": {json.dumps(str(rewritten.turns[0].user))}}}').count("father") == 1
 
 
 def test_a_text_that_is_no_json_is_rewritten_as_text():
@@ -157,6 +157,6 @@ def test_one_system_prompt_is_sent(own, sent, caplog):
         execution = Execution(assistant(server.url, lambda: None, system=own))
         execution([Run(dialogues[0])])
         execution([Run(dialogues[1])])
-    assert {m["content"] for body in server.asked for m in body["messages"] if m["role"] == "system"} == {sent}
+    assert {m["content"] for body in server.received for m in body["messages"] if m["role"] == "system"} == {sent}
     said = [record for record in caplog.records if "system prompt" in record.getMessage()]
     assert len(said) == (own == "You book hotels.")

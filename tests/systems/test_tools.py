@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias import Dialogue, Step, Turn, load_pipeline
-from tod_bias.cache import NotPlainError
+from tod_bias import Dialogue, StageInput, Step, Turn, load_pipeline
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.stages import Tools
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.functions import functions_of, schema_of
-from tod_bias.systems.stage import StageCall, StageInput, cache_signature
+from tod_bias.systems.functions import schema_of
+from tod_bias.systems.stage import StageCall, cache_signature
 from tod_bias.testing import StageContract
 
 
@@ -55,13 +53,13 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"api_name": name, **arguments}
 
 
-def asked(argument: Any, *before: Any, history: tuple[Turn, ...] = ()) -> StageInput:
+def input_of(argument: Any, *before: Any, history: tuple[Turn, ...] = ()) -> StageInput:
     steps = tuple(StageCall("tools", earlier, {}) for earlier in before)
     return StageInput(history, "Hello", {"tools": {}} if steps else {}, steps, argument)
 
 
-def ask(tools: Tools, *arguments: Any, **more: Any) -> Any:
-    return tools([asked(*arguments, **more)])[0]
+def result_of(tools: Tools, *arguments: Any, **more: Any) -> Any:
+    return tools([input_of(*arguments, **more)])[0]
 
 
 @pytest.fixture
@@ -79,12 +77,12 @@ class TestTools(StageContract):
         first = call("add", item="tea")
         past = (Turn("Two teas.", steps=(Step(call("add", item="tea", count=2)),)),)
         return [
-            asked(first),
-            asked(call("shout", text="hi"), first),
-            asked(first, first, call("add", item="cup")),
-            asked(call("add", item="tea", count=-1), first),
-            asked(first, first, history=past),
-            asked(call("nothing")),
+            input_of(first),
+            input_of(call("shout", text="hi"), first),
+            input_of(first, first, call("add", item="cup")),
+            input_of(call("add", item="tea", count=-1), first),
+            input_of(first, first, history=past),
+            input_of(call("nothing")),
             StageInput((), "Hi", {"policy": {"tool_calls": [first, first]}}),
             StageInput((), "Hi"),
         ]
@@ -116,21 +114,21 @@ class TestTools(StageContract):
     ],
 )
 def test_what_cannot_be_carried_out_is_a_result_of_one_line(tools, wrong, error):
-    found = ask(tools, wrong)
+    found = result_of(tools, wrong)
     assert found.keys() == {"error"}
     assert error in found["error"]
     assert "\n" not in found["error"]
 
 
 def test_a_call_that_fails_leaves_the_state_as_it_was(tools):
-    assert ask(tools, call("add", item="a"), call("add", item="b", count=-1)) == {"a": 1}
+    assert result_of(tools, call("add", item="a"), call("add", item="b", count=-1)) == {"a": 1}
 
 
-def test_results_and_arguments_are_nobody_elses(tools):
-    first = ask(tools, call("add", item="a"))
+def test_results_and_arguments_are_copies(tools):
+    first = result_of(tools, call("add", item="a"))
     first["a"] = 99
-    assert ask(tools, call("add", item="a")) == {"a": 1}
-    assert ask(tools, call("add", item="a"), call("add", item="a")) == {"a": 2}
+    assert result_of(tools, call("add", item="a")) == {"a": 1}
+    assert result_of(tools, call("add", item="a"), call("add", item="a")) == {"a": 2}
 
 
 CALLS = st.lists(
@@ -146,7 +144,7 @@ CALLS = st.lists(
 
 @given(st.lists(CALLS, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_results_depend_on_the_calls_before_alone(dialogues, random):
-    questions = [asked(calls[n], *calls[:n]) for calls in dialogues for n in range(len(calls))]
+    questions = [input_of(calls[n], *calls[:n]) for calls in dialogues for n in range(len(calls))]
     expected = []
     for calls in dialogues:
         cart: dict[str, int] = {}
@@ -167,26 +165,17 @@ def test_results_depend_on_the_calls_before_alone(dialogues, random):
 
 def test_a_twin_of_the_history_counts_as_the_steps_do(tools):
     past = (Turn("Hi", steps=(Step(call("add", item="a")), Step(call("shout", text="x")))), Turn("Yes", response="OK"))
-    assert ask(tools, call("add", item="b"), call("add", item="c"), history=past) == {"a": 1, "c": 1, "b": 1}
+    assert result_of(tools, call("add", item="b"), call("add", item="c"), history=past) == {"a": 1, "c": 1, "b": 1}
 
 
 def test_an_argument_may_be_named_state():
     stage = Tools({"move": move})
     assert stage.schemas[0]["function"]["parameters"]["properties"] == {"state": {"type": "string"}}
-    assert ask(stage, call("move", state="CA")) == {"state": "CA"}
-
-
-def test_many_states_are_not_kept(monkeypatch):
-    monkeypatch.setattr("tod_bias.systems.stages.tools._REMEMBERED", 3)
-    stage = Tools(FUNCTIONS)
-    items = [call("add", item=str(number)) for number in range(10)]
-    for number in range(10):
-        assert len(ask(stage, items[number], *items[:number])) == number + 1
-    assert len(stage._states) == 3
+    assert result_of(stage, call("move", state="CA")) == {"state": "CA"}
 
 
 def test_threads_get_the_same(tools):
-    questions = [asked(call("add", item=str(n % 7)), *[call("add", item="a")] * (n % 5)) for n in range(200)]
+    questions = [input_of(call("add", item=str(n % 7)), *[call("add", item="a")] * (n % 5)) for n in range(200)]
     with ThreadPoolExecutor(8) as pool:
         assert [found[0] for found in pool.map(lambda item: tools([item]), questions)] == tools(questions)
 
@@ -196,12 +185,12 @@ def test_a_new_state_may_come_from_data(tmp_path):
     stage = Tools(
         {"add": add}, state=lambda path: json.loads(Path(path).read_text()), data=str(tmp_path / "stock.json")
     )
-    assert ask(stage, call("add", item="tea")) == {"tea": 4}
+    assert result_of(stage, call("add", item="tea")) == {"tea": 4}
 
 
 def test_what_is_no_json_is_the_authors_mistake():
     with pytest.raises(StageError, match="tool 'odd': expected it to return JSON, got Object of type set"):
-        ask(Tools({"odd": odd}), call("odd"))
+        result_of(Tools({"odd": odd}), call("odd"))
 
 
 MODULE = '''
@@ -250,7 +239,7 @@ def test_a_file_of_functions(tmp_path):
     stage = Tools(str(write(tmp_path, "tools_of_a_file")))
     assert [entry["function"]["name"] for entry in stage.schemas] == ["count"]
     assert stage.schemas[0]["function"]["description"] == "Count."
-    assert ask(stage, call("count"), call("count")) == 3
+    assert result_of(stage, call("count"), call("count")) == 3
 
 
 def test_the_identity_changes_with_the_source_the_schemas_and_the_data(tmp_path):
@@ -270,18 +259,6 @@ def test_the_identity_changes_with_the_source_the_schemas_and_the_data(tmp_path)
 
 def str_of(path: str) -> dict:
     return {"at": path}
-
-
-def test_functions_that_cannot_be_told_apart_are_said():
-    lock = threading.Lock()
-
-    def locked() -> bool:
-        return lock.locked()
-
-    stage = Tools({"locked": locked})
-    with pytest.raises(NotPlainError):
-        cache_signature(stage)
-    assert stage([asked(call("locked"))]) == [False]
 
 
 def test_schemas_come_from_signatures():
@@ -315,12 +292,9 @@ def test_given_schemas_say_which_functions_are_tools(tmp_path):
     schema = {"name": "shout", "parameters": {"type": "object", "properties": {"text": {"enum": ["a"]}}}}
     (tmp_path / "tools.json").write_text(json.dumps([schema]))
     stage = Tools(FUNCTIONS, tmp_path / "tools.json")
-    assert ask(stage, call("shout", text="a")) == "A"
-    assert "text: 'b' is not one of ['a']" in ask(stage, call("shout", text="b"))["error"]
-    assert "there is no tool 'add'" in ask(stage, call("add", item="a"))["error"]
-
-
-async def later() -> None: ...
+    assert result_of(stage, call("shout", text="a")) == "A"
+    assert "text: 'b' is not one of ['a']" in result_of(stage, call("shout", text="b"))["error"]
+    assert "there is no tool 'add'" in result_of(stage, call("add", item="a"))["error"]
 
 
 def by_place(state: dict, text: str, /) -> None: ...
@@ -335,22 +309,10 @@ def move(home: dict, /, state: str) -> dict:
     ("arguments", "problem"),
     [
         ({"functions": "no_such_module_here"}, "functions: cannot import 'no_such_module_here'"),
-        ({"functions": {}}, "functions: there are none"),
         ({"functions": {"a": "json"}}, "'a': expected a function or module:function, got 'json'"),
-        ({"functions": {"a": "json:no"}}, "functions: 'a': module 'json' has no 'no'"),
-        ({"functions": {"a": 3}}, "'a': expected a function, got int"),
-        ({"functions": {"a": later}}, "async functions and generators are not"),
         ({"functions": {"a": by_place}}, "'text' cannot be given by name"),
         ({"functions": FUNCTIONS, "state": "json"}, "state: expected module:function, got 'json'"),
-        (
-            {"functions": FUNCTIONS, "schemas": {"name": "add"}},
-            "schemas: expected a list of function",
-        ),
         ({"functions": FUNCTIONS, "schemas": [{"name": 3}]}, "schemas, entry 1: expected"),
-        (
-            {"functions": FUNCTIONS, "schemas": [{"name": "b"}]},
-            "schemas: there is no function 'b'; there are add",
-        ),
         ({"functions": FUNCTIONS, "schemas": "no.json"}, "no.json: cannot be read as JSON"),
         (
             {"functions": FUNCTIONS, "schemas": [{"name": "add", "parameters": {"type": "text"}}]},
@@ -368,10 +330,4 @@ def test_mistakes_are_one_line(arguments: Mapping[str, Any], problem: str):
 def test_a_schema_fetches_nothing():
     schema = {"name": "shout", "parameters": {"$ref": "http://localhost:1/schema.json"}}
     with pytest.raises(StageError, match="refers to what is not in it"):
-        ask(Tools(FUNCTIONS, [schema]), call("shout", text="a"))
-
-
-def test_functions_of_a_module_are_its_own_public_ones(tmp_path):
-    assert list(functions_of(str(write(tmp_path, "tools_public")))) == ["count"]
-    text = MODULE.replace("_private(): ...", "_private(): ...\n__all__ = ['dumps']")
-    assert list(functions_of(str(write(tmp_path, "tools_named", text)))) == ["dumps"]
+        result_of(Tools(FUNCTIONS, [schema]), call("shout", text="a"))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from tod_bias.report import gate as pages
 from tod_bias.results import AuditResult
@@ -92,7 +93,7 @@ def test_too_few_terms_show_nothing_of_a_group():
     assert gate(results(0.2, 0.3, -0.3, terms=2.0), Limits(0.05, terms_only=True)).code == 1
 
 
-def test_what_cannot_be_told_says_how_many_dialogues_would():
+def test_an_unclear_result_says_how_many_dialogues_it_takes():
     """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
     found = gate(UNCLEAR, 0.05)
     assert found.verdicts[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
@@ -106,7 +107,7 @@ def test_a_margin_below_the_limit_is_harder_to_pass():
     assert gate(HARMED, Limits(0.05, margin=0.01)).code == 1
 
 
-def test_a_component_answers_for_its_own_part():
+def test_one_stage_can_be_checked():
     assert gate(HARMED, 0.05, stage="response").code == 1
     found = gate(HARMED, 0.05, stage="db")
     assert found.code == 0
@@ -126,18 +127,6 @@ def test_a_component_answers_for_its_own_part():
 def test_what_the_run_does_not_have_is_named(options, named):
     with pytest.raises(ValueError, match=named):
         gate(FAIR, 0.05, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"max_gap": 0.05, "margin": 0.1}, "not above max_gap"),
-        ({"max_gap": -1.0}, "max_gap must be above 0"),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused(options, named):
-    with pytest.raises(ValueError, match=named):
-        Limits(**options)
 
 
 def test_other_readers_take_the_junit_file(tmp_path):
@@ -160,34 +149,9 @@ def test_the_summary_is_a_table_of_markdown():
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
-def test_it_is_said_what_positive_means():
-    content = record(0.1, 0.1, -0.1)
-    content["metrics"] |= {
-        name: {"label": name, "better": "lower", "counterfactual": True} for name in ("disagreement", "own")
-    }
-    row = content["axes"]["gender"]["corpus_bleu"]
-    content["axes"] = {"gender": dict.fromkeys(("corpus_bleu", "disagreement", "own"), row)}
-    made = AuditResult.model_validate(content)
-    assert "Positive is harm.\n" in pages.markdown(gate(made, 0.05, metrics=["corpus_bleu"]).record)
-    assert (
-        "\nPositive is treated differently more often, whoever is served worse, in disagreement, own.\n"
-        in pages.markdown(gate(made, 0.05, metrics=["disagreement", "own"]).record)
-    )
-    assert "\nPositive is harm; positive is treated differently more often" in pages.markdown(gate(made, 0.05).record)
-
-
-def test_commands_exit_with_what_they_found(tmp_path, capsys):
-    from tod_bias.cli.application import main
-
+def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
     for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
         Path(tmp_path / "results.json").write_text(made.text())
-        with pytest.raises(SystemExit) as stopped:
-            main(["check", str(tmp_path), "--max-gap", "0.05", "--out", str(tmp_path)])
-        assert stopped.value.code == code
-        assert f"{said}: " in capsys.readouterr().out
+        ended, out, _ = run_command("check --max-gap 0.05", tmp_path, "--out", tmp_path)
+        assert (ended, f"{said}: " in out) == (code, True)
         assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")
-    for arguments in (["check", str(tmp_path)], ["check", "nowhere", "--max-gap", "0.05"]):
-        with pytest.raises(SystemExit) as stopped:
-            main(arguments)
-        assert stopped.value.code == 2
-        assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -1,7 +1,7 @@
 import pytest
 
-from tod_bias.dialogues.dialogue import Turn
-from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias import Turn
+from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn
 
@@ -34,7 +34,7 @@ LOOP = ("policy", "tools", "answer")
         (("route", "say"), [("route", "which?", "say"), ("say", None, "ok")], (), (), False),
     ],
 )  # fmt: skip
-def test_what_a_system_called_and_found(names, steps, calls, results, has_calls):
+def test_calls_and_results_of_a_system(names, steps, calls, results, has_calls):
     turn = scored_turn(GOLD, [StageCall(*step) for step in steps], "ok", names)
     assert (turn.calls, turn.results, turn.has_calls) == (calls, results, has_calls)
     assert (turn.user, turn.response, turn.gold, turn.twin) == ("Two seats", "ok", GOLD, None)

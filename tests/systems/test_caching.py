@@ -1,5 +1,6 @@
-"""What was answered is kept: stores, identities, threads, and runs that are killed."""
+"""Outputs in the cache: what is stored, by which signature, from which threads, and after a run was killed."""
 
+import collections
 import dataclasses
 import enum
 import importlib
@@ -16,7 +17,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from builders import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,9 +27,9 @@ from hypothesis import strategies as st
 from tod_bias import Pipeline, attribute
 from tod_bias.cache import Cache, NotPlainError, canonical, decoded, encoded
 from tod_bias.errors import StageError
+from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.batch import BatchSize
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import cache_signature
 
 
@@ -40,6 +43,18 @@ class Plan:
     note: str = ""
 
 
+@dataclasses.dataclass
+class More:
+    number: int
+
+    def __post_init__(self):
+        self.text = str(self.number)
+
+
+class Attributes(dict):
+    __getattr__ = dict.__getitem__
+
+
 Point = namedtuple("Point", "x y")
 
 JSON = st.recursive(
@@ -49,13 +64,9 @@ JSON = st.recursive(
 )
 
 
-def same(first, second):
-    return canonical(first) == canonical(second)
-
-
 @given(JSON)
-def test_what_is_kept_is_what_was_answered(value):
-    assert same(decoded(encoded(value)), value)
+def test_a_stored_value_is_read_back(value):
+    assert canonical(decoded(encoded(value))) == canonical(value)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +79,21 @@ def test_what_is_kept_is_what_was_answered(value):
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_every_plain_kind_of_output_is_kept(value):
+def test_every_plain_kind_of_output_is_stored(value):
     again = decoded(encoded(value))
     assert type(again) is type(value)
-    assert same(again, value)
+    assert canonical(again) == canonical(value)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", [lambda: 1], {"a": threading.Lock()}, np.array([object()])])
-def test_what_cannot_be_written_down_is_said(value):
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(), {1, 2}, b"x", [lambda: 1], {"a": threading.Lock()}, np.array([object()]),
+        Attributes(calls=[]), np.ma.array([1, 2]), np.zeros(2, dtype=[("a", "i4")]), More(1),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_would_come_back_as_something_else_is_not_stored(value):
     with pytest.raises(NotPlainError):
         encoded(value)
 
@@ -88,21 +106,31 @@ def test_what_cannot_be_written_down_is_said(value):
         '{"$array": ["|O", [1], ""]}',
     ],
 )  # fmt: skip
-def test_what_is_kept_loads_nothing_and_runs_nothing(text):
+def test_a_cache_file_loads_nothing_and_runs_nothing(text):
     before = set(sys.modules)
     with pytest.raises(NotPlainError):
         decoded(text)
     assert "no_such_module" not in set(sys.modules) - before
 
 
-def test_different_values_are_never_one_question():
+def test_different_values_have_different_keys():
+    other = More(3)
+    other.text = "other"
     values = [
         1, 1.0, True, "1", None, "", [], (), {}, [1], (1,), {"a": 1}, {"a": 1.0}, {"a": None}, {"b": 1}, [[1], []],
         [[], [1]],
         {"a": 1, "b": 2}, {"b": 2, "a": 1}, 0.0, -0.0, Colour.RED, Plan(()), Point(1, 2), (1, 2), np.ones(2),
         np.ones((1, 2)), np.ones(2, dtype=np.float32), SimpleNamespace(a=1), ["a", "b"], ["a', 'b"], "dict", ("dict",),
+        More(3), other,
     ]  # fmt: skip
     assert len({canonical(value) for value in values}) == len(values)
+
+
+LEVEL = 1
+
+
+def by_level(inputs):
+    return [LEVEL for _ in inputs]
 
 
 class Adder:
@@ -117,23 +145,53 @@ def closure(number):
     return lambda inputs: [number for _ in inputs]
 
 
-def test_a_component_is_known_by_its_source_and_arguments():
-    assert cache_signature(Adder(1)) == cache_signature(Adder(1)) != cache_signature(Adder(2))
-    assert cache_signature(Adder(1, more={"a": [1]})) != cache_signature(Adder(1, more={"a": [2]}))
-    assert cache_signature(closure(1)) == cache_signature(closure(1)) != cache_signature(closure(2))
-    assert cache_signature(Adder(1).__call__) != cache_signature(Adder(2).__call__)
-    signed = Adder(threading.Lock())
-    signed.signature = "v1"
-    assert "Adder" in cache_signature(signed)
+def local_class(word):
+    class Stage:
+        def __call__(self, inputs):
+            return [word for _ in inputs]
+
+    return Stage()
 
 
-@pytest.mark.parametrize("held", [threading.Lock(), sys.stdout, __import__("torch").ones(2)])
-def test_a_component_that_cannot_be_told_from_others_says_so(held):
+@pytest.mark.parametrize(
+    ("make", "first", "second"),
+    [
+        (Adder, 1, 2),
+        (lambda more: Adder(1, more=more), {"a": [1]}, {"a": [2]}),
+        (closure, 1, 2),
+        (lambda number: Adder(number).__call__, 1, 2),
+        (local_class, "a", "b"),
+    ],
+)
+def test_a_stage_is_known_by_its_source_and_arguments(make, first, second):
+    assert cache_signature(make(first)) == cache_signature(make(first)) != cache_signature(make(second))
+
+
+def test_two_functions_of_one_line_are_two_stages():
+    first, second = (lambda inputs: ["a"] * len(inputs)), (lambda inputs: ["b"] * len(inputs))
+    assert cache_signature(first) != cache_signature(second)
+
+
+def test_a_function_is_another_when_a_global_that_it_reads_has_changed(monkeypatch):
+    before = cache_signature(by_level)
+    monkeypatch.setitem(globals(), "LEVEL", 2)
+    assert cache_signature(by_level) != before
+
+
+@pytest.mark.parametrize(
+    "held",
+    [threading.Lock(), sys.stdout, torch.ones(2), collections.deque([1]), pd.DataFrame({"a": [1]})],
+    ids=lambda held: type(held).__name__,
+)
+def test_a_stage_whose_state_cannot_be_read_has_no_signature_but_a_declared_one(held):
+    stage = Adder(held)
     with pytest.raises(NotPlainError):
-        cache_signature(Adder(held))
+        cache_signature(stage)
+    stage.signature = "v1"
+    assert "Adder" in cache_signature(stage)
 
 
-def test_what_cannot_be_identified_is_asked_anew_and_the_run_says_so(tmp_path):
+def test_a_stage_without_a_signature_is_called_anew_and_the_run_says_so(tmp_path):
     pipeline = Pipeline({"response": Speaker(threading.Lock())})
     result = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "cache.sqlite")
     assert "give it an attribute 'signature'" in result["signature"]["not cached response"]
@@ -141,7 +199,7 @@ def test_what_cannot_be_identified_is_asked_anew_and_the_run_says_so(tmp_path):
     assert again["cost"]["cached"] == {"response": 0}
 
 
-def test_a_component_is_another_one_when_a_file_it_imports_is_changed(tmp_path, monkeypatch):
+def test_a_stage_is_another_when_a_file_that_it_imports_has_changed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "deep_help.py").write_text("WORD = 'one'\n")
     (tmp_path / "near_help.py").write_text("import deep_help\n\n\ndef help(text):\n    return deep_help.WORD + text\n")
@@ -163,39 +221,39 @@ class Speaker:
         return [f"Of course, {item.user}" for item in inputs]
 
 
-def test_a_second_run_asks_nothing_and_says_the_same(tmp_path):
-    asked = []
+def test_a_second_run_calls_nothing_and_has_the_same_result(tmp_path):
+    calls = []
     speaker = Speaker()
 
     def run(**options):
-        stage = Counting(asked, speaker)
+        stage = Counting(calls, speaker)
         return attribute(
             Pipeline({"response": stage}), small_corpus(8), bootstrap=50, permutations=100,
             cache=tmp_path / "cache.sqlite", **options,
         )  # fmt: skip
 
     first = run()
-    count = len(asked)
+    count = len(calls)
     second = run()
-    assert len(asked) == count == first["cost"]["distinct"]["response"] == second["cost"]["cached"]["response"]
+    assert len(calls) == count == first["cost"]["distinct"]["response"] == second["cost"]["cached"]["response"]
     assert second["axes"] == first["axes"]
     third = run(seed=1)
-    assert len(asked) - count == third["cost"]["distinct"]["response"] - third["cost"]["cached"]["response"] < count
+    assert len(calls) - count == third["cost"]["distinct"]["response"] - third["cost"]["cached"]["response"] < count
 
 
 class Counting:
     signature = "counting"
 
-    def __init__(self, asked, stage):
-        self.asked, self.stage = asked, stage
+    def __init__(self, calls, stage):
+        self.calls, self.stage = calls, stage
 
     def __call__(self, inputs):
-        self.asked.extend(inputs)
+        self.calls.extend(inputs)
         return self.stage(inputs)
 
 
 class Slow:
-    """Cache one question in 20 ms, and others while it waits."""
+    """One call takes 20 ms; others may run meanwhile."""
 
     def __init__(self, fails_at=""):
         self.fails_at = fails_at
@@ -209,40 +267,33 @@ class Slow:
         return [inputs[0].user.upper()]
 
 
-def test_questions_at_once_give_the_same_in_a_fraction_of_the_time():
+def test_concurrent_calls_give_the_same_in_a_fraction_of_the_time():
     runs = [Run(dialogue) for dialogue in small_corpus(24)]
     begun = time.monotonic()
     traces = Execution(Pipeline({"response": Slow()}, concurrency={"response": 16}))(runs)
     passed = time.monotonic() - begun
-    asked = sum(len(run.dialogue.turns) for run in runs)
-    assert passed < 0.02 * asked / 2
+    calls = sum(len(run.dialogue.turns) for run in runs)
+    assert passed < 0.02 * calls / 2
     for run, trace in zip(runs, traces, strict=True):
         assert [course[0].response for course in trace] == [turn.user.upper() for turn in run.dialogue.turns]
 
 
-def test_what_was_answered_before_a_failure_is_kept(tmp_path):
-    answers = Cache(tmp_path / "cache.sqlite")
+def test_outputs_before_a_failure_stay_in_the_cache(tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
     runs = [Run(dialogue) for dialogue in small_corpus(12)]
     pipeline = Pipeline({"response": Slow("sister")}, concurrency={"response": 4})
     with pytest.raises(StageError, match=r"stage 'response' .*: KeyError: 'no answer'"):
-        Execution(pipeline, cache=answers)(runs)
+        Execution(pipeline, cache=cache)(runs)
     execution = Execution(pipeline, cache=Cache(tmp_path / "cache.sqlite"))
     with pytest.raises(StageError):
         execution(runs)
     assert execution.callers["response"].cost.cached > 0
 
 
-def test_concurrency_is_checked():
-    with pytest.raises(StageError, match="concurrency of 'bot': no such stage"):
-        Pipeline({"response": Slow()}, concurrency={"bot": 2})
-    with pytest.raises(StageError, match="concurrency of 'response': expected a whole number above 0, got 0"):
-        Pipeline({"response": Slow()}, concurrency={"response": 0})
-
-
 def test_threads_and_processes_share_a_store(tmp_path):
-    answers = Cache(tmp_path / "cache.sqlite")
+    cache = Cache(tmp_path / "cache.sqlite")
     threads = [
-        threading.Thread(target=lambda n=n: [answers.put({f"{n}-{i}": str(i)}) for i in range(20)]) for n in range(8)
+        threading.Thread(target=lambda n=n: [cache.put({f"{n}-{i}": str(i)}) for i in range(20)]) for n in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -283,7 +334,7 @@ KILLED = textwrap.dedent(
 )
 
 
-def test_a_killed_run_asks_nothing_twice_but_the_batch_that_was_under_way(tmp_path):
+def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
 
@@ -291,18 +342,18 @@ def test_a_killed_run_asks_nothing_twice_but_the_batch_that_was_under_way(tmp_pa
         command = [sys.executable, str(script), str(tmp_path / f"{name}.sqlite"), str(tmp_path / f"{name}.txt")]
         return subprocess.Popen([*command, str(Path(__file__).parent.parent)], stdout=subprocess.PIPE, text=True)
 
-    def asked(name):
+    def calls(name):
         file = tmp_path / f"{name}.txt"
         return Counter(file.read_text().split()) if file.exists() else Counter()
 
     whole = start("whole").communicate()[0]
-    distinct = asked("whole")
+    distinct = calls("whole")
     assert distinct["first"] > 60
     kills = 0
     for most in (15, 40, 70, 110):
         process = start("killed")
         deadline = time.monotonic() + 60
-        while asked("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
+        while calls("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
@@ -311,8 +362,8 @@ def test_a_killed_run_asks_nothing_twice_but_the_batch_that_was_under_way(tmp_pa
     assert kills >= 3
     assert start("killed").communicate()[0] == whole
     batch = 16  # of 0.04 seconds
-    assert all(asked("killed")[name] <= distinct[name] + kills * batch for name in distinct)
-    assert asked("killed").total() < distinct.total() + kills * batch
+    assert all(calls("killed")[name] <= distinct[name] + kills * batch for name in distinct)
+    assert calls("killed").total() < distinct.total() + kills * batch
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,10 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, gpt2, line, messag
     (folder / "tiny").symlink_to(gpt2)
     shutil.copytree(gpt2, folder / "damaged")
     (folder / "damaged" / "model.safetensors").write_bytes((gpt2 / "model.safetensors").read_bytes()[:1000])
-    (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
+    (folder / "stopped" / "checkpoint" / "checkpoint-1").mkdir(parents=True)
+    (folder / "stopped" / "checkpoint" / "checkpoint-1" / "trainer_state.json").write_text("{}")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        (folder / "stopped" / "checkpoint" / "checkpoint-1" / name).touch()
     (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
     (folder / "half").mkdir()
     (folder / "half" / "results.json").write_text('{"schema": 3, "axes": {"gender": {"corpus_bleu": {}}}}')

@@ -38,7 +38,7 @@ def test_words_perturb_and_attribute_take_the_corpus(
     read = ("--corpus", corpus, "--datapath", datapath, "--split", "train")
     assert run_command("words --out words", *read)[0] == 0
     with (tmp_path / "words" / "words.csv").open() as file:
-        women = [row for row in csv.DictReader(file) if (row["attribute"], row["speaker"]) == ("woman", "both")]
+        women = [row for row in csv.DictReader(file) if (row["group"], row["speaker"]) == ("woman", "both")]
     assert int(women[0]["mentions"]) > 5
     assert run_command("export --axes gender --out exported", *read)[0] == 0
     assert [path for path in (tmp_path / "exported").iterdir() if path.stat().st_size]

@@ -10,7 +10,7 @@ workers changes a number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,32 +43,18 @@ class Addend(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Addends:
-    """Every sum that one variant is added to."""
-
-    system: tuple[Addend, ...]
-    """The agent's outputs for it."""
-    twin: tuple[Addend, ...] = ()
-    """The rewritten outputs for the original, which are the outputs of the twin of the whole system."""
-
-
-@dataclass(frozen=True)
 class AuditedVariant:
-    """One variant of a dialogue, as ParlAI shows it."""
+    """One variant of a dialogue, as ParlAI shows it, with every sum that it is added to."""
 
     turns: tuple[Turn, ...]
     """Its gold turns."""
-    addends: Addends
-    rewrite: Rewrite | None = None
-    """T; None for the original."""
-
-
-@dataclass(frozen=True)
-class AuditedDialogue:
-    """A dialogue with all its variants by their names; one is the original, from which the others are rewritten."""
-
-    original: str
-    variants: Mapping[str, AuditedVariant]
+    rewrite: Rewrite | None
+    """T; None for the original, from which the other variants are rewritten."""
+    system: Sequence[Addend]
+    """What the agent's outputs for it are added to."""
+    twin: Sequence[Addend] = ()
+    """What the rewritten outputs for the original are added to, which are the outputs of the twin of the whole
+    system."""
 
 
 def metric_class_of(key: str) -> type[BiasMetric]:
@@ -80,8 +66,12 @@ def metric_class_of(key: str) -> type[BiasMetric]:
     return DisparityMetric if key == "disparity" else FairscoreMetric
 
 
-def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[tuple[Addends, list[Addends]]]:
-    """What each dialogue's original and each of its counterfactuals are added to.
+SystemAndTwin = tuple[list[Addend], list[Addend]]
+"""The sums that an agent's outputs for a variant are added to, and those of its twin's."""
+
+
+def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTwin]]:
+    """What each dialogue's original, and then each of its counterfactuals, are added to.
 
     Args:
         selected: each dialogue's candidates, one per counterfactual.
@@ -96,7 +86,7 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[tuple[Addends, l
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
         original = _of_original(source, present, sorted(groups) if has_groups else [])
-        addends.append((original, _of_counterfactuals(names, present, crossed=crossed)))
+        addends.append([(original, []), *_of_counterfactuals(names, present, crossed=crossed)])
     return addends
 
 
@@ -106,7 +96,7 @@ def _only_source(candidates: Sequence[Candidate]) -> str | None:
     return next(iter(sources)) if len(sources) == 1 else None
 
 
-def _of_original(source: str | None, present: Sequence[str], groups: Sequence[str]) -> Addends:
+def _of_original(source: str | None, present: Sequence[str], groups: Sequence[str]) -> list[Addend]:
     """What an original is added to.
 
     Args:
@@ -122,10 +112,10 @@ def _of_original(source: str | None, present: Sequence[str], groups: Sequence[st
         addends += [
             Addend(f"gap_{group}", sums, 1 / len(present)) for group in present for sums in (MEAN_REWRITTEN, MEAN_TWIN)
         ]
-    return Addends(tuple(addends))
+    return addends
 
 
-def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], *, crossed: bool) -> list[Addends]:
+def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], *, crossed: bool) -> list[SystemAndTwin]:
     """What the counterfactuals of a dialogue, one per target, are added to."""
     times = Counter(targets)
     whole = 1 / len(targets)
@@ -142,5 +132,5 @@ def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], *, cross
             twin.append(Addend(f"gap_{target}", TWIN, weight))
             system += [Addend(f"gap_{group}", MEAN_REWRITTEN, weight / len(present)) for group in present]
             twin += [Addend(f"gap_{group}", MEAN_TWIN, weight / len(present)) for group in present]
-        addends.append(Addends(tuple(system), tuple(twin)))
+        addends.append((system, twin))
     return addends

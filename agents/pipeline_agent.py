@@ -26,9 +26,8 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from tod_bias.agents.command import add_option
 from tod_bias.agents.conversation import Conversation, Request, RequestKind
-from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline, check_options
+from tod_bias.agents.options import PIPELINE_OPTIONS, Options, add_options, build_pipeline, check_options
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import StageError
@@ -132,21 +131,23 @@ class TodAgent(Agent):
         return Pipeline(stages)(items) if stages and items else items
 
 
+_DB_OPTION: Options = {
+    "--db": {
+        "default": "pipeline",
+        "choices": ("pipeline", "teacher"),
+        "help": "answer from what the pipeline's database finds for its API call (as `tod-bias evaluate`), or from the "
+        "teacher's gold API result",
+    }
+}
+
+
 class PipelineAgent(TodAgent):
     """A whole pipeline. See the module's text for what it answers."""
 
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the agent's options."""
-        group = add_pipeline_options(parser, cls.__name__)
-        add_option(
-            group,
-            "--db",
-            default="pipeline",
-            choices=DB_SOURCES,
-            help="answer from what the pipeline's own database finds for its own API call (as `tod-bias evaluate`), "
-            "or from the teacher's gold API result",
-        )
+        add_options(parser, cls.__name__, {**PIPELINE_OPTIONS, **_DB_OPTION})
         return parser
 
     @property

@@ -14,7 +14,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.conversation import Request, RequestKind
-from tod_bias.agents.options import add_pipeline_options, build_pipeline, db_dialogues
+from tod_bias.agents.options import PIPELINE_OPTIONS, add_options, build_pipeline, db_dialogues
 from tod_bias.agents.pipeline_agent import TodAgent
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, split_prefix
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM
@@ -32,7 +32,7 @@ class _StageAgent(TodAgent):
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the agent's options."""
-        add_pipeline_options(parser, cls.__name__)
+        add_options(parser, cls.__name__, PIPELINE_OPTIONS)
         return parser
 
     def build_pipeline(self, opt: Opt) -> Pipeline:

@@ -17,20 +17,20 @@ import importlib
 from typing import Any
 
 _MODULES = {
-    "ApiCallAgent": "stage_agents",
+    "ApiCallAgent": "pipeline_agent",
     "AugmentedTeacher": "augmented_teacher",
     "DemographicRewrite": "mutator",
     "FairscoreTeacher": "fairscore_teacher",
     "LMRecAgent": "lmrec_agent",
-    "LookupDbAgent": "stage_agents",
+    "LookupDbAgent": "pipeline_agent",
     "ParlaiStage": "stage",
     "PerturbedEpisodes": "teachers",
     "PipelineAgent": "pipeline_agent",
-    "ResponseAgent": "stage_agents",
+    "ResponseAgent": "pipeline_agent",
     "ReviewTeacher": "lmrec_agent",
     "dialogue_to_episode": "episodes",
     "episode_to_dialogue": "episodes",
-    "teacher_pipeline": "fairscore_pipeline",
+    "teacher_pipeline": "stage",
 }
 _TASKS = ("GoogleSgd", "MsrE2e", "Multidogo", "MultiwozV22", "Taskmaster", "Taskmaster2", "Taskmaster3")
 _TEACHERS = {

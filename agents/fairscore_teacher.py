@@ -47,8 +47,7 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, TodStructuredEpisode
 
-from tod_bias.agents.audit import Addend, AuditedVariant, addends_of, metric_class_of
-from tod_bias.agents.bias_metrics import measure_of
+from tod_bias.agents.bias_metrics import Addend, AuditedVariant, addends_of, measure_of, metric_class_of
 from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of

@@ -20,7 +20,7 @@ from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedTeacher
 from tod_bias.dialogues import msr_e2e, multidogo, taskmaster
 from tod_bias.dialogues.corpora import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue, turns_to_text
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.metalwoz import dialogue_of
 
 
@@ -172,8 +172,8 @@ def _dialogue_of_row(row: dict[str, Any], known: dict[Any, list[Dialogue]]) -> D
     return same.pop(next((place for place, dialogue in enumerate(same) if dialogue.id.startswith(name)), 0))
 
 
-def _content(dialogue: Dialogue) -> tuple[str, str, str]:
-    return dialogue.domain, dialogue.system, turns_to_text(dialogue.turns)
+def _content(dialogue: Dialogue) -> tuple[Any, ...]:
+    return dialogue.domain, dialogue.system, *(turn.digest for turn in dialogue.turns)
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -47,7 +47,7 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, TodStructuredEpisode
 
-from tod_bias.agents.bias_metrics import Addend, AuditedVariant, addends_of, measure_of, metric_class_of
+from tod_bias.agents.bias_metrics import Addend, AuditedVariant, SystemAndTwin, addends_of, measure_of, metric_class_of
 from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of
@@ -142,18 +142,12 @@ class FairscoreTeacher(CounterfactualEpisodes):
         except NothingToPerturbError as error:
             raise self._nothing_to_rewrite(fold, len(dialogues)) from error
         selected = design.selected[axis.name]
+        counterfactuals = design.counterfactuals.of(axis.name, selected)
         addends = addends_of([candidates for _, candidates in selected])
-        rewritten: dict[str, list[TodStructuredEpisode]] = {}
-        for (dialogue, _), variants, sums in zip(
-            selected, design.counterfactuals.of(axis.name, selected), addends, strict=True
-        ):
-            shown = _episodes(variants, stock[dialogue.id], self._dialogues[dialogue.id])
-            runs = (variants.original, *variants.groups)
-            self._audited[dialogue.id] = {
-                episode.extras["variant"]: AuditedVariant(episode_to_dialogue(episode).turns, run.rewrite, *of_run)
-                for episode, run, of_run in zip(shown, runs, sums, strict=True)
-            }
-            rewritten[dialogue.id] = [episode for episode in shown if episode.extras["variant"] != STOCK]
+        rewritten = {
+            dialogue.id: self._counterfactuals(stock[dialogue.id], variants, sums)
+            for (dialogue, _), variants, sums in zip(selected, counterfactuals, addends, strict=True)
+        }
         count = sum(len(audited) - 1 for audited in self._audited.values())
         parlai_logging.info(
             f"axis {axis.name}, seed {seed}: {len(rewritten)} of {len(dialogues)} dialogues rewritten, "
@@ -162,6 +156,18 @@ class FairscoreTeacher(CounterfactualEpisodes):
         if opt.get("unperturbed") == "drop":
             dialogues = [dialogue for dialogue in dialogues if dialogue.id in rewritten]
         return [episode for dialogue in dialogues for episode in (stock[dialogue.id], *rewritten.get(dialogue.id, ()))]
+
+    def _counterfactuals(
+        self, stock: TodStructuredEpisode, variants: Variants, addends: Sequence[SystemAndTwin]
+    ) -> list[TodStructuredEpisode]:
+        """What is shown of a dialogue after the stock episode; from now on all its variants are audited."""
+        name = stock.extras[DIALOGUE_ID]
+        shown = _episodes(variants, stock, self._dialogues[name])
+        self._audited[name] = {
+            episode.extras["variant"]: AuditedVariant(episode_to_dialogue(episode).turns, run.rewrite, *sums)
+            for episode, run, sums in zip(shown, (variants.original, *variants.groups), addends, strict=True)
+        }
+        return [episode for episode in shown if episode.extras["variant"] != STOCK]
 
     def _in_corpus_order(self, fold: str, names: Collection[str]) -> list[Dialogue]:
         """The dialogues of these ids in the corpus's order; those that it does not have come last."""

@@ -11,7 +11,7 @@ from commands import run_command
 
 from tod_bias.audit.mentions import table, word_statistics
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import AxisError
 from tod_bias.perturb import load_axis
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tod_bias import load_corpus
 from tod_bias.dialogues.chat import from_messages, results_of, to_messages, write_chat
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import CorpusError
 from tod_bias.perturb import draw_rewrites, load_axis
 

@@ -10,9 +10,8 @@ from builders import dialogue_turns, json_values, slots, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, turns_from_text, turns_to_text
-from tod_bias.dialogues.files import read_files
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.files import read_files, write_jsonl
 from tod_bias.dialogues.text import slots_from_text, slots_to_text
 from tod_bias.errors import CorpusError
 from tod_bias.systems.outputs import parse_call
@@ -34,12 +33,14 @@ def test_slots_survive_their_text(mapping):
     assert slots_to_text(read) == slots_to_text(mapping)
 
 
-@given(st.lists(dialogue_turns, max_size=3).map(tuple))
-def test_turns_survive_their_text_with_all_steps_and_results(turns):
-    text = turns_to_text(turns)
-    assert turns_from_text(text) == turns
-    lines = sum(2 + sum(2 + bool(step.said) for step in turn.steps or (Step({}),)) for turn in turns)
-    assert len(text.split("\n")) == max(1, lines)
+@given(dialogue_turns, dialogue_turns)
+def test_different_turns_have_different_texts_of_a_line_per_utterance_call_and_results(turn, other):
+    assert len(turn.to_text().split("\n")) == 2 + sum(2 + bool(step.said) for step in turn.steps or (Step({}),))
+    shown, same = (
+        json.dumps([t.user, t.response, [(step.call, step.results, step.said) for step in t.steps]], sort_keys=True)
+        for t in (turn, other)
+    )
+    assert (turn.to_text() == other.to_text()) == (shown == same)
 
 
 @given(dialogue_turns)
@@ -171,11 +172,6 @@ def test_text_is_parlais_on_ordinary_text():
 def test_malformed_slots_are_refused(text):
     with pytest.raises(ValueError, match=r"slot|name"):
         slots_from_text(text)
-
-
-def test_wrong_line_is_named():
-    with pytest.raises(ValueError, match=r"line 3: expected 'APIRESP: …', got 'SYSTEM: x'"):
-        turns_from_text("USER: a\nAPICALL: \nSYSTEM: x\nSYSTEM: y")
 
 
 def test_jsonl_round_trip(tmp_path, corpus):

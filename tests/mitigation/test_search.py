@@ -12,7 +12,7 @@ from builders import DISHES, hurt, small_corpus, told_apart
 from tod_bias import Dialogue, Step, Turn, attribute
 from tod_bias.audit.matching import MismatchError
 from tod_bias.cli import main
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.mitigation.fixes import ROWS, Fix, Goal, merged
 from tod_bias.mitigation.pipeline_file import write_pipeline

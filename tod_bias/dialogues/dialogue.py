@@ -13,39 +13,14 @@ from tod_bias.dialogues.text import (
     API_RESULT,
     SYSTEM,
     USER,
+    Slots,
     escape,
-    json_line,
-    read_turns,
-    slots_from_text,
+    results_to_text,
     slots_to_text,
-    turn_to_text,
-    unescape,
     well_formed,
 )
 from tod_bias.dialogues.values import API_NAME, checked, plain, strings
 
-__all__ = [
-    "API_CALL",
-    "API_NAME",
-    "API_RESULT",
-    "SYSTEM",
-    "USER",
-    "Dialogue",
-    "Step",
-    "Turn",
-    "context_text",
-    "escape",
-    "json_line",
-    "slots_from_text",
-    "slots_to_text",
-    "turns_from_text",
-    "turns_to_text",
-    "unescape",
-    "well_formed",
-]
-
-Slots = Mapping[str, Any]
-"""A call or a result: names to JSON values."""
 Content = str | tuple[Slots, ...]
 """The content of a chat message: a text, or its parts, ``{"type": "text", "text": …}``."""
 
@@ -258,7 +233,7 @@ class Turn:
     @property
     def text(self) -> str:
         """The turn as a model reads it: four lines, more with several steps, with the first result of each call."""
-        return turn_to_text(self.user, self.steps, self.response)
+        return self._text(all_results=False)
 
     @property
     def digest(self) -> bytes:
@@ -275,8 +250,16 @@ class Turn:
         return digest
 
     def to_text(self) -> str:
-        """The turn with all results, joined by ``|``; :func:`turns_from_text` reads it back."""
-        return turn_to_text(self.user, self.steps, self.response, all_results=True)
+        """The turn with all results, joined by ``|``."""
+        return self._text(all_results=True)
+
+    def _text(self, all_results: bool) -> str:
+        lines = [f"{USER} {escape(self.user)}"]
+        for step in self.steps or (Step({}),):
+            results = step.results if all_results else step.results[:1]
+            lines += [f"{SYSTEM} {escape(step.said)}"] if step.said else []
+            lines += [f"{API_CALL} {slots_to_text(step.call)}", f"{API_RESULT} {results_to_text(results)}"]
+        return "\n".join([*lines, f"{SYSTEM} {escape(self.response)}"])
 
     def to_json(self) -> dict[str, Any]:
         """The turn as plain JSON types."""
@@ -371,23 +354,6 @@ class Dialogue:
             except ValueError as error:
                 raise ValueError(f"turn {number}: {error}") from error
         return cls(id=record["id"], turns=tuple(turns), **texts)
-
-
-def turns_to_text(turns: Iterable[Turn]) -> str:
-    """Write turns with all results; ``""`` for none."""
-    return "\n".join(turn.to_text() for turn in turns)
-
-
-def turns_from_text(text: str) -> tuple[Turn, ...]:
-    """Read what :func:`turns_to_text` wrote.
-
-    Raises:
-        ValueError: a line has the wrong prefix or a malformed call or result; names the line.
-    """
-    return tuple(
-        Turn(user, steps=(Step(call, tuple(results), said) for call, results, said in steps), response=response)
-        for user, steps, response in read_turns(text)
-    )
 
 
 def context_text(history: Sequence[Turn], user: str) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.text import json_line
 from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
+from tod_bias.files import write_lines
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".json", ".jsonl")
@@ -86,3 +88,12 @@ def _parsed(text: str, where: str) -> Any:
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error
+
+
+def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
+    """Write one dialogue a line, UTF-8.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, (json_line(dialogue.to_json()) for dialogue in dialogues))

@@ -3,7 +3,7 @@ lines both.
 
 Its people were told to play a bot and a user, and there are no API calls. The texts and splits are those of ParlAI's
 ``metalwoz``: ``train`` and ``valid`` are 80 and 10 % of every domain of the folder ``train``
-(:func:`~tod_bias.dialogues.splits.shares_of_subsets`; its last tenth is in no split), ``test`` is all of the folder
+(:func:`~tod_bias.dialogues.sampling.shares_of_subsets`; its last tenth is in no split), ``test`` is all of the folder
 ``test``, whose domains are others. Dialogues of a task that ``tasks.txt`` has not are left out.
 
 What the bot was told (``bot_role``), with which ParlAI opens every episode in the user's place, is the dialogue's
@@ -18,10 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, unlike
-from tod_bias.dialogues.splits import shares_of_subsets
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, unlike
+from tod_bias.dialogues.sampling import shares_of_subsets
 from tod_bias.errors import CorpusError, MissingSplitError
 
 METALWOZ = Distribution(

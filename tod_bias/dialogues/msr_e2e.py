@@ -8,7 +8,7 @@ A call holds all the user's slots so far, and stands only where there is a resul
 speaker are joined by a line feed; dialogues that the agent opens begin with the user's silence (``__SILENCE__``).
 
 Numbers count dialogues of a domain, so ids are ``movie-12``. Splits are 80, 10 and 10 % of every domain
-(:func:`~tod_bias.dialogues.splits.shares_of_subsets`); ParlAI counts an empty dialogue at the beginning of each.
+(:func:`~tod_bias.dialogues.sampling.shares_of_subsets`); ParlAI counts an empty dialogue at the beginning of each.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import unlike
-from tod_bias.dialogues.splits import shares_of_subsets
+from tod_bias.dialogues.distribution import Distribution, unlike
+from tod_bias.dialogues.sampling import shares_of_subsets
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import read_text

@@ -20,9 +20,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, field_or, parlai_value, unlike
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, field_or, parlai_value, unlike
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import read_text

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.distribution import corpus_folder, joined, read_json
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads, read_text
 from tod_bias.errors import CorpusError, MissingSplitError

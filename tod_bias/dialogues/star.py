@@ -29,8 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.distribution import corpus_folder, read_json
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 from tod_bias.errors import CorpusError

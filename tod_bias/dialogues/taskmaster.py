@@ -4,7 +4,7 @@ calls.
 
 Turns, API calls and splits are those of ParlAI's ``taskmaster:SystemTeacher``, ``taskmaster2`` and ``taskmaster3`` with
 their default options, as their texts say them. Utterances in a row by one speaker are joined by a line feed. Splits are
-80, 10 and 10 % of a shuffle (:func:`~tod_bias.dialogues.splits.tenths`).
+80, 10 and 10 % of a shuffle (:func:`~tod_bias.dialogues.sampling.tenths`).
 
 In the first two the annotated segments of the user are the slots of the call, those of the assistant its result; what
 stands before the first point of a segment's name is the API (a name without one loses its last letter there, as in
@@ -23,10 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, field_or, parlai_value
-from tod_bias.dialogues.splits import tenths
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, field_or, parlai_value
+from tod_bias.dialogues.sampling import tenths
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import CorpusError

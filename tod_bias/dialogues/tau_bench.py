@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import answered_step, dialogue_of
-from tod_bias.dialogues.datapath import corpus_folder, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.distribution import corpus_folder, read_json
 from tod_bias.documents import loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 

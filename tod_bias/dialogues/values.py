@@ -43,25 +43,23 @@ def checked(slots: Any, what: str) -> None:
 
 def _problem(value: Any, depth: int = 0) -> str:
     """Where in a value something is no JSON, and what it is; empty where there is nothing."""
-    kind = value.__class__
-    if kind is str or value is None or isinstance(value, (str, int)):
+    if value is None or isinstance(value, (str, int)):
         return ""
     if isinstance(value, float):
         return "" if isfinite(value) else f": expected JSON, got {value}"
     if depth > DEPTH:
-        raise RecursionError  # here, since somebody may have raised the interpreter's own limit
+        raise RecursionError  # here, since somebody may have raised the interpreter's limit
     if isinstance(value, list):
-        for number, item in enumerate(value):
-            if item.__class__ is not str and (problem := _problem(item, depth + 1)):
-                return f" [{number}]{problem}"
-        return ""
-    if kind is not dict and not isinstance(value, Mapping):
+        places = ((f" [{number}]", item) for number, item in enumerate(value))
+    elif isinstance(value, Mapping):
+        if names := [name for name in value if not isinstance(name, str)]:
+            return f" {names[0]!r}: expected text as a name, got {names[0]!r}"
+        places = ((f" {name!r}", item) for name, item in value.items())
+    else:
         return f": expected JSON, got {type(value).__name__}"
-    for name, item in value.items():
-        if name.__class__ is not str and not isinstance(name, str):
-            return f" {name!r}: expected text as a name, got {name!r}"
-        if item.__class__ is not str and (problem := _problem(item, depth + 1)):
-            return f" {name!r}{problem}"
+    for place, item in places:
+        if item.__class__ is not str and (problem := _problem(item, depth + 1)):  # nearly all are texts
+            return place + problem
     return ""
 
 

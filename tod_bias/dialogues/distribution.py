@@ -4,42 +4,16 @@ to do where something is missing or damaged.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tod_bias import documents
-from tod_bias.errors import CorpusError
-
-
-def corpus_folder(datapath: Path | None, corpus: str, name: str) -> Path:
-    """The folder ``name`` of a corpus in ``datapath``.
-
-    Raises:
-        CorpusError: no datapath was given, or it has no such folder.
-    """
-    if datapath is None:
-        raise CorpusError(f"corpus {corpus!r} needs --datapath, a folder that holds {name}/ in ParlAI's layout")
-    folder = datapath / name
-    if not folder.is_dir():
-        raise CorpusError(f"{folder}: no such folder; --datapath must hold {name}/ in ParlAI's layout")
-    return folder
-
-
-def read_json(path: Path, kind: type) -> Any:
-    """The content of a JSON file that holds a ``list`` or a ``dict``.
-
-    Raises:
-        CorpusError: it cannot be read, or holds something else.
-    """
-    try:
-        content = documents.read_json(path, documents.LARGEST, unique=False)  # published: as it is
-    except (OSError, ValueError) as error:
-        raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, kind):
-        raise CorpusError(f"{path}: expected a {kind.__name__}, got {type(content).__name__}")
-    return content
+from tod_bias.errors import CorpusError, MissingSplitError
 
 
 def joined(value: str | list[str]) -> str:
@@ -57,15 +31,16 @@ class Distribution:
     """Its name in print."""
     folder: str
     """Its folder in the datapath."""
-    task: str
-    """ParlAI's task, which fetches it."""
     source: str
     """Who hands it out."""
+    task: str = ""
+    """ParlAI's task, which fetches it; none where left out."""
 
     @property
     def advice(self) -> str:
         """The next step where it is not there, or damaged."""
-        return f"get it from {self.source}, or by `parlai display_data -t {self.task} -dp FOLDER` into a new folder"
+        task = f", or by `parlai display_data -t {self.task} -dp FOLDER` into a new folder" if self.task else ""
+        return f"get it from {self.source}{task}"
 
     def lies_in(self, datapath: Path | None) -> Path:
         """The corpus' folder.
@@ -73,10 +48,27 @@ class Distribution:
         Raises:
             CorpusError: no datapath was given, or it has no such folder.
         """
-        try:
-            return corpus_folder(datapath, self.corpus, self.folder)
-        except CorpusError as error:
-            raise CorpusError(f"{error}; {self.advice}") from error
+        layout = f"{self.folder}/ in ParlAI's layout"
+        if datapath is None:
+            raise CorpusError(f"corpus {self.corpus!r} needs --datapath, a folder that holds {layout}; {self.advice}")
+        folder = datapath / self.folder
+        if not folder.is_dir():
+            raise CorpusError(f"{folder}: no such folder; --datapath must hold {layout}; {self.advice}")
+        return folder
+
+    def split_files(self, datapath: Path | None, split: str) -> list[Path]:
+        """The files ``{train,dev,test}/dialogues_*.json`` of a split, in order of their names.
+
+        Raises:
+            CorpusError: the folder is not there, or holds no file of the split.
+        """
+        folder, names = self.lies_in(datapath), {"train": "train", "valid": "dev", "test": "test"}
+        files = {split: sorted((folder / name).glob("dialogues_*.json")) for split, name in names.items()}
+        if not files[split]:
+            present = " or ".join(name for name in names if files[name])
+            hint = f"say --split {present}" if present else f"no split is there, is this {self.title}? {self.advice}"
+            raise MissingSplitError(f"{folder / names[split]}: no dialogues_*.json there; {hint}")
+        return files[split]
 
     def records(self, path: Path, kind: type) -> Any:
         """The content of a JSON file that holds a ``list`` or a ``dict``.
@@ -85,9 +77,23 @@ class Distribution:
             CorpusError: it cannot be read, or holds something else.
         """
         try:
-            return read_json(path, kind)
-        except CorpusError as error:
-            raise CorpusError(f"{error}; {self.advice}") from error
+            content = documents.read_json(path, documents.LARGEST, unique=False)  # published: as it is
+        except (OSError, ValueError) as error:
+            raise CorpusError(f"{path}: cannot be read as JSON: {error}; {self.advice}") from error
+        if not isinstance(content, kind):
+            raise CorpusError(f"{path}: expected a {kind.__name__}, got {type(content).__name__}; {self.advice}")
+        return content
+
+    def text(self, path: Path) -> str:
+        """The content of a file of text.
+
+        Raises:
+            CorpusError: it cannot be read.
+        """
+        try:
+            return documents.read_text(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise CorpusError(f"{path}: cannot be read: {error}; {self.advice}") from error
 
     def lines(self, path: Path) -> Iterator[tuple[int, Any]]:
         """The records of a file of JSON lines, with the numbers of their lines.
@@ -102,12 +108,51 @@ class Distribution:
         except (OSError, ValueError) as error:
             place = f", line {number}" if number else ""
             raise CorpusError(f"{path}{place}: cannot be read as JSON: {error}; {self.advice}") from error
-        if not number:
-            raise CorpusError(f"{path}: is empty; {self.advice}")
 
-    def damaged(self, path: Path, place: str, error: object) -> CorpusError:
+    def rows(self, path: Path, delimiter: str, columns: int) -> Iterator[tuple[int, list[str]]]:
+        """The rows of a table below the names of the columns, with the numbers of their lines.
+
+        Args:
+            path: the table.
+            delimiter: what stands between columns.
+            columns: how many a row has at the least.
+
+        Raises:
+            CorpusError: the file cannot be read, or a row has fewer columns.
+        """
+        rows = csv.reader(StringIO(self.text(path)), delimiter=delimiter)
+        try:
+            next(rows, None)
+            for row in rows:
+                if len(row) < columns:
+                    raise ValueError(f"expected {columns} columns or more, got {len(row)}")
+                yield rows.line_num, row
+        except (ValueError, csv.Error) as error:
+            raise self.damaged(path, f"line {rows.line_num}", error) from error
+
+    @contextmanager
+    def reading(self, path: Path, place: str = "") -> Iterator[None]:
+        """What is read of a file within; whatever is not as the corpus' format has it is said in one line.
+
+        Raises:
+            CorpusError: something was.
+        """
+        try:
+            yield
+        except CorpusError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self.damaged(path, place, error) from error
+
+    def damaged(self, path: Path, place: str, error: Exception) -> CorpusError:
         """What to raise where something is not in the corpus' format."""
-        return CorpusError(f"{path}, {place}: not in {self.title}'s format: {error}; {self.advice}")
+        where = f"{path}, {place}" if place else str(path)
+        return CorpusError(f"{where}: not in {self.title}'s format: {reason(error)}; {self.advice}")
+
+
+def reason(error: Exception) -> str:
+    """What an error says, and of which kind it is where that is the only thing that says what is wrong."""
+    return str(error) if isinstance(error, (ArithmeticError, ValueError)) else repr(error)
 
 
 Kind = TypeVar("Kind", str, list[Any], dict[str, Any])

@@ -24,7 +24,7 @@ from tod_bias.dialogues.sampling import shares_of_subsets
 from tod_bias.errors import CorpusError, MissingSplitError
 
 METALWOZ = Distribution(
-    "metalwoz", "MetaLWOZ", "metalwoz", "metalwoz", "Microsoft Research (metalwoz-v1.zip and metalwoz-test-v1.zip)"
+    "metalwoz", "MetaLWOZ", "metalwoz", "Microsoft Research (metalwoz-v1.zip and metalwoz-test-v1.zip)", "metalwoz"
 )
 _FOLDERS = {"train": "train", "valid": "train", "test": "test"}
 
@@ -56,28 +56,28 @@ def dialogue_of(name: str, domain: str, role: str, turns: list[str]) -> Dialogue
     return Dialogue(name, domain, exchanges, role)
 
 
+def _lines(path: Path) -> list[tuple[int, Any]]:
+    lines = list(METALWOZ.lines(path))
+    if not lines:
+        raise CorpusError(f"{path}: is empty; {METALWOZ.advice}")
+    return lines
+
+
 def _tasks(path: Path) -> dict[str, list[str]]:
     """Task to what the bot is told in it; to several where the task is there several times."""
     roles: dict[str, list[str]] = {}
-    for number, record in METALWOZ.lines(path):
-        try:
+    for number, record in _lines(path):
+        with METALWOZ.reading(path, f"line {number}"):
             roles.setdefault(field(record, "task_id", str), []).append(field(record, "bot_role", str))
-        except ValueError as error:
-            raise METALWOZ.damaged(path, f"line {number}", error) from error
     return roles
 
 
 def _dialogues(path: Path, tasks: Mapping[str, list[str]]) -> Iterator[Dialogue]:
     seen: dict[str, int] = {}
-    for number, record in METALWOZ.lines(path):
-        try:
+    for number, record in _lines(path):
+        with METALWOZ.reading(path, f"line {number}"):
             name, domain, task = (field(record, key, str) for key in ("id", "domain", "task_id"))
-            turns = [checked_as(text, str, f"turn {place}") for place, text in _numbered(record)]
-        except ValueError as error:
-            raise METALWOZ.damaged(path, f"line {number}", error) from error
+            texts = enumerate(field(record, "turns", list), start=1)
+            turns = [checked_as(text, str, f"turn {place}") for place, text in texts]
         for role in tasks.get(task, ()):
             yield dialogue_of(unlike(name, seen), domain, role, turns)
-
-
-def _numbered(record: Any) -> Iterator[tuple[int, Any]]:
-    return enumerate(field(record, "turns", list), start=1)

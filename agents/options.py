@@ -72,14 +72,14 @@ def add_options(parser: ParlaiParser, title: str, options: Options) -> None:
 
     Of here on an uncaught :class:`TodBiasError` ends the command with one line.
     """
-    _end_with_one_line()
+    _end_with_message()
     group: Any = parser.add_argument_group(f"tod-bias {title}")
     for name, arguments in options.items():
         if name not in group._option_string_actions:  # argparse has no public way to look
             group.add_argument(name, **arguments)
 
 
-def _end_with_one_line() -> None:
+def _end_with_message() -> None:
     """Let an uncaught :class:`TodBiasError` end a ParlAI command as it ends ours: its line, exit code 2.
 
     ParlAI's scripts let every exception through, so that a wrong path would end in a traceback. Called when a command

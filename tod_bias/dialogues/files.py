@@ -76,8 +76,8 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
             "write several as a list, or one a line as .jsonl"
         )
     content = _parsed(text, str(path))
-    is_one = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
-    for number, record in enumerate([content] if is_one else content, start=1):
+    is_single = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
+    for number, record in enumerate([content] if is_single else content, start=1):
         yield f"dialogue {number}", record
 
 

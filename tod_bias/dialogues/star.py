@@ -182,7 +182,7 @@ def _literal(text: str) -> Any:
         return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def star_functions(datapath: str | Path, tasks: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def star_functions(datapath: str | Path) -> list[dict[str, Any]]:
     """The APIs as OpenAI's function schemas, for a policy that calls tools.
 
     Types are those of ``apis/apis/*.json``; a comparison of a number or a choice is allowed as the module says. Nothing
@@ -190,16 +190,12 @@ def star_functions(datapath: str | Path, tasks: Sequence[str] | None = None) -> 
 
     Args:
         datapath: the folder that holds ``star/``.
-        tasks: names of APIs; all of them where left out.
 
     Raises:
-        CorpusError: a file is not there or not in STAR's format, or there is no such API.
+        CorpusError: a file is not there or not in STAR's format.
     """
     folder = STAR.lies_in(Path(datapath)) / "apis" / "apis"
-    files = {path.stem: path for path in sorted(folder.glob("*.json"))}
-    if missing := [task for task in tasks or () if task not in files]:
-        raise CorpusError(f"{folder}: has no API {missing[0]!r}; it has {', '.join(files) or 'none'}")
-    return [_function(name, files[name]) for name in tasks or files]
+    return [_function(path.stem, path) for path in sorted(folder.glob("*.json"))]
 
 
 def _function(name: str, path: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def slot_texts(slots: Mapping[str, Any]) -> dict[str, str]:
 def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None = None) -> Dialogue:
     """An episode as a dialogue, without the ``[DONE]`` round that ParlAI adds.
 
-    ParlAI keeps only the first result of a call, so ``more_results`` are empty.
+    ParlAI keeps only the first result of a call.
 
     Args:
         dialogue_id: the dialogue's id; from the episode's ``extras`` where left out.

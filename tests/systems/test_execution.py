@@ -8,7 +8,7 @@ import torch
 from builders import outputs_of
 
 from tod_bias import Pipeline
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.stage import StageInput
 
@@ -58,14 +58,14 @@ def test_stage_is_asked_about_every_different_value(corpus, make):
 
 def test_stage_is_asked_about_every_different_history():
     def last_result(inputs):
-        return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
+        return [str(item.history[-1].api_results[1:]) if item.history else "" for item in inputs]
 
     dialogues = [
         Dialogue(
             str(n),
             "",
             (
-                Turn.with_call("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)),
+                Turn("find", steps=(Step({"a": "b"}, ({"name": "x"}, {"name": f"y{n}"})),), response="x"),
                 Turn.with_call("and?", {}, {}, "z"),
             ),
         )

@@ -169,17 +169,9 @@ class Turn:
         call: Slots | None = None,
         result: Slots | None = None,
         response: str = "",
-        more_results: Sequence[Slots] = (),
     ) -> Turn:
-        """A turn with one call and its results, or with none.
-
-        Raises:
-            ValueError: there are more results than the first, and one of them all is empty.
-        """
-        if more_results and (not result or not all(more_results)):
-            raise ValueError("more_results follow a non-empty result and hold no empty one")
-        results = (result, *more_results) if result else ()
-        return cls(user, steps=(Step(call or {}, results),), response=response)
+        """A turn with one call and its result, or with none."""
+        return cls(user, steps=(Step(call or {}, (result,) if result else ()),), response=response)
 
     def __getstate__(self) -> tuple[str, tuple[Step, ...], str]:
         return self.user, self.steps, self.response
@@ -208,11 +200,6 @@ class Turn:
     def api_results(self) -> tuple[Slots, ...]:
         """All results of the first step, in order."""
         return self.steps[0].results if self.steps else ()
-
-    @property
-    def more_results(self) -> tuple[Slots, ...]:
-        """The further results of the first step, in order (ParlAI drops them)."""
-        return self.api_results[1:]
 
     @property
     def utterances(self) -> Iterator[tuple[str, str]]:

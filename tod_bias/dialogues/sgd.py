@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.distribution import Distribution, joined
 from tod_bias.dialogues.schemas import describe
 from tod_bias.dialogues.values import API_NAME
@@ -77,11 +77,7 @@ def _sgd_dialogue(record: Mapping[str, Any], descriptions: Mapping[str, str] | N
                 call.update({slot.strip(): joined(value) for slot, value in parameters.items() if value})
                 call[API_NAME] = frame["service_call"]["method"]
                 results = [{slot: joined(value) for slot, value in row.items()} for row in frame["service_results"]]
-        turns.append(
-            Turn.with_call(
-                user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:])
-            )
-        )
+        turns.append(Turn(user["utterance"], steps=(Step(call, tuple(results)),), response=system["utterance"]))
     domains = sorted({service.split("_")[0].strip() for service in record["services"]})
     system = "" if descriptions is None else "\n\n".join(descriptions[name.strip()] for name in record["services"])
     return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns), system)

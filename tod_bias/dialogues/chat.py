@@ -17,7 +17,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Content, Dialogue, Step, Turn, content_parts, flat_call
 from tod_bias.dialogues.text import json_line
-from tod_bias.dialogues.values import API_NAME, plain, to_json
+from tod_bias.dialogues.values import API_NAME, plain, read_each, to_json
 from tod_bias.documents import loads
 from tod_bias.files import write_lines
 
@@ -113,11 +113,7 @@ def from_messages(messages: Sequence[Any], id: str, domain: str = "") -> Dialogu
         ValueError: a message cannot be read; names its number, from 1, and what is wrong.
     """
     chat = _Chat()
-    for number, message in enumerate(messages, start=1):
-        try:
-            chat.add(message)
-        except ValueError as error:
-            raise ValueError(f"message {number}: {error}") from error
+    read_each("message", messages, chat.add)
     turns = tuple(Turn(turn.user, steps=turn.steps, response=turn.response) for turn in chat.turns)
     return Dialogue(id, domain, turns, system="\n\n".join(chat.system))
 

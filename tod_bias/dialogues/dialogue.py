@@ -19,7 +19,7 @@ from tod_bias.dialogues.text import (
     slots_to_text,
     well_formed,
 )
-from tod_bias.dialogues.values import API_NAME, checked, plain, strings
+from tod_bias.dialogues.values import API_NAME, checked, plain, read_each, strings
 
 Content = str | tuple[Slots, ...]
 """The content of a chat message: a text, or its parts, ``{"type": "text", "text": …}``."""
@@ -266,13 +266,7 @@ class Turn:
         rows = record.get("steps", [])
         if not isinstance(rows, list):
             raise ValueError(f"turn field 'steps' must be a list of objects, got {rows!r}")
-        steps = []
-        for number, row in enumerate(rows, start=1):
-            try:
-                steps.append(Step.from_json(row))
-            except ValueError as error:
-                raise ValueError(f"step {number}: {error}") from error
-        return cls(record["user"], steps=steps, response=record["response"])
+        return cls(record["user"], steps=read_each("step", rows, Step.from_json), response=record["response"])
 
 
 def _only(record: Any, known: Sequence[str], what: str) -> None:
@@ -334,13 +328,7 @@ class Dialogue:
         for name, text in texts.items():
             if not isinstance(text, str):
                 raise ValueError(f"dialogue field {name!r} must be a str, got {text!r}")
-        turns = []
-        for number, turn in enumerate(record["turns"], start=1):
-            try:
-                turns.append(Turn.from_json(turn))
-            except ValueError as error:
-                raise ValueError(f"turn {number}: {error}") from error
-        return cls(id=record["id"], turns=tuple(turns), **texts)
+        return cls(id=record["id"], turns=tuple(read_each("turn", record["turns"], Turn.from_json)), **texts)
 
 
 def context_text(history: Sequence[Turn], user: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from tod_bias.documents import DEPTH
 
+Read = TypeVar("Read")
 API_NAME = "api_name"
 """The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
 
@@ -61,6 +62,21 @@ def _problem(value: Any, depth: int = 0) -> str:
         if item.__class__ is not str and (problem := _problem(item, depth + 1)):  # nearly all are texts
             return place + problem
     return ""
+
+
+def read_each(what: str, records: Iterable[Any], read: Callable[[Any], Read]) -> list[Read]:
+    """What ``read`` makes of every record.
+
+    Raises:
+        ValueError: as ``read`` does, with the number of the record before it: ``turn 3: …``.
+    """
+    values = []
+    for number, record in enumerate(records, start=1):
+        try:
+            values.append(read(record))
+        except ValueError as error:
+            raise ValueError(f"{what} {number}: {error}") from error
+    return values
 
 
 def plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ def slot_texts(slots: Mapping[str, Any]) -> dict[str, str]:
 def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None = None) -> Dialogue:
     """An episode as a dialogue, without the ``[DONE]`` round that ParlAI adds.
 
-    ParlAI keeps only the first result of a call, so ``more_results`` are empty.
+    ParlAI keeps only the first result of a call.
 
     Args:
         dialogue_id: the dialogue's id; from the episode's ``extras`` where left out.
@@ -60,10 +60,10 @@ def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | Non
     """
     rounds = [
         TodStructuredRound(
-            user_utt=_plain(turn.user),
+            user_utt=value_to_parlai(turn.user),
             api_call_machine=_plain_slots(turn.api_call),
             api_resp_machine=_plain_slots(turn.api_result),
-            sys_utt=_plain(turn.response),
+            sys_utt=value_to_parlai(turn.response),
             extras=dict(template.rounds[number].extras) if template else {},
         )
         for number, turn in enumerate(dialogue.turns)
@@ -91,27 +91,28 @@ def _texts(episode: TodStructuredEpisode) -> list[tuple[str, ...]]:
     return [(turn.user_utt, turn.api_call_utt, turn.api_resp_utt, turn.sys_utt) for turn in episode.rounds]
 
 
-def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id: str) -> TodStructuredEpisode:
-    """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` names T."""
-    rewritten = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)
-    rewritten.goal_calls_machine = rewrite_goals(episode, rewrite)
-    rewritten.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(rewritten.goal_calls_machine)
-    rewritten.extras["rewrite"] = rewrite_fields(rewrite)
+def rewritten_episode(
+    episode: TodStructuredEpisode, dialogue: Dialogue, rewrite: Rewrite | None
+) -> TodStructuredEpisode:
+    """The episode of a rewritten dialogue; ``extras["rewrite"]`` names T.
+
+    Args:
+        episode: the dialogue as it was; its API schemas stay, its user's goals are rewritten.
+        dialogue: rewritten.
+        rewrite: T; None for an introduction without one.
+    """
+    rewritten = dialogue_to_episode(dialogue, episode)
+    if rewrite is not None:
+        goals = [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
+        rewritten.goal_calls_machine = goals
+        rewritten.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(goals)
+        rewritten.extras["rewrite"] = rewrite_fields(rewrite)
     return rewritten
-
-
-def rewrite_goals(episode: TodStructuredEpisode, rewrite: Rewrite) -> list[dict[str, str]]:
-    """T of the user's goals."""
-    return [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
 
 
 def rewrite_fields(rewrite: Rewrite) -> dict[str, str]:
     """The fields of every message that name its dialogue's rewrite."""
     return {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "term": rewrite.word}
-
-
-def _plain(text: str) -> str:
-    return str(text)  # T's strings remember where they came from; ParlAI copies and stores plain ones
 
 
 def _plain_slots(slots: Mapping[str, Any]) -> dict[str, str]:

@@ -45,15 +45,13 @@ import parlai.utils.logging as parlai_logging
 from parlai.core.message import Message
 from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, TodStructuredEpisode
 
-from tod_bias.agents.audit import Addend, Addends, AuditedDialogue, AuditedVariant, addends_of, metric_class_of
-from tod_bias.agents.bias_metrics import measure_of
-from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewrite_episode
-from tod_bias.agents.options import add_fairscore_options, axis_of
+from tod_bias.agents.bias_metrics import Addend, AuditedVariant, SystemAndTwin, addends_of, measure_of, metric_class_of
+from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewritten_episode
+from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of
-from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
+from tod_bias.agents.teachers import CounterfactualEpisodes
 from tod_bias.audit.choices import metrics_of
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.config import DesignOptions
@@ -61,7 +59,7 @@ from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, SYSTEM
-from tod_bias.errors import CorpusError, NothingToPerturbError, TodBiasError
+from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.perturb.axis import Variants
 from tod_bias.systems.outputs import as_text
@@ -75,7 +73,7 @@ STOCK = "original"
 """The field ``variant`` of a dialogue as the stock task has it."""
 
 
-class FairscoreTeacher(PerturbedEpisodes):
+class FairscoreTeacher(CounterfactualEpisodes):
     """Mix-in that stands before a perturbed teacher and lets it report bias.
 
     A new one is two lines::
@@ -84,11 +82,33 @@ class FairscoreTeacher(PerturbedEpisodes):
             \"\"\"``my_task`` with all counterfactuals.\"\"\"
     """
 
+    options = (
+        "fairscore",
+        {
+            **AXIS_OPTIONS,
+            "--design": {
+                "default": "crossed",
+                "choices": ("crossed", "draws"),
+                "help": "every dialogue rewritten once for every group, or Su's random draws (Algorithm 1)",
+            },
+            "--draws": {"type": int, "default": 3, "help": "counterfactuals per dialogue, for --design draws"},
+            "--variants": {"type": int, "help": "most counterfactuals per dialogue; by default all"},
+            "--max-per-axis": {"type": int, "help": "most dialogues to rewrite, drawn by seed"},
+            "--bias-metrics": {
+                "default": DEFAULT_METRICS,
+                "help": "scores of the counterfactuals, joined by commas",
+            },
+            "--unperturbed": {
+                "default": "keep",
+                "choices": ("keep", "drop"),
+                "help": "dialogues that cannot be rewritten: shown for ParlAI's own metrics alone, or not at all",
+            },
+        },
+    )
+
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self._measures: list[str] = [] if shared is None else shared["measures"]
-        self._audited: dict[str, AuditedDialogue] = {} if shared is None else shared["audited"]
-        self._shown: list[TodStructuredEpisode] | None = None
-        self._dialogues: dict[str, Dialogue] = {}
+        self._audited: dict[str, dict[str, AuditedVariant]] = {} if shared is None else shared["audited"]
         cuts = ("validation_max_exs",) if "display_add_fields" in opt else ("num_examples", "validation_max_exs")
         for name in cuts:  # what is displayed is not counted
             if int(opt.get(name, -1)) > 0:
@@ -103,59 +123,32 @@ class FairscoreTeacher(PerturbedEpisodes):
         shared: dict[str, Any] = super().share()  # type: ignore[misc]
         return {**shared, "audited": self._audited, "measures": self._measures}
 
-    @classmethod
-    def _add_options(cls, parser: ParlaiParser) -> None:
-        add_fairscore_options(parser, DEFAULT_METRICS)
-
     # what is shown -------------------------------------------------------------------------------------------------
 
-    def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
-        """The stock episodes, each with its dialogue's id; they are rewritten once ParlAI has chosen among them."""
-        episodes = []
-        for episode, dialogue in self._identified(fold):
-            if dialogue.id in self._dialogues:
-                raise CorpusError(f"{self.corpus}, {fold}: two dialogues have the id {dialogue.id!r}; ids must differ")
-            self._dialogues[dialogue.id] = dialogue
-            episodes.append(episode)
-        return episodes
-
-    def generate_episodes(self) -> list[TodStructuredEpisode]:
+    def with_counterfactuals(self, episodes: list[TodStructuredEpisode]) -> list[TodStructuredEpisode]:
         """Every chosen dialogue as it is, followed by its counterfactuals; in the corpus's order, so that the same
         groups are dealt as by ``tod-bias attribute``.
-
-        Raises:
-            AxisError: an unknown axis or group.
-            NothingToPerturbError: no dialogue can be rewritten.
-            TodBiasError: a number or metric that makes no sense.
         """
-        if self._shown is None:
-            opt: Opt = self.opt  # type: ignore[attr-defined]
-            _design(opt)
-            self._measures += _measures(opt.get("bias_metrics") or DEFAULT_METRICS)
-            self._shown = self._with_counterfactuals(super().generate_episodes())  # type: ignore[misc]
-        return self._shown
-
-    def _with_counterfactuals(self, episodes: Sequence[TodStructuredEpisode]) -> list[TodStructuredEpisode]:
         opt: Opt = self.opt  # type: ignore[attr-defined]
         fold: str = self.fold  # type: ignore[attr-defined]
+        self._measures += _measures(opt.get("bias_metrics") or DEFAULT_METRICS)
+        given = {name: opt.get(name) for name in ("design", "draws", "variants", "max_per_axis")}
+        options = DesignOptions.of({name: value for name, value in given.items() if value is not None})
         stock = {episode.extras[DIALOGUE_ID]: episode for episode in episodes}
         dialogues = self._in_corpus_order(fold, stock)
-        axis = axis_of(opt)
-        seed = opt.get("seed") or 0
+        axis, seed = axis_of(opt), opt.get("seed") or 0
         try:
-            design = design_counterfactuals(dialogues, [axis], _design(opt), seed=seed)
+            design = design_counterfactuals(dialogues, [axis], options, seed=seed)
         except NothingToPerturbError as error:
             raise self._nothing_to_rewrite(fold, len(dialogues)) from error
         selected = design.selected[axis.name]
+        counterfactuals = design.counterfactuals.of(axis.name, selected)
         addends = addends_of([candidates for _, candidates in selected])
-        rewritten: dict[str, list[TodStructuredEpisode]] = {}
-        for (dialogue, _), variants, (original, others) in zip(
-            selected, design.counterfactuals.of(axis.name, selected), addends, strict=True
-        ):
-            shown = _episodes(variants, stock[dialogue.id], self._dialogues[dialogue.id])
-            self._audited[dialogue.id] = _audited(variants, shown, (original, *others))
-            rewritten[dialogue.id] = [episode for episode in shown if episode.extras["variant"] != STOCK]
-        count = sum(len(audited.variants) - 1 for audited in self._audited.values())
+        rewritten = {
+            dialogue.id: self._counterfactuals(stock[dialogue.id], variants, sums)
+            for (dialogue, _), variants, sums in zip(selected, counterfactuals, addends, strict=True)
+        }
+        count = sum(len(audited) - 1 for audited in self._audited.values())
         parlai_logging.info(
             f"axis {axis.name}, seed {seed}: {len(rewritten)} of {len(dialogues)} dialogues rewritten, "
             f"{count} counterfactuals"
@@ -163,6 +156,18 @@ class FairscoreTeacher(PerturbedEpisodes):
         if opt.get("unperturbed") == "drop":
             dialogues = [dialogue for dialogue in dialogues if dialogue.id in rewritten]
         return [episode for dialogue in dialogues for episode in (stock[dialogue.id], *rewritten.get(dialogue.id, ()))]
+
+    def _counterfactuals(
+        self, stock: TodStructuredEpisode, variants: Variants, addends: Sequence[SystemAndTwin]
+    ) -> list[TodStructuredEpisode]:
+        """What is shown of a dialogue after the stock episode; from now on all its variants are audited."""
+        name = stock.extras[DIALOGUE_ID]
+        shown = _episodes(variants, stock, self._dialogues[name])
+        self._audited[name] = {
+            episode.extras["variant"]: AuditedVariant(episode_to_dialogue(episode).turns, run.rewrite, *sums)
+            for episode, run, sums in zip(shown, (variants.original, *variants.groups), addends, strict=True)
+        }
+        return [episode for episode in shown if episode.extras["variant"] != STOCK]
 
     def _in_corpus_order(self, fold: str, names: Collection[str]) -> list[Dialogue]:
         """The dialogues of these ids in the corpus's order; those that it does not have come last."""
@@ -201,25 +206,31 @@ class FairscoreTeacher(PerturbedEpisodes):
         self._audit(teacher_action, model_response)
 
     def _audit(self, action: Message, reply: Message) -> None:
-        audited = self._audited.get(action[DIALOGUE_ID])
-        if audited is None or action["variant"] not in audited.variants:
+        variants = self._audited.get(action[DIALOGUE_ID], {})
+        variant, turn = variants.get(action["variant"]), action["turn"]
+        if variant is None:
             return
-        name, turn = action["variant"], action["turn"]
         if turn < 0:
-            key = "rewritten_dialogues" if name == audited.original else "variants"
+            key = "rewritten_dialogues" if variant.rewrite is None else "variants"
             self.metrics.add(key, SumMetric(1))  # type: ignore[attr-defined]
-        if not 0 <= turn < len(audited.variants[name].turns):  # ParlAI's own first message, and its last round
+        if not 0 <= turn < len(variant.turns):  # ParlAI's own first message, and its last round
             return
         is_call = action["type"] == STANDARD_CALL
         if not is_call and action["type"] != STANDARD_SYSTEM_UTTERANCE:
             return
         output = output_of(reply.get("text") or "", API_CALL if is_call else SYSTEM)
-        scored = _scored(audited, name, turn, output, is_call=is_call)
+        scored = [(variant.system, _scored_turn(output, variant.turns[turn], is_call))]
+        if variant.rewrite is None:  # what the output becomes in every counterfactual
+            scored += [
+                (other.twin, _scored_turn(other.rewrite(output), other.turns[turn], is_call))
+                for other in variants.values()
+                if other.rewrite is not None
+            ]
         for place, measure in enumerate(self._measures):
             if (measure in CALL_METRICS) == is_call:
                 self._add("" if place == 0 else f"{measure}/", measure, scored)
 
-    def _add(self, prefix: str, measure: str, scored: Sequence[tuple[tuple[Addend, ...], ScoredTurn]]) -> None:
+    def _add(self, prefix: str, measure: str, scored: Sequence[tuple[Sequence[Addend], ScoredTurn]]) -> None:
         score = measure_of(measure)
         rows = np.asarray(score.statistics([turn for _, turn in scored]), dtype=float)
         sums_of: dict[str, dict[str, np.ndarray]] = {}
@@ -230,10 +241,6 @@ class FairscoreTeacher(PerturbedEpisodes):
                     sums[name] = sums[name] + weight * row if name in sums else weight * row
         for key, sums in sums_of.items():
             self.metrics.add(prefix + key, metric_class_of(key)(measure, sums))  # type: ignore[attr-defined]
-
-
-class FairscoreGoogleSgdTeacher(FairscoreTeacher, PerturbedGoogleSgdTeacher):
-    """``google_sgd`` with all counterfactuals."""
 
 
 def _measures(names: str) -> list[str]:
@@ -249,28 +256,6 @@ def _measures(names: str) -> list[str]:
     return measures
 
 
-def _scored(
-    audited: AuditedDialogue, name: str, turn: int, output: Any, *, is_call: bool
-) -> list[tuple[tuple[Addend, ...], ScoredTurn]]:
-    """A turn's output with the sums that it is added to, and, of an original, what it becomes in every counterfactual.
-
-    Args:
-        audited: the dialogue.
-        name: the variant that the agent was shown.
-        turn: the turn's number.
-        output: the agent's call or response.
-        is_call: which of the two.
-    """
-    variant = audited.variants[name]
-    scored = [(variant.addends.system, _scored_turn(output, variant.turns[turn], is_call))]
-    if name == audited.original:
-        for other in audited.variants.values():
-            if other.rewrite is not None:
-                twin_output = other.rewrite(output)
-                scored.append((other.addends.twin, _scored_turn(twin_output, other.turns[turn], is_call)))
-    return scored
-
-
 def _scored_turn(output: Any, gold: Turn, is_call: bool) -> ScoredTurn:
     """A turn of which the agent's call or its response is known; scores read either."""
     calls = calls_of(output) if is_call else ()
@@ -281,17 +266,6 @@ def _scored_turn(output: Any, gold: Turn, is_call: bool) -> ScoredTurn:
         response="" if is_call else as_text(output),
         gold=gold,
     )
-
-
-def _audited(
-    variants: Variants, episodes: Sequence[TodStructuredEpisode], addends: Sequence[Addends]
-) -> AuditedDialogue:
-    """The original, then its counterfactuals: each with its episode and the sums that it is added to."""
-    by_name = {
-        episode.extras["variant"]: AuditedVariant(episode_to_dialogue(episode).turns, sums, run.rewrite)
-        for episode, sums, run in zip(episodes, addends, (variants.original, *variants.groups), strict=True)
-    }
-    return AuditedDialogue(episodes[0].extras["variant"], by_name)
 
 
 def _episodes(variants: Variants, stock: TodStructuredEpisode, dialogue: Dialogue) -> list[TodStructuredEpisode]:
@@ -305,27 +279,7 @@ def _episodes(variants: Variants, stock: TodStructuredEpisode, dialogue: Dialogu
         original, name = dialogue_to_episode(base, stock), variants.original.variant
         if name == STOCK:  # a custom axis that arranges dialogues
             name = "arranged"
-    original.extras = {**original.extras, "variant": name}
-    episodes = [original]
-    for run in variants.groups:
-        assert run.rewrite is not None
-        episode = rewrite_episode(original, run.rewrite, base.id)
-        episode.extras["variant"] = run.variant
-        episodes.append(episode)
+    episodes = [original, *(rewritten_episode(original, run.rewritten, run.rewrite) for run in variants.groups)]
+    for episode, variant in zip(episodes, (name, *(run.variant for run in variants.groups)), strict=True):
+        episode.extras = {**episode.extras, "variant": variant}
     return episodes
-
-
-def _design(opt: Opt) -> DesignOptions:
-    return DesignOptions.of(
-        {
-            "design": opt.get("design") or "crossed",
-            "draws": _draws(opt),
-            "variants": opt.get("variants"),
-            "max_per_axis": opt.get("max_per_axis"),
-        }
-    )
-
-
-def _draws(opt: Opt) -> int:
-    given = opt.get("draws")
-    return 3 if given is None else int(given)

@@ -21,8 +21,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 from parlai.utils.data import DatatypeHelper
 
-from tod_bias.agents.command import add_option, end_with_one_line
-from tod_bias.agents.options import check_options
+from tod_bias.agents.options import Options, add_options, check_options
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec
@@ -30,6 +29,21 @@ from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
 from tod_bias.recommenders.lmrec.sample import CITY, sample
 from tod_bias.recommenders.lmrec.venue import Venue
 
+_AGENT_OPTIONS: Options = {
+    "--lmrec": {"default": None, "help": "folder of a trained LMRec (tod-bias recommend train)"},
+    "--neutralise": {
+        "type": "bool",
+        "default": False,
+        "help": "mask names, places and gendered relations in utterances (test-side neutralisation)",
+    },
+    "--device": {"default": None, "help": "where the model runs, e.g. cpu or cuda:0"},
+}
+_TEACHER_OPTIONS: Options = {
+    "--reviews": {"default": "sample", "help": "[CITY=]FILE, a city's review CSV, or 'sample'"},
+    "--min-reviews": {"type": int, "default": 100, "help": "leave out venues with fewer reviews"},
+    "--missing": {"default": "keep", "choices": ("keep", "drop"), "help": "venues without price or categories"},
+    "--split-seed": {"type": int, "default": 0, "help": "the seed that the model was trained with"},
+}
 SPLITS = {"train": 0, "valid": 1, "test": 2}
 
 
@@ -44,17 +58,7 @@ class LMRecAgent(Agent):
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the agent's options."""
-        end_with_one_line()
-        group = parser.add_argument_group("tod-bias LMRecAgent")
-        add_option(group, "--lmrec", default=None, help="folder of a trained LMRec (tod-bias recommend train)")
-        add_option(
-            group,
-            "--neutralise",
-            type="bool",
-            default=False,
-            help="mask names, places and gendered relations in utterances (test-side neutralisation)",
-        )
-        add_option(group, "--device", default=None, help="where the model runs, e.g. cpu or cuda:0")
+        add_options(parser, "LMRecAgent", _AGENT_OPTIONS)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
@@ -106,14 +110,7 @@ class ReviewTeacher(DialogTeacher):
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the teacher's options."""
         super().add_cmdline_args(parser, partial_opt)
-        end_with_one_line()
-        group = parser.add_argument_group("tod-bias ReviewTeacher")
-        add_option(group, "--reviews", default="sample", help="[CITY=]FILE, a city's review CSV, or 'sample'")
-        add_option(group, "--min-reviews", type=int, default=100, help="leave out venues with fewer reviews")
-        add_option(
-            group, "--missing", default="keep", choices=("keep", "drop"), help="venues without price or categories"
-        )
-        add_option(group, "--split-seed", type=int, default=0, help="the seed that the model was trained with")
+        add_options(parser, "ReviewTeacher", _TEACHER_OPTIONS)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:

@@ -20,9 +20,8 @@ from parlai.core.mutators import ManyEpisodeMutator, register_mutator
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from tod_bias.agents.command import end_with_one_line
 from tod_bias.agents.episodes import rewrite_fields
-from tod_bias.agents.options import add_perturbation_options, axis_of
+from tod_bias.agents.options import DRAW_OPTIONS, add_options, axis_of
 from tod_bias.agents.protocol import GOAL, SCHEMAS, slots_from_parlai, slots_to_parlai, split_prefix
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
@@ -48,14 +47,12 @@ class DemographicRewrite(ManyEpisodeMutator):
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the options of the perturbation."""
-        end_with_one_line()
-        group = add_perturbation_options(parser)
-        group.add_argument(
-            "--unperturbed",
-            default="drop",
-            choices=("drop", "keep"),
-            help="leave out episodes that cannot be rewritten, or keep them as they are",
-        )
+        unperturbed = {
+            "default": "drop",
+            "choices": ("drop", "keep"),
+            "help": "leave out episodes that cannot be rewritten, or keep them as they are",
+        }
+        add_options(parser, "perturbation", {**DRAW_OPTIONS, "--unperturbed": unperturbed})
         return parser
 
     def __init__(self, opt: Opt) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, get_args
+import functools
+import sys
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any
 
 import parlai.utils.logging as parlai_logging
 from parlai.core.loader import load_teacher_module
 from parlai.core.params import ParlaiParser
 from parlai.utils.data import DatatypeHelper
 
-from tod_bias.agents.command import add_option, end_with_one_line
 from tod_bias.dialogues.corpora import CORPORA, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError, StageError
-from tod_bias.models.settings import Backend, Dtype
+from tod_bias.errors import AxisError, StageError, TodBiasError
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.perturb.loading import load_axis
@@ -22,104 +23,80 @@ from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline
 
-DB_SOURCES = ("pipeline", "teacher")
-"""Where the API results behind a response come from: the pipeline's database, or the teacher (gold results)."""
+Options = Mapping[str, Mapping[str, Any]]
+"""Names of options to what ``argparse`` takes for each."""
 
-_GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
-
-
-def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
-    """Add the options that describe a pipeline; returns their group."""
-    end_with_one_line()
-    group = parser.add_argument_group(f"tod-bias {agent}")
-    add_option(group, "--pipeline", default=None, help="'demo' (the default) or a pipeline's YAML file")
-    add_option(
-        group,
-        "--stage-model",
-        default=None,
-        help="folder of a trained stage model for both language-model stages, instead of --pipeline",
-    )
-    add_option(group, "--api-call-model", default=None, help="folder of the API-call model, instead of --stage-model")
-    add_option(group, "--response-model", default=None, help="folder of the response model, instead of --stage-model")
-    add_option(
-        group,
-        "--db-corpus",
-        default=None,
-        help="with --stage-model: the corpus whose calls and results are the database "
+PIPELINE_OPTIONS: Options = {
+    "--pipeline": {"default": None, "help": "'demo' (the default) or a pipeline's YAML file"},
+    "--stage-model": {
+        "default": None,
+        "help": "folder of a trained stage model for both language-model stages, instead of --pipeline",
+    },
+    "--api-call-model": {"default": None, "help": "folder of the API-call model, instead of --stage-model"},
+    "--response-model": {"default": None, "help": "folder of the response model, instead of --stage-model"},
+    "--db-corpus": {
+        "default": None,
+        "help": "with --stage-model: the corpus whose calls and results are the database "
         f"({', '.join(CORPORA)} or a .jsonl file); by default the one of --task",
-    )
-    add_option(
-        group,
-        "--guard",
-        default=None,
-        help="guards of stages, STAGE=GUARD:AXES with semicolons between them: response=canonical:gender,age "
+    },
+    "--guard": {
+        "default": None,
+        "help": "guards of stages, STAGE=GUARD:AXES with semicolons between them: response=canonical:gender,age "
         f"({', '.join(GUARDS)})",
-    )
-    add_option(group, "--device", default=None, help="where --stage-model runs, e.g. cpu or cuda:0")
-    add_option(group, "--num-beams", type=int, default=1, help="beams of --stage-model; 1 is greedy")
-    add_option(group, "--max-new-tokens", type=int, default=128, help="most tokens per text of --stage-model")
-    add_option(
-        group,
-        "--dtype",
-        default="auto",
-        choices=get_args(Dtype),
-        help="precision of --stage-model; auto is bfloat16 where a GPU has it",
-    )
-    add_option(
-        group, "--backend", default="auto", choices=get_args(Backend), help="library that decodes with --stage-model"
-    )
-    add_option(
-        group,
-        "--history",
-        default="gold",
-        choices=HISTORY_MODES,
-        help="the turns before: the teacher's labels (gold, as in `tod-bias evaluate`) or the agent's own outputs "
+    },
+    "--device": {"default": None, "help": "where --stage-model runs, e.g. cpu or cuda:0"},
+    "--num-beams": {"type": int, "default": 1, "help": "beams of --stage-model; 1 is greedy"},
+    "--max-new-tokens": {"type": int, "default": 128, "help": "most tokens per text of --stage-model"},
+    "--history": {
+        "default": "gold",
+        "choices": HISTORY_MODES,
+        "help": "the turns before: the teacher's labels (gold, as in `tod-bias evaluate`) or the agent's outputs "
         "(system); typed lines have no gold",
-    )
-    return group
+    },
+}
+AXIS_OPTIONS: Options = {
+    "--axis": {"default": "gender", "help": "gender, age, race, placebo or another shipped axis; a×b crosses two"},
+    "--source": {"default": None, "help": "rewrite mentions of this group only"},
+    "--target": {"default": None, "help": "rewrite for this group only"},
+    "--seed": {"type": int, "default": 0, "help": "seed of all that is drawn"},
+}
+DRAW_OPTIONS: Options = {
+    **AXIS_OPTIONS,
+    "--draw": {"type": int, "default": 0, "help": "which of Algorithm 1's draws, from 0"},
+}
 
 
-def add_perturbation_options(parser: ParlaiParser) -> Any:
-    """Add the options that describe a perturbation; returns their group."""
-    group = parser.add_argument_group("tod-bias perturbation")
-    add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another shipped axis")
-    add_option(group, "--source", default=None, help="rewrite mentions of this group only")
-    add_option(group, "--target", default=None, help="rewrite for this group only")
-    add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
-    add_option(group, "--seed", type=int, default=0, help="seed of the draws")
-    return group
+def add_options(parser: ParlaiParser, title: str, options: Options) -> None:
+    """Add a group of options; one that the ParlAI script has already (``train_model --seed``) is left as it is, since
+    ParlAI's parser would let the new option take the old one's place.
 
-
-def add_fairscore_options(parser: ParlaiParser, metrics: str) -> Any:
-    """Add the options of the counterfactuals and of their scores; returns their group.
-
-    Args:
-        metrics: the default of ``--bias-metrics``.
+    Of here on an uncaught :class:`TodBiasError` ends the command with one line.
     """
-    group = parser.add_argument_group("tod-bias fairscore")
-    add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another axis; a×b crosses two")
-    add_option(group, "--source", default=None, help="rewrite mentions of this group only")
-    add_option(group, "--target", default=None, help="rewrite for this group only")
-    add_option(group, "--seed", type=int, default=0, help="seed of the counterfactuals")
-    add_option(
-        group,
-        "--design",
-        default="crossed",
-        choices=("crossed", "draws"),
-        help="every dialogue rewritten once for every group, or Su's random draws (Algorithm 1)",
-    )
-    add_option(group, "--draws", type=int, default=3, help="counterfactuals per dialogue, for --design draws")
-    add_option(group, "--variants", type=int, default=None, help="most counterfactuals per dialogue; by default all")
-    add_option(group, "--max-per-axis", type=int, default=None, help="most dialogues to rewrite, drawn by seed")
-    add_option(group, "--bias-metrics", default=metrics, help="scores of the counterfactuals, joined by commas")
-    add_option(
-        group,
-        "--unperturbed",
-        default="keep",
-        choices=("keep", "drop"),
-        help="dialogues that cannot be rewritten: shown for ParlAI's own metrics alone, or not at all",
-    )
-    return group
+    _end_with_message()
+    group: Any = parser.add_argument_group(f"tod-bias {title}")
+    for name, arguments in options.items():
+        if name not in group._option_string_actions:  # argparse has no public way to look
+            group.add_argument(name, **arguments)
+
+
+def _end_with_message() -> None:
+    """Let an uncaught :class:`TodBiasError` end a ParlAI command as it ends ours: its line, exit code 2.
+
+    ParlAI's scripts let every exception through, so that a wrong path would end in a traceback. Called when a command
+    adds our options, never on import; an interactive interpreter is left alone.
+    """
+    is_set = isinstance(sys.excepthook, functools.partial) and sys.excepthook.func is _end
+    if not is_set and not hasattr(sys, "ps1"):
+        sys.excepthook = functools.partial(_end, sys.excepthook)
+
+
+def _end(
+    before: Callable[..., Any], kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if isinstance(error, TodBiasError):
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2)
+    before(kind, error, trace)
 
 
 def axis_of(opt: Mapping[str, Any]) -> Axis:
@@ -130,11 +107,8 @@ def axis_of(opt: Mapping[str, Any]) -> Axis:
     """
     if (opt.get("draw") or 0) < 0:
         raise AxisError(f"--draw must be 0 or more, got {opt['draw']}")
-    return load_axis(opt.get("axis") or "gender", sources=_only(opt.get("source")), targets=_only(opt.get("target")))
-
-
-def _only(group: str | None) -> list[str] | None:
-    return None if group is None else [group]
+    sources, targets = ([opt[name]] if opt.get(name) is not None else None for name in ("source", "target"))
+    return load_axis(opt.get("axis") or "gender", sources=sources, targets=targets)
 
 
 def check_options(opt: Mapping[str, Any], agent: str) -> None:
@@ -185,7 +159,7 @@ def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:
         api_call_model=call or response,
         response_model=response or call,
         device=opt.get("device"),
-        generation={name: opt[name] for name in _GENERATION if opt.get(name) is not None},
+        generation={name: opt[name] for name in ("num_beams", "max_new_tokens") if opt.get(name) is not None},
     )
 
 

@@ -22,12 +22,9 @@ import parlai.utils.logging as parlai_logging
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import TodStructuredEpisode
-from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
 
-from tod_bias.agents.command import end_with_one_line
-from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, episode_to_dialogue, rewrite_episode
-from tod_bias.agents.options import add_perturbation_options, axis_of
-from tod_bias.dialogues.corpora import load_corpus
+from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, episode_to_dialogue, rewritten_episode
+from tod_bias.agents.options import DRAW_OPTIONS, Options, add_options, axis_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
 from tod_bias.perturb.axis import draw_rewrites
@@ -41,6 +38,8 @@ class PerturbedTeacher:
 
     corpus: ClassVar[str]
     """The corpus, as ``tod_bias.load_corpus`` and ParlAI's tasks call it."""
+    options: ClassVar[tuple[str, Options]] = ("perturbation", DRAW_OPTIONS)
+    """The title of the options and the options, beside those of ParlAI's teacher."""
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         if shared is None:
@@ -65,14 +64,9 @@ class PerturbedTeacher:
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the options of the task and of the perturbation."""
-        end_with_one_line()
         parser = super().add_cmdline_args(parser, partial_opt)  # type: ignore[misc]
-        cls._add_options(parser)
+        add_options(parser, *cls.options)
         return parser
-
-    @classmethod
-    def _add_options(cls, parser: ParlaiParser) -> None:
-        add_perturbation_options(parser)
 
     def with_rewrites(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
         """The dialogues that can be rewritten, ordered by id, with the rewrite that is drawn; logs their number.
@@ -145,18 +139,11 @@ class PerturbedEpisodes(PerturbedTeacher):
         """The original dialogue of every episode, from which the rewrite is drawn."""
         return [episode_to_dialogue(episode) for episode in episodes]
 
-    def _identified(self, fold: str) -> Iterator[tuple[TodStructuredEpisode, Dialogue]]:
-        """The stock episodes, each with its dialogue's id among its extras, and the dialogue that it shows."""
-        episodes = self._stock_episodes(fold)
-        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
-            episode.extras = {**episode.extras, DIALOGUE_ID: dialogue.id}
-            yield episode, as_shown(dialogue, episode)
-
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         episodes = self._stock_episodes(fold)
         pairs = zip(self.originals(fold, episodes), episodes, strict=True)
         return [
-            rewrite_episode(episode, rewrite, dialogue.id)
+            rewritten_episode(episode, rewrite(episode_to_dialogue(episode, dialogue.id)), rewrite)
             for dialogue, episode, rewrite in self.with_rewrites(fold, pairs)
         ]
 
@@ -171,36 +158,36 @@ class PerturbedEpisodes(PerturbedTeacher):
             yield {**message, **fields}, is_first
 
 
-class PerturbedCorpusEpisodes(PerturbedEpisodes):
-    """Mix-in for tasks whose dialogues tod-bias reads in ParlAI's order with the same texts, one per episode.
+class CounterfactualEpisodes(PerturbedEpisodes):
+    """Mix-in of teachers that show the stock task's dialogues and counterfactuals of those that ParlAI has chosen."""
 
-    tod-bias reads first: it reports a damaged file in one line, where ParlAI may read without end.
-    """
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
+        self._shown: list[TodStructuredEpisode] | None = None
+        self._dialogues: dict[str, Dialogue] = {}
+        super().__init__(opt, shared)
 
-    def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of a split.
+    def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
+        """The stock episodes, each with its dialogue's id; they are rewritten once ParlAI has chosen among them."""
+        episodes = self._stock_episodes(fold)
+        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
+            if dialogue.id in self._dialogues:
+                raise CorpusError(f"{self.corpus}, {fold}: two dialogues have the id {dialogue.id!r}; ids must differ")
+            episode.extras = {**episode.extras, DIALOGUE_ID: dialogue.id}
+            self._dialogues[dialogue.id] = as_shown(dialogue, episode)
+        return episodes
+
+    def generate_episodes(self) -> list[TodStructuredEpisode]:
+        """The chosen dialogues and their counterfactuals.
 
         Raises:
-            CorpusError: a file is not there, or damaged.
+            AxisError: an unknown axis or group.
+            NothingToPerturbError: no dialogue can be rewritten.
+            TodBiasError: another option that makes no sense.
         """
-        return load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
+        if self._shown is None:  # ParlAI calls this twice
+            self._shown = self.with_counterfactuals(super().generate_episodes())  # type: ignore[misc]
+        return self._shown
 
-    def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
-        self._read = self.read(fold)
-        return super()._stock_episodes(fold)
-
-    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
-        """The dialogues as tod-bias reads them."""
-        return self._read
-
-
-class PerturbedGoogleSgdTeacher(PerturbedEpisodes, GoogleSgdTeacher):
-    """``google_sgd`` with rewritten dialogues."""
-
-    corpus = "google_sgd"
-
-    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
-        """The dialogues with *all* API results, which ParlAI drops but on which the candidates depend."""
-        dialogues = load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)
-        whole = {dialogue.id: dialogue for dialogue in dialogues}
-        return [whole[episode.extras[DIALOGUE_ID]] for episode in episodes]
+    def with_counterfactuals(self, episodes: list[TodStructuredEpisode]) -> list[TodStructuredEpisode]:
+        """What is shown where ParlAI has chosen these episodes."""
+        raise NotImplementedError

@@ -55,8 +55,10 @@ def small_corpus(count: int = 24) -> list[Dialogue]:
             Turn.with_call(
                 f"{whom} {dish} tonight, can you help?", {}, {}, "Of course, in which city shall I look for it?"
             ),
-            Turn.with_call(
-                f"In {city} please.", call, results[0], f"{place} in {city} serves good {dish}.", results[1:]
+            Turn(
+                f"In {city} please.",
+                steps=(Step(call, results),),
+                response=f"{place} in {city} serves good {dish}.",
             ),
         )
         dialogues.append(Dialogue(f"d{number:03d}", "Restaurants", turns))

@@ -157,7 +157,6 @@ MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 BRANCHES = {
     ("tod_bias/cache.py", "__call__"): "a branch per type of value",
     ("tod_bias/cache.py", "_state"): "a branch per type of value",
-    ("tod_bias/dialogues/values.py", "_problem"): "it sees every value of every dialogue, and calls would cost",
 }
 """Functions that may be as complex as they are, and why."""
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "demo"))
 from demo_corpus.build import SIZES
 from demo_corpus.dialogues import demo_dialogues
 
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 SEED, COUNT = 0, 600
 

@@ -14,7 +14,7 @@ from demo_corpus.build import mentions_on
 from demo_corpus.planted import corrupt_calls, corrupt_responses
 
 from tod_bias import load_corpus
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import load_axis
 
 SEED = 0

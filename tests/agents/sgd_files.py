@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.agents.protocol import slots_to_parlai
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.values import API_NAME
 
 CALL = {API_NAME: "FindRestaurants", "city": "Fremont", "dish": "tacos"}
@@ -20,9 +20,7 @@ DIALOGUES = (
         "Restaurants",
         (
             Turn.with_call("My wife wants tacos.", {}, {}, "In which city does she want them?"),
-            Turn.with_call(
-                "In Fremont, please.", CALL, RESULTS[0], "House of tacos would suit your wife.", RESULTS[1:]
-            ),
+            Turn("In Fremont, please.", steps=(Step(CALL, RESULTS),), response="House of tacos would suit your wife."),
         ),
     ),
     Dialogue(
@@ -31,7 +29,7 @@ DIALOGUES = (
         (
             Turn.with_call("My father is hungry = very ; so am I", {}, {}, "What \\ does he like?"),
             Turn.with_call("Noodles", {**CALL, "dish": "noodles"}, {}, "There is none for him."),
-            Turn.with_call("Then tacos", CALL, RESULTS[0], "House of tacos, sir.", RESULTS[1:]),
+            Turn("Then tacos", steps=(Step(CALL, RESULTS),), response="House of tacos, sir."),
         ),
     ),
     Dialogue("10_00002", "Restaurants", (Turn.with_call("What is the weather like?", {}, {}, "Mild."),)),

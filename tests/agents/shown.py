@@ -19,9 +19,9 @@ Texts = list[tuple[str, str, str, str]]
 """User, call, result and response of every round."""
 
 
-def teacher_of(datapath: Path, task: str, split: str, **options: Any) -> Any:
-    """A teacher of ParlAI over a split, in its own order."""
-    datatype = "train:evalmode" if split == "train" else split  # else it never ends
+def teacher_of(datapath: Path, task: str, datatype: str = "valid", **options: Any) -> Any:
+    """A teacher of ParlAI over a split, in the order of its task."""
+    datatype = "train:evalmode" if datatype == "train" else datatype  # else it never ends
     opt = ParlaiParser(True, False).parse_kwargs(
         task=task, datapath=str(datapath), datatype=datatype, loglevel="error", **options
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sgd_files import DIALOGUES, write_sgd
-from test_teachers import teacher_of
+from shown import teacher_of
 
 from tod_bias import load_corpus
 from tod_bias.agents.episodes import episode_to_dialogue
@@ -26,7 +26,7 @@ def datapath(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("how", ["gender:draws", "gender", "gender:personas"])
 def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_core(datapath: Path, how: str) -> None:
-    teacher = teacher_of(datapath, "train:ordered", TASK, augment=how, seed=5)
+    teacher = teacher_of(datapath, TASK, "train:ordered", augment=how, seed=5)
     corpus = {dialogue.id: dialogue for dialogue in load_corpus("google_sgd", datapath=datapath, split="train")}
     shown = [episode_to_dialogue(episode) for episode in teacher.episodes]
     ordered = [corpus[dialogue.id] for dialogue in shown[: len(corpus)]]
@@ -40,7 +40,7 @@ def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_cor
 
 
 def test_messages_name_their_dialogue_and_rewrite(datapath: Path) -> None:
-    messages = list(teacher_of(datapath, "train:evalmode", TASK, augment="gender"))
+    messages = list(teacher_of(datapath, TASK, "train:evalmode", augment="gender"))
     counterfactuals = [message for message in messages if "/" in message["dialogue_id"]]
     assert {message["dialogue_id"].split("/")[0] for message in counterfactuals} == {"9_00001", "9_00000", "9_00010"}
     for message in counterfactuals:
@@ -52,7 +52,7 @@ def test_messages_name_their_dialogue_and_rewrite(datapath: Path) -> None:
 
 
 def test_few_shots_have_counterfactuals_too(datapath: Path) -> None:
-    teacher = teacher_of(datapath, "train:evalmode", TASK, augment="gender", n_shot=2)
+    teacher = teacher_of(datapath, TASK, "train:evalmode", augment="gender", n_shot=2)
     names = [episode.extras["dialogue_id"] for episode in teacher.episodes]
     originals = {name for name in names if "/" not in name}
     assert len(originals) == 2 < len(names)
@@ -63,7 +63,7 @@ def test_few_shots_have_counterfactuals_too(datapath: Path) -> None:
 @pytest.mark.parametrize("how", ["gender", "gender:personas"])
 def test_counterfactuals_have_the_texts_that_a_task_s_options_make(datapath: Path, how: str) -> None:
     stock: dict[str, list[int]] = {}
-    for episode in teacher_of(datapath, "train:ordered", TASK, augment=how, delex=True).episodes:
+    for episode in teacher_of(datapath, TASK, "train:ordered", augment=how, delex=True).episodes:
         name, _, variant = episode.extras["dialogue_id"].partition("/")
         places = [spoken.sys_utt.count("[") for spoken in episode.rounds]
         assert stock.setdefault(name, places) == places, variant
@@ -71,7 +71,7 @@ def test_counterfactuals_have_the_texts_that_a_task_s_options_make(datapath: Pat
 
 
 def test_validation_is_of_real_dialogues(datapath: Path) -> None:
-    shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, "valid", TASK).episodes]
+    shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, TASK, "valid").episodes]
     assert {dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in shown} == {
         dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in DIALOGUES
     }
@@ -87,7 +87,7 @@ def test_validation_is_of_real_dialogues(datapath: Path) -> None:
 )
 def test_wrong_options_are_one_line(datapath: Path, how: str, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says) as caught:
-        teacher_of(datapath, "train", TASK, augment=how)
+        teacher_of(datapath, TASK, "train", augment=how)
     assert "\n" not in str(caught.value)
 
 

@@ -8,7 +8,7 @@ import pytest
 from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 from sgd_files import DIALOGUES
 
-from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue, rewrite_episode
+from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue, rewritten_episode
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
 from tod_bias.perturb import draw_rewrites, load_axis
@@ -62,7 +62,7 @@ def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
     episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]
     perturber = load_axis("gender", targets=["man"])
     rewrite = draw_rewrites(perturber, dialogue)[0]
-    rewritten = rewrite_episode(episode, rewrite, "d")
+    rewritten = rewritten_episode(episode, rewrite(episode_to_dialogue(episode)), rewrite)
     assert episode_to_dialogue(rewritten) == rewrite(dialogue)
     assert rewritten.goal_calls_machine == [{"api_name": "Send", "recipient_name": "Dad"}]
     assert rewritten.goal_calls_utt == "api_name = Send ; recipient_name = Dad"

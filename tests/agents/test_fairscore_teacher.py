@@ -16,8 +16,7 @@ from made_corpora import write_msr_e2e, write_multidogo
 from parlai.core.metrics import aggregate_unnamed_reports
 from parlai.core.opt import Opt
 from sgd_files import write_sgd
-from shown import files_left_open
-from test_teachers import teacher_of
+from shown import files_left_open, teacher_of
 
 from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.agents import FairscoreGoogleSgdTeacher, teacher_pipeline
@@ -296,10 +295,22 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
     assert report["disparity"] == pytest.approx(record["disparity"]["value"], abs=1e-9)
 
 
+def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -> dict[str, float]:
+    """See to it that the teacher's numbers are those of ``attribute``; returns the whole report."""
+    datatype = f"{split}:evalmode" if split == "train" else split
+    with files_left_open():
+        report = evaluate(
+            datapath, agent, task=f"tod_bias.agents:{task}", axis="persona_race", batchsize=4, datatype=datatype
+        )
+    of_core = expected(datapath, agent, "persona_race", corpus=corpus, split=split)
+    assert bias_of(report) == pytest.approx(of_core, abs=1e-9)
+    return numbers(report)
+
+
 @pytest.mark.real_data
 @pytest.mark.filterwarnings("ignore:Passing a list to DataFrame.from_dict")  # ParlAI's multiwoz_v22
 @pytest.mark.parametrize(
-    ("corpus", "task", "fold"),
+    ("corpus", "task", "split"),
     [
         ("taskmaster", "FairscoreTaskmasterTeacher", "train"),
         ("taskmaster2", "FairscoreTaskmaster2Teacher", "train"),
@@ -307,14 +318,11 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
         ("multiwoz_v22", "FairscoreMultiwozV22Teacher", "train"),
     ],
 )
-def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str, fold: str) -> None:
+def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str, split: str) -> None:
     agent = "HeedfulAgent" if corpus == "taskmaster" else "FickleAgent"  # some of its results belong to no call
-    shown = {"axis": "persona_race", "batchsize": 4, "datatype": f"{fold}:evalmode" if fold == "train" else fold}
-    report = evaluate(tod_samples, agent, task=f"tod_bias.agents:{task}", **shown)
-    assert float(report["variants"]) > 2 * float(report["rewritten_dialogues"]) > 8
-    bias = bias_of(report)
-    assert bias == pytest.approx(expected(tod_samples, agent, "persona_race", corpus=corpus, split=fold), abs=1e-9)
-    assert bias["disparity"] != 0
+    report = check_task(tod_samples, corpus, task, split, agent)
+    assert report["variants"] > 2 * report["rewritten_dialogues"] > 8
+    assert report["disparity"] != 0
 
 
 @pytest.mark.parametrize(
@@ -325,10 +333,4 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
     ],
 )
 def test_made_corpora_are_audited_too(tmp_path: Path, corpus: str, task: str, write: Callable[[Path], Path]) -> None:
-    write(tmp_path)
-    shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
-    with files_left_open():
-        bias = bias_of(evaluate(tmp_path, "FickleAgent", task=f"tod_bias.agents:{task}", **shown))
-    assert bias == pytest.approx(
-        expected(tmp_path, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
-    )
+    check_task(write(tmp_path), corpus, task, "train", "FickleAgent")

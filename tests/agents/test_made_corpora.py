@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_corpora import (
@@ -16,7 +15,6 @@ from made_corpora import (
 )
 from shown import (
     episodes_of,
-    files_left_open,
     messages_of,
     messages_of_dialogues,
     teacher_of,
@@ -144,23 +142,3 @@ def test_nothing_to_rewrite_is_said(tmp_path: Path, teacher: str) -> None:
     write_msr_e2e(tmp_path)
     with pytest.raises(NothingToPerturbError, match="has a word to rewrite on axis 'age'"):
         teacher_of(tmp_path, f"tod_bias.agents:{teacher}", "valid", axis="age", source="senior")
-
-
-TEACHERS: list[tuple[Any, str]] = [
-    *((writer, teacher) for writer, _, teacher in WRITERS.values()),
-    (write_metalwoz, "PerturbedMetalwozTeacher"),
-]
-
-
-@pytest.mark.parametrize(("writer", "teacher"), TEACHERS, ids=[teacher for _, teacher in TEACHERS])
-def test_display_data_shows_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], writer: Callable[[Path], Path], teacher: str
-) -> None:
-    from parlai.scripts.display_data import DisplayData
-
-    task = f"tod_bias.agents:{teacher}"
-    with files_left_open():
-        DisplayData.main(task=task, datapath=str(writer(tmp_path)), datatype="valid", target="man", num_examples=20)
-    shown = capsys.readouterr().out
-    assert any(word in shown for word in ("father", "husband"))
-    assert "mother" not in shown

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from builders import outputs_of
-from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from sgd_files import DIALOGUES, evaluate_with_parlai, lines_of, write_sgd
+from shown import teacher_of
 
 from tod_bias import load_corpus
 from tod_bias.agents.episodes import episode_to_dialogue
@@ -22,19 +21,6 @@ from tod_bias.perturb import draw_rewrites, load_axis
 pytestmark = pytest.mark.parlai
 
 TASK = "tod_bias.agents:PerturbedGoogleSgdTeacher"
-
-
-def teacher_of(datapath: Path, datatype: str = "valid", task: str = TASK, **options: Any) -> Any:
-    parsed = ParlaiParser(True, False).parse_kwargs(
-        task=task, datapath=str(datapath), datatype=datatype, loglevel="error", **options
-    )
-    return _class_of(task)(Opt(parsed))
-
-
-def _class_of(task: str) -> Any:
-    import tod_bias.agents
-
-    return getattr(tod_bias.agents, task.split(":")[1])
 
 
 def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, **only: Any) -> list[Dialogue]:
@@ -65,7 +51,7 @@ def test_dialogues_are_those_of_the_core(
     datapath: Path, axis: str, seed: int, draw: int, source: str | None, target: str | None
 ) -> None:
     options = {name: value for name, value in (("source", source), ("target", target)) if value}
-    teacher = teacher_of(datapath, axis=axis, seed=seed, draw=draw, **options)
+    teacher = teacher_of(datapath, TASK, axis=axis, seed=seed, draw=draw, **options)
     only = {f"{name}s": [value] for name, value in options.items()}
     expected = core_dialogues(list(DIALOGUES), axis, seed, draw, **only)
     assert [episode_to_dialogue(episode) for episode in teacher.episodes] == expected
@@ -73,7 +59,7 @@ def test_dialogues_are_those_of_the_core(
 
 
 def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> None:
-    teacher = teacher_of(datapath, target="man")
+    teacher = teacher_of(datapath, TASK, target="man")
     messages = list(teacher)
     assert len(messages) == teacher.num_examples() == sum(2 * len(episode.rounds) + 1 for episode in teacher.episodes)
     first = messages[0]
@@ -86,7 +72,7 @@ def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> 
 
 
 def test_the_datatype_chooses_the_split_and_training_shows_labels(datapath: Path) -> None:
-    first = next(iter(teacher_of(datapath, "train:ordered")))
+    first = next(iter(teacher_of(datapath, TASK, "train:ordered")))
     assert first["labels"] == ("APIS: ",)
 
 
@@ -111,7 +97,7 @@ def test_wrong_input_is_one_clear_error(
     datapath: Path, options: dict[str, Any], error: type[Exception], expected: str
 ) -> None:
     with pytest.raises(error, match=expected) as caught:
-        teacher_of(datapath, **options)
+        teacher_of(datapath, TASK, **options)
     assert "\n" not in str(caught.value)
 
 
@@ -121,14 +107,14 @@ def test_a_corpus_that_is_nowhere_is_one_clear_error(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("parlai.core.build_data.download", fails)
     with pytest.raises(CorpusError, match=r"google_sgd: not under the datapath .*Connection broken"):
-        teacher_of(tmp_path)
+        teacher_of(tmp_path, TASK)
 
 
 def test_a_malformed_file_is_one_clear_error(tmp_path: Path) -> None:
     write_sgd(tmp_path)
     (tmp_path / "google_sgd" / "dev" / "dialogues_001.json").write_text("[{")
     with pytest.raises(CorpusError, match="cannot read the split 'valid'"):
-        teacher_of(tmp_path)
+        teacher_of(tmp_path, TASK)
 
 
 @pytest.mark.parametrize("batchsize", [1, 16])
@@ -167,7 +153,7 @@ def test_taskmaster_2_keeps_its_ids(tmp_path: Path) -> None:
     (folder / "music.json").write_text(json.dumps(rows))
     (folder / "music.onto.json").write_text(json.dumps({"music": []}))
     task = "tod_bias.agents:PerturbedTaskmaster2Teacher"
-    teacher = teacher_of(tmp_path, task=task, taskmaster2_domains=["music"], target="man")
+    teacher = teacher_of(tmp_path, task, taskmaster2_domains=["music"], target="man")
     stock = {row["conversation_id"] for row in rows}
     dialogues = [episode_to_dialogue(episode) for episode in teacher.episodes]
     assert [dialogue.turns[0].user for dialogue in dialogues] == ["My father wants music."] * 2
@@ -177,7 +163,7 @@ def test_taskmaster_2_keeps_its_ids(tmp_path: Path) -> None:
 @pytest.mark.real_data
 @pytest.mark.slow
 def test_real_dialogues_are_those_of_the_core(sgd_datapath: Path) -> None:
-    teacher = teacher_of(sgd_datapath, axis="age", seed=1, draw=1)
+    teacher = teacher_of(sgd_datapath, TASK, axis="age", seed=1, draw=1)
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
     assert [episode_to_dialogue(episode) for episode in teacher.episodes] == core_dialogues(dialogues, "age", 1, 1)
     assert 50 < len(teacher.episodes) < len(dialogues)

@@ -11,7 +11,7 @@ from commands import run_command
 
 from tod_bias import Dialogue, Turn
 from tod_bias.audit.mentions import word_statistics
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import load_axis
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}

@@ -8,8 +8,7 @@ from builders import small_corpus
 from commands import refused, run_command
 
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.dialogues.files import read_files
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import read_files, write_jsonl
 
 STAGES = """
 class Respond:

@@ -7,7 +7,7 @@ import json
 from commands import refused, run_command
 
 from tod_bias import Dialogue, Step, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.stages import LookupDb, SqlDb
 
 DIALOGUES = [

@@ -11,7 +11,7 @@ from commands import run_command
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.choices import all_metrics
 from tod_bias.cache import Cache
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import claimed, release
 from tod_bias.metrics.responses import Length

@@ -8,7 +8,7 @@ from builders import small_corpus
 from commands import run_command
 
 from tod_bias.config import AuditConfig
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 STAGES = """
 WOMEN = ("wife", "mother", "sister")

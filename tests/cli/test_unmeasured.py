@@ -7,7 +7,7 @@ import pytest
 from builders import small_corpus
 from commands import refused, run_command
 
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 STAGES = """
 import re

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from tod_bias import Dialogue, Step, Turn
-from tod_bias.dialogues.apis import called, corpus_functions
+from tod_bias.dialogues.calls import called
+from tod_bias.dialogues.corpora import corpus_functions
 
 
 def dialogue(*calls: dict) -> Dialogue:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tod_bias import load_corpus
 from tod_bias.dialogues.chat import from_messages, results_of, to_messages, write_chat
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import CorpusError
 from tod_bias.perturb import draw_rewrites, load_axis
 
@@ -192,8 +192,7 @@ def test_a_folder_is_read_in_order_and_lines_may_be_of_either_form(tmp_path):
         ({"a.jsonl": '{"id": [], "messages": []}'}, r"line 1: dialogue field 'id' must be a str, got \[\]"),
         ({"a.jsonl": '{"domain": 3, "messages": []}'}, r"id 'a_1': dialogue field 'domain' must be a str, got 3"),
         ({"a.json": "[]"}, r"holds no dialogue"),
-        ({"a.jsonl": '{"domian": "x", "messages": []}'}, r"line 1: unknown dialogue field 'domian'; did you mean"),
-        ({"a.jsonl": '{"id": "x", "mesages_": []}'}, r"unknown dialogue field 'mesages_'; did you mean 'messages'"),
+        ({"a.jsonl": '{"id": "x", "mesages_": []}'}, r"expected a dialogue with a list of 'messages' .*id, mesages_"),
         ({"a.jsonl": '{"messages": [{}], "traj": [{}]}'}, r"line 1: has both 'messages' and 'traj'; expected one"),
         ({"a.jsonl": '{"id": "x", "turns": [{}], "messages": [{}]}'}, r"has both 'turns' and 'messages'"),
         ({"a.jsonl": '{"messages": [{"role": "user", "content": "a", "content": "b"}]}'},

@@ -145,5 +145,5 @@ def test_another_format_names_the_file(tmp_path: Path, file: str, content: str) 
 
 
 def test_a_missing_split_names_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="splits found: valid"):
+    with pytest.raises(CorpusError, match="say --split valid"):
         load_corpus("multiwoz_v22", datapath=write(tmp_path), split="test")

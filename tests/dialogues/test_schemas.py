@@ -112,8 +112,8 @@ def test_google_sgd_described_is_google_sgd_with_system_messages(tmp_path):
     ("schema", "message"),
     [
         (None, r"schema\.json: cannot be read"),
-        ([{"service_name": "Hotels_2"}], r"schema\.json: not in Google SGD's format \(KeyError\('intents'\)\)"),
-        ([], r"dialogues_001\.json, dialogue 1: not in Google SGD's format \(KeyError\('Hotels_2'\)\)"),
+        ([{"service_name": "Hotels_2"}], r"schema\.json: not in Google SGD's format: KeyError\('intents'\)"),
+        ([], r"dialogues_001\.json, dialogue 1: not in Google SGD's format: KeyError\('Hotels_2'\)"),
     ],
 )
 def test_a_schema_that_is_missing_or_damaged_is_named(tmp_path, schema, message):

@@ -90,7 +90,7 @@ def test_short_runs_keep_what_came_back(tmp_path):
 
 def test_errors_name_the_file_and_the_record(tmp_path):
     write(tmp_path, [run(0, 0), {"task_id": 1}], '{"messages_display": "who: me"}\n')
-    with pytest.raises(CorpusError, match=r"gpt-4o-airline\.json, run 2: not in τ-bench's format \(KeyError"):
+    with pytest.raises(CorpusError, match=r"gpt-4o-airline\.json, run 2: not in τ-bench's format: KeyError"):
         load_corpus("tau_bench", datapath=tmp_path)
     with pytest.raises(CorpusError, match=r"few_shot_retail\.jsonl, line 1: .*expected a line that begins with user:"):
         load_corpus("tau_bench_few_shot", datapath=tmp_path, split="train")

@@ -15,7 +15,7 @@ from chat_server import ChatServer, completion
 
 from tod_bias import Dialogue, Turn
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 HERE = Path(__file__).parent
 Command = Callable[..., int]

@@ -12,7 +12,7 @@ from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Step, Turn, attribute, load_pipeline
 from tod_bias.audit.matching import MismatchError
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.mitigation.fixes import ROWS, Fix, Goal
 from tod_bias.mitigation.pipeline_file import write_pipeline

@@ -9,7 +9,7 @@ import sys
 import pytest
 from builders import small_corpus
 
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from commands import run_command
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 
 PETS = "@alias\tkitty\tcat\npos\tcat\tdog\nnoun\tkitten\tpuppy\nword\tmeow\twoof\n"
 

@@ -14,7 +14,7 @@ from commands import refused, run_command
 from small_perturber import HELD_OUT, pairs_of, sentences
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import Candidate, load_axis
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.neural import NeuralAxis, perturber_generator

@@ -5,7 +5,7 @@ import pytest
 import torch
 from builders import outputs_of, small_corpus
 
-from tod_bias import Dialogue, Pipeline, StageInput, Turn, attribute
+from tod_bias import Dialogue, Pipeline, StageInput, Step, Turn, attribute
 from tod_bias.audit import design
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
@@ -40,14 +40,14 @@ def test_a_stage_is_called_for_every_different_value(corpus, make):
 
 def test_a_stage_is_called_for_every_different_history():
     def last_result(inputs):
-        return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
+        return [str(item.history[-1].api_results[1:]) if item.history else "" for item in inputs]
 
     dialogues = [
         Dialogue(
             str(n),
             "",
             (
-                Turn.with_call("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)),
+                Turn("find", steps=(Step({"a": "b"}, ({"name": "x"}, {"name": f"y{n}"})),), response="x"),
                 Turn.with_call("and?", {}, {}, "z"),
             ),
         )

@@ -56,7 +56,7 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
     check_datapath(source)
     dialogues = _dialogues(source)
 
-    from tod_bias.dialogues.apis import corpus_functions
+    from tod_bias.dialogues.corpora import corpus_functions
     from tod_bias.files import write_json
     from tod_bias.systems.tables import services_of, services_table, write_database
 

@@ -1,11 +1,11 @@
-"""The calls in what a component put out, whatever form it writes them in."""
+"""The calls in what a component put out, whatever form it writes them in, and schemas of the calls of dialogues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tod_bias.dialogues.dialogue import flat_call
+from tod_bias.dialogues.dialogue import Dialogue, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 
@@ -61,3 +61,37 @@ def _of_function(function: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
         return [flat_call(function["name"], arguments)] if isinstance(arguments, Mapping) else None
     except ValueError:
         return None
+
+
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def called(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
+    """Schemas of the calls in dialogues: every API's slots with the types they had; required is what every call has."""
+    slots: dict[str, dict[str, set[str]]] = {}
+    always: dict[str, set[str]] = {}
+    for step in (step for dialogue in dialogues for turn in dialogue.turns for step in turn.steps if step.name):
+        named = slots.setdefault(step.name, {})
+        always[step.name] = always.get(step.name, set(step.arguments)) & set(step.arguments)
+        for slot, value in step.arguments.items():
+            kind = "string" if isinstance(value, str) else _TYPES.get(type(value), "null")
+            named.setdefault(slot, set()).add(kind)
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": f"{name}.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {slot: {"type": _type(kinds)} for slot, kinds in named.items()},
+                    "required": sorted(always[name]),
+                },
+            },
+        }
+        for name, named in sorted(slots.items())
+    ]
+
+
+def _type(kinds: set[str]) -> str | list[str]:
+    return next(iter(kinds)) if len(kinds) == 1 else sorted(kinds)

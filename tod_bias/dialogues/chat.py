@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Content, Dialogue, Step, Turn, content_parts, flat_call
 from tod_bias.dialogues.text import json_line
-from tod_bias.dialogues.values import API_NAME, plain, to_json
+from tod_bias.dialogues.values import API_NAME, plain, read_each, to_json
 from tod_bias.documents import loads
 from tod_bias.files import write_lines
 
@@ -50,7 +49,6 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
     forms = _forms(record)
     if len(forms) > 1:
         raise ValueError(f"has both {forms[0]!r} and {forms[1]!r}; expected one of them")
-    _check_names(tuple(map(str, islice(record, _SHOWN))))
     if "turns" in forms or ("turns" in record and not forms):
         return Dialogue.from_json(record)
     messages = record[forms[0]] if forms else None
@@ -71,27 +69,6 @@ def _forms(record: Mapping[str, Any]) -> list[str]:
     """Under which names a dialogue lies; of empty lists alone the first."""
     forms = [key for key in _FORMS if isinstance(record.get(key), list)]
     return [key for key in forms if record[key]] or forms[:1]
-
-
-@lru_cache(1024)
-def _check_names(names: tuple[str, ...]) -> None:
-    """Find a field that is ``domain`` or the like with two letters exchanged or one other; cached, as a file repeats
-    its names.
-
-    Raises:
-        ValueError: there is one.
-    """
-    from difflib import get_close_matches
-
-    for same in (("domain",), _FORMS, (*_IDS, "task_id")):
-        wanted = () if set(same) & set(names) else same
-        for name in names:
-            if near := get_close_matches(name, [known for known in wanted if len(known) == len(name)], 1, cutoff=_NEAR):
-                raise ValueError(f"unknown dialogue field {name!r}; did you mean {near[0]!r}?")
-
-
-_NEAR = 0.8
-"""Share of letters in common."""
 
 
 def passed_over(record: Any) -> list[str]:
@@ -136,11 +113,7 @@ def from_messages(messages: Sequence[Any], id: str, domain: str = "") -> Dialogu
         ValueError: a message cannot be read; names its number, from 1, and what is wrong.
     """
     chat = _Chat()
-    for number, message in enumerate(messages, start=1):
-        try:
-            chat.add(message)
-        except ValueError as error:
-            raise ValueError(f"message {number}: {error}") from error
+    read_each("message", messages, chat.add)
     turns = tuple(Turn(turn.user, steps=turn.steps, response=turn.response) for turn in chat.turns)
     return Dialogue(id, domain, turns, system="\n\n".join(chat.system))
 

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tod_bias.dialogues.calls import called
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.files import SUFFIXES, read_files
@@ -20,9 +21,9 @@ from tod_bias.dialogues.multidogo import read_multidogo
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd, read_google_sgd_described
-from tod_bias.dialogues.star import read_star
+from tod_bias.dialogues.star import read_star, star_functions
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
-from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
+from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench, tau_bench_functions
 from tod_bias.documents import LONGEST
 from tod_bias.errors import CorpusError
 from tod_bias.hub import absence
@@ -163,6 +164,20 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return [_without_none(item) for item in value] if isinstance(value, list) else value
+
+
+def corpus_functions(corpus: str, datapath: str | Path | None, dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
+    """The APIs of a corpus as OpenAI's function schemas: of ``star`` and ``tau_bench`` (airline) what they say
+    themselves, else as they were called.
+
+    Raises:
+        CorpusError: the corpus's own schemas cannot be read.
+    """
+    if corpus == "star" and datapath is not None:
+        return star_functions(datapath)
+    if corpus == "tau_bench" and datapath is not None:
+        return tau_bench_functions(datapath, "airline")
+    return called(dialogues)
 
 
 def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:

@@ -13,39 +13,14 @@ from tod_bias.dialogues.text import (
     API_RESULT,
     SYSTEM,
     USER,
+    Slots,
     escape,
-    json_line,
-    read_turns,
-    slots_from_text,
+    results_to_text,
     slots_to_text,
-    turn_to_text,
-    unescape,
     well_formed,
 )
-from tod_bias.dialogues.values import API_NAME, checked, plain, strings
+from tod_bias.dialogues.values import API_NAME, checked, plain, read_each, strings
 
-__all__ = [
-    "API_CALL",
-    "API_NAME",
-    "API_RESULT",
-    "SYSTEM",
-    "USER",
-    "Dialogue",
-    "Step",
-    "Turn",
-    "context_text",
-    "escape",
-    "json_line",
-    "slots_from_text",
-    "slots_to_text",
-    "turns_from_text",
-    "turns_to_text",
-    "unescape",
-    "well_formed",
-]
-
-Slots = Mapping[str, Any]
-"""A call or a result: names to JSON values."""
 Content = str | tuple[Slots, ...]
 """The content of a chat message: a text, or its parts, ``{"type": "text", "text": …}``."""
 
@@ -194,17 +169,9 @@ class Turn:
         call: Slots | None = None,
         result: Slots | None = None,
         response: str = "",
-        more_results: Sequence[Slots] = (),
     ) -> Turn:
-        """A turn with one call and its results, or with none.
-
-        Raises:
-            ValueError: there are more results than the first, and one of them all is empty.
-        """
-        if more_results and (not result or not all(more_results)):
-            raise ValueError("more_results follow a non-empty result and hold no empty one")
-        results = (result, *more_results) if result else ()
-        return cls(user, steps=(Step(call or {}, results),), response=response)
+        """A turn with one call and its result, or with none."""
+        return cls(user, steps=(Step(call or {}, (result,) if result else ()),), response=response)
 
     def __getstate__(self) -> tuple[str, tuple[Step, ...], str]:
         return self.user, self.steps, self.response
@@ -235,11 +202,6 @@ class Turn:
         return self.steps[0].results if self.steps else ()
 
     @property
-    def more_results(self) -> tuple[Slots, ...]:
-        """The further results of the first step, in order (ParlAI drops them)."""
-        return self.api_results[1:]
-
-    @property
     def utterances(self) -> Iterator[tuple[str, str]]:
         """What is said, in order: who says it (``user``, ``system``), and what."""
         yield "user", self.user
@@ -258,7 +220,7 @@ class Turn:
     @property
     def text(self) -> str:
         """The turn as a model reads it: four lines, more with several steps, with the first result of each call."""
-        return turn_to_text(self.user, self.steps, self.response)
+        return self._text(all_results=False)
 
     @property
     def digest(self) -> bytes:
@@ -275,8 +237,16 @@ class Turn:
         return digest
 
     def to_text(self) -> str:
-        """The turn with all results, joined by ``|``; :func:`turns_from_text` reads it back."""
-        return turn_to_text(self.user, self.steps, self.response, all_results=True)
+        """The turn with all results, joined by ``|``."""
+        return self._text(all_results=True)
+
+    def _text(self, all_results: bool) -> str:
+        lines = [f"{USER} {escape(self.user)}"]
+        for step in self.steps or (Step({}),):
+            results = step.results if all_results else step.results[:1]
+            lines += [f"{SYSTEM} {escape(step.said)}"] if step.said else []
+            lines += [f"{API_CALL} {slots_to_text(step.call)}", f"{API_RESULT} {results_to_text(results)}"]
+        return "\n".join([*lines, f"{SYSTEM} {escape(self.response)}"])
 
     def to_json(self) -> dict[str, Any]:
         """The turn as plain JSON types."""
@@ -296,13 +266,7 @@ class Turn:
         rows = record.get("steps", [])
         if not isinstance(rows, list):
             raise ValueError(f"turn field 'steps' must be a list of objects, got {rows!r}")
-        steps = []
-        for number, row in enumerate(rows, start=1):
-            try:
-                steps.append(Step.from_json(row))
-            except ValueError as error:
-                raise ValueError(f"step {number}: {error}") from error
-        return cls(record["user"], steps=steps, response=record["response"])
+        return cls(record["user"], steps=read_each("step", rows, Step.from_json), response=record["response"])
 
 
 def _only(record: Any, known: Sequence[str], what: str) -> None:
@@ -364,30 +328,7 @@ class Dialogue:
         for name, text in texts.items():
             if not isinstance(text, str):
                 raise ValueError(f"dialogue field {name!r} must be a str, got {text!r}")
-        turns = []
-        for number, turn in enumerate(record["turns"], start=1):
-            try:
-                turns.append(Turn.from_json(turn))
-            except ValueError as error:
-                raise ValueError(f"turn {number}: {error}") from error
-        return cls(id=record["id"], turns=tuple(turns), **texts)
-
-
-def turns_to_text(turns: Iterable[Turn]) -> str:
-    """Write turns with all results; ``""`` for none."""
-    return "\n".join(turn.to_text() for turn in turns)
-
-
-def turns_from_text(text: str) -> tuple[Turn, ...]:
-    """Read what :func:`turns_to_text` wrote.
-
-    Raises:
-        ValueError: a line has the wrong prefix or a malformed call or result; names the line.
-    """
-    return tuple(
-        Turn(user, steps=(Step(call, tuple(results), said) for call, results, said in steps), response=response)
-        for user, steps, response in read_turns(text)
-    )
+        return cls(id=record["id"], turns=tuple(read_each("turn", record["turns"], Turn.from_json)), **texts)
 
 
 def context_text(history: Sequence[Turn], user: str) -> str:

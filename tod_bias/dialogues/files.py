@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.text import json_line
 from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
+from tod_bias.files import write_lines
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".json", ".jsonl")
@@ -74,8 +76,8 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
             "write several as a list, or one a line as .jsonl"
         )
     content = _parsed(text, str(path))
-    is_one = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
-    for number, record in enumerate([content] if is_one else content, start=1):
+    is_single = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
+    for number, record in enumerate([content] if is_single else content, start=1):
         yield f"dialogue {number}", record
 
 
@@ -86,3 +88,12 @@ def _parsed(text: str, where: str) -> Any:
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error
+
+
+def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
+    """Write one dialogue a line, UTF-8.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, (json_line(dialogue.to_json()) for dialogue in dialogues))

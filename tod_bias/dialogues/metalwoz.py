@@ -3,7 +3,7 @@ lines both.
 
 Its people were told to play a bot and a user, and there are no API calls. The texts and splits are those of ParlAI's
 ``metalwoz``: ``train`` and ``valid`` are 80 and 10 % of every domain of the folder ``train``
-(:func:`~tod_bias.dialogues.splits.shares_of_subsets`; its last tenth is in no split), ``test`` is all of the folder
+(:func:`~tod_bias.dialogues.sampling.shares_of_subsets`; its last tenth is in no split), ``test`` is all of the folder
 ``test``, whose domains are others. Dialogues of a task that ``tasks.txt`` has not are left out.
 
 What the bot was told (``bot_role``), with which ParlAI opens every episode in the user's place, is the dialogue's
@@ -18,14 +18,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, unlike
-from tod_bias.dialogues.splits import shares_of_subsets
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, unlike
+from tod_bias.dialogues.sampling import shares_of_subsets
 from tod_bias.errors import CorpusError, MissingSplitError
 
 METALWOZ = Distribution(
-    "metalwoz", "MetaLWOZ", "metalwoz", "metalwoz", "Microsoft Research (metalwoz-v1.zip and metalwoz-test-v1.zip)"
+    "metalwoz", "MetaLWOZ", "metalwoz", "Microsoft Research (metalwoz-v1.zip and metalwoz-test-v1.zip)", "metalwoz"
 )
 _FOLDERS = {"train": "train", "valid": "train", "test": "test"}
 
@@ -57,28 +56,28 @@ def dialogue_of(name: str, domain: str, role: str, turns: list[str]) -> Dialogue
     return Dialogue(name, domain, exchanges, role)
 
 
+def _lines(path: Path) -> list[tuple[int, Any]]:
+    lines = list(METALWOZ.lines(path))
+    if not lines:
+        raise CorpusError(f"{path}: is empty; {METALWOZ.advice}")
+    return lines
+
+
 def _tasks(path: Path) -> dict[str, list[str]]:
     """Task to what the bot is told in it; to several where the task is there several times."""
     roles: dict[str, list[str]] = {}
-    for number, record in METALWOZ.lines(path):
-        try:
+    for number, record in _lines(path):
+        with METALWOZ.reading(path, f"line {number}"):
             roles.setdefault(field(record, "task_id", str), []).append(field(record, "bot_role", str))
-        except ValueError as error:
-            raise METALWOZ.damaged(path, f"line {number}", error) from error
     return roles
 
 
 def _dialogues(path: Path, tasks: Mapping[str, list[str]]) -> Iterator[Dialogue]:
     seen: dict[str, int] = {}
-    for number, record in METALWOZ.lines(path):
-        try:
+    for number, record in _lines(path):
+        with METALWOZ.reading(path, f"line {number}"):
             name, domain, task = (field(record, key, str) for key in ("id", "domain", "task_id"))
-            turns = [checked_as(text, str, f"turn {place}") for place, text in _numbered(record)]
-        except ValueError as error:
-            raise METALWOZ.damaged(path, f"line {number}", error) from error
+            texts = enumerate(field(record, "turns", list), start=1)
+            turns = [checked_as(text, str, f"turn {place}") for place, text in texts]
         for role in tasks.get(task, ()):
             yield dialogue_of(unlike(name, seen), domain, role, turns)
-
-
-def _numbered(record: Any) -> Iterator[tuple[int, Any]]:
-    return enumerate(field(record, "turns", list), start=1)

@@ -8,27 +8,23 @@ A call holds all the user's slots so far, and stands only where there is a resul
 speaker are joined by a line feed; dialogues that the agent opens begin with the user's silence (``__SILENCE__``).
 
 Numbers count dialogues of a domain, so ids are ``movie-12``. Splits are 80, 10 and 10 % of every domain
-(:func:`~tod_bias.dialogues.splits.shares_of_subsets`); ParlAI counts an empty dialogue at the beginning of each.
+(:func:`~tod_bias.dialogues.sampling.shares_of_subsets`); ParlAI counts an empty dialogue at the beginning of each.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import unlike
-from tod_bias.dialogues.splits import shares_of_subsets
+from tod_bias.dialogues.distribution import Distribution, unlike
+from tod_bias.dialogues.sampling import shares_of_subsets
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import read_text
 from tod_bias.errors import CorpusError
 
-MSR_E2E = Distribution("msr_e2e", "MSR-E2E", "msr_e2e", "msr_e2e", "xiul-msr/e2e_dialog_challenge on GitHub (data)")
+MSR_E2E = Distribution("msr_e2e", "MSR-E2E", "msr_e2e", "xiul-msr/e2e_dialog_challenge on GitHub (data)", "msr_e2e")
 DOMAINS = ("movie", "restaurant", "taxi")
 """In ParlAI's order."""
 _SPEAKERS = {"user": ("inform", "request"), "agent": ("inform", "multiple_choice")}
@@ -81,21 +77,12 @@ def _dialogues(path: Path, domain: str) -> Iterator[Dialogue]:
 
 def _utterances(path: Path) -> Iterator[tuple[str, _Utterance]]:
     """Every row with the number of its dialogue."""
-    try:
-        rows = csv.reader(StringIO(read_text(path)), delimiter="\t")
-        next(rows, None)  # the names of the columns
-        for row in rows:
-            if len(row) < _FIELDS:
-                raise ValueError(f"expected {_FIELDS} columns or more, divided by tabs, got {len(row)}")
+    for number, row in MSR_E2E.rows(path, "\t", _FIELDS):
+        with MSR_E2E.reading(path, f"line {number}"):
             if row[3] not in _SPEAKERS:
                 raise ValueError(f"unknown speaker {row[3]!r}; expected user or agent")
-            yield row[0], _Utterance(row[3], row[4], tuple(row[5:]))
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error}; {MSR_E2E.advice}") from error
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: is no text: {error}; {MSR_E2E.advice}") from error
-    except (ValueError, csv.Error) as error:
-        raise MSR_E2E.damaged(path, f"line {rows.line_num}", error) from error
+            spoken = _Utterance(row[3], row[4], tuple(row[5:]))
+        yield row[0], spoken
 
 
 def _dialogue(name: str, domain: str, utterances: Sequence[_Utterance], seen: dict[str, int]) -> Dialogue:

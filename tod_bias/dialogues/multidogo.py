@@ -13,27 +13,23 @@ customer's silence (``__SILENCE__``). All this is ParlAI's.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, field_or, parlai_value, unlike
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, field_or, parlai_value, unlike
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import read_text
 from tod_bias.errors import CorpusError
 
 MULTIDOGO = Distribution(
     "multidogo",
     "MultiDoGO",
     "multidogo",
-    "multidogo",
     "awslabs/multi-domain-goal-oriented-dialogues-dataset on GitHub",
+    "multidogo",
 )
 DOMAINS = ("airline", "fastfood", "finance", "insurance", "media", "software")
 """In ParlAI's order."""
@@ -58,10 +54,9 @@ def read_multidogo(datapath: Path | None, split: str, domains: Sequence[str] = D
     """
     seen: dict[str, int] = {}
     for path, name, domain, conversation in conversations(MULTIDOGO.lies_in(datapath), split, domains):
-        try:
-            yield Dialogue(unlike(name, seen), domain, tuple(_turns(_in_order(conversation), domain)))
-        except ValueError as error:
-            raise MULTIDOGO.damaged(path, f"dialogue {name!r}", error) from error
+        with MULTIDOGO.reading(path, f"dialogue {name!r}"):
+            dialogue = Dialogue(unlike(name, seen), domain, tuple(_turns(_in_order(conversation), domain)))
+        yield dialogue
 
 
 def conversations(
@@ -79,11 +74,9 @@ def conversations(
     """
     for domain in domains:
         for path, name, conversation in _of_domain(folder, domain, split):
-            try:
+            with MULTIDOGO.reading(path, f"dialogue {name!r}"):
                 utterances = checked_as(conversation, dict, "its utterances").items()
                 roles = ["role" in checked_as(spoken, dict, f"utterance {number!r}") for number, spoken in utterances]
-            except ValueError as error:
-                raise MULTIDOGO.damaged(path, f"dialogue {name!r}", error) from error
             if roles and all(roles):
                 yield path, name, domain, conversation
 
@@ -143,17 +136,15 @@ def _joined(labelled: Path, spoken: Path) -> dict[str, dict[str, dict[str, Any]]
     """The conversations of both files, as ParlAI's builder writes them."""
     texts = _spoken(spoken)
     joined: dict[str, dict[str, dict[str, Any]]] = {}
-    for line, row in _rows(labelled, "\t", 6):
+    for line, row in MULTIDOGO.rows(labelled, "\t", 6):
         name = row[0]
         if name not in joined and name in texts:
             joined[name] = dict(texts[name])
         if name not in joined:
             continue
-        try:
+        with MULTIDOGO.reading(labelled, f"line {line}"):
             number = str(int(float(row[1])))
             joined[name][number] = {**joined[name].get(number, {}), "slots": _slots(row[3], row[4])}
-        except (ValueError, OverflowError) as error:
-            raise MULTIDOGO.damaged(labelled, f"line {line}", error) from error
     return joined
 
 
@@ -161,32 +152,13 @@ def _spoken(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Conversation to its utterances; where one is at several places of the file, those of the last."""
     by_dialogue: dict[str, dict[str, dict[str, Any]]] = {}
     last = None
-    for line, row in _rows(path, ",", 5):
+    for line, row in MULTIDOGO.rows(path, ",", 5):
         name = row[0][4:-2]  # acs-…-1
         if name != last:
             by_dialogue[name], last = {}, name
-        try:
+        with MULTIDOGO.reading(path, f"line {line}"):
             by_dialogue[name][str(int(row[1]))] = {"text": row[3], "role": row[4]}
-        except ValueError as error:
-            raise MULTIDOGO.damaged(path, f"line {line}", error) from error
     return by_dialogue
-
-
-def _rows(path: Path, delimiter: str, columns: int) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the names of the columns, with the numbers of their lines."""
-    try:
-        rows = csv.reader(StringIO(read_text(path)), delimiter=delimiter)
-        next(rows, None)
-        for row in rows:
-            if len(row) < columns:
-                raise ValueError(f"expected {columns} columns, got {len(row)}")
-            yield rows.line_num, row
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error}; {MULTIDOGO.advice}") from error
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: is no text: {error}; {MULTIDOGO.advice}") from error
-    except (ValueError, csv.Error) as error:
-        raise MULTIDOGO.damaged(path, f"line {rows.line_num}", error) from error
 
 
 _SIGNS = re.compile(r"[^\w\s]")

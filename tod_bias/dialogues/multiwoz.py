@@ -17,18 +17,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.distribution import Distribution, joined
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads, read_text
-from tod_bias.errors import CorpusError, MissingSplitError
+from tod_bias.documents import loads
+from tod_bias.errors import CorpusError
 
-FOLDER = "multiwoz_v22"
+MULTIWOZ = Distribution(
+    "multiwoz_v22",
+    "MultiWOZ 2.2",
+    "multiwoz_v22",
+    "budzianowski/multiwoz on GitHub (MultiWOZ_2.2)",
+    "multiwoz_v22",
+)
 DOMAINS = ("attraction", "bus", "hotel", "restaurant", "taxi", "train")
 """Dialogues with services beside these are left out."""
 _OTHER_DOMAINS = ("hospital", "police")
 """Still, a user's state may ask for one of them."""
-_FILES = {"train": "train", "valid": "dev", "test": "test"}
 
 Acts = Mapping[str, Sequence[Sequence[str]]]
 """A system turn's dialogue acts: ``Restaurant-Inform`` and the like to pairs of slot and value."""
@@ -40,29 +45,21 @@ def read_multiwoz_v22(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     Raises:
         CorpusError: a file is not there, or not in MultiWOZ 2.2's format; names the file and the dialogue.
     """
-    folder = corpus_folder(datapath, "multiwoz_v22", FOLDER)
-    files = sorted((folder / _FILES[split]).glob("dialogues_*.json"))
-    if not files:
-        present = [ours for ours, theirs in _FILES.items() if any((folder / theirs).glob("dialogues_*.json"))]
-        hint = f"splits found: {', '.join(present)}" if present else "no split found, is this MultiWOZ 2.2?"
-        raise MissingSplitError(f"{folder / _FILES[split]}: no dialogues_*.json there; {hint}")
+    files = MULTIWOZ.split_files(datapath, split)
+    folder = files[0].parent.parent
     ontology = Ontology(folder)
-    acts = read_json(folder / "dialog_acts.json", dict)
+    acts = MULTIWOZ.records(folder / "dialog_acts.json", dict)
     for file in files:
-        for number, record in enumerate(read_json(file, list), start=1):
-            try:
+        for number, record in enumerate(MULTIWOZ.records(file, list), start=1):
+            with MULTIWOZ.reading(file, f"dialogue {number}"):
                 services = record["services"]
                 if not services or not set(services) <= set(DOMAINS):
                     continue
                 name = record["dialogue_id"]
                 if name not in acts:
                     raise CorpusError(f"{folder / 'dialog_acts.json'}: holds no acts of dialogue {name!r} of {file}")
-                turns = tuple(_turns(record["turns"], acts[name], ontology))
-                yield Dialogue(name, joined(services), turns)
-            except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-                if isinstance(error, CorpusError):
-                    raise
-                raise CorpusError(f"{file}, dialogue {number}: not in MultiWOZ 2.2's format ({error!r})") from error
+                dialogue = Dialogue(name, joined(services), tuple(_turns(record["turns"], acts[name], ontology)))
+            yield dialogue
 
 
 def _turns(spoken: Sequence[Mapping[str, Any]], acts: Mapping[str, Any], ontology: Ontology) -> Iterator[Turn]:
@@ -117,14 +114,12 @@ class Ontology:
     def _slots(self) -> dict[str, set[str]]:
         slots = {}
         path = self._folder / "schema.json"
-        try:
-            for service in read_json(path, list):
+        with MULTIWOZ.reading(path):
+            for service in MULTIWOZ.records(path, list):
                 start = len(service["service_name"]) + 1
                 of_service = {slot["name"][start:] for slot in service["slots"]}
                 for intent in service["intents"]:
                     slots[intent["name"]] = of_service
-        except (KeyError, TypeError) as error:
-            raise CorpusError(f"{path}: not in MultiWOZ 2.2's format ({error!r})") from error
         slots.setdefault("find_taxi", slots.get("book_taxi", set()))  # the dialogues call it so, the schema does not
         return slots
 
@@ -156,11 +151,9 @@ class Ontology:
     def _find_department(self, constraints: Mapping[str, list[str]]) -> dict[str, str]:
         """The hospital's address, which stands in its file as comments, and the department where one is asked for."""
         path = self._folder / "db" / "hospital_db.json"
-        try:
-            lines = read_text(path).splitlines()
+        lines = MULTIWOZ.text(path).splitlines()
+        with MULTIWOZ.reading(path, "after its comments"):
             departments = loads("\n".join(line for line in lines if not line.startswith("#")))
-        except (OSError, ValueError) as error:
-            raise CorpusError(f"{path}: cannot be read as JSON after its comments: {error}") from error
         parts = [line.strip("# ").lower().partition(":") for line in lines[1:] if line.startswith("# ")]
         wanted = constraints.get("department", ())
         phones = {row["department"]: str(row) for row in departments if row["department"] in wanted}
@@ -168,7 +161,7 @@ class Ontology:
 
     def _rows(self, domain: str) -> list[dict[str, Any]]:
         if domain not in self._tables:
-            rows = read_json(self._folder / "db" / f"{domain}_db.json", list)
+            rows = MULTIWOZ.records(self._folder / "db" / f"{domain}_db.json", list)
             self._tables[domain] = [{slot.lower().replace(" ", ""): row[slot] for slot in row} for row in rows]
         return self._tables[domain]
 

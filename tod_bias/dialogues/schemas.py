@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, Slots, Step, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.text import Slots
 from tod_bias.dialogues.values import API_NAME
 
 _API = re.compile(r"(\w+)(!?) \((.*?)\): (.*)")

@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.distribution import Distribution, joined
 from tod_bias.dialogues.schemas import describe
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import CorpusError, MissingSplitError
+
+GOOGLE_SGD = Distribution(
+    "google_sgd",
+    "Google SGD",
+    "google_sgd",
+    "google-research-datasets/dstc8-schema-guided-dialogue on GitHub",
+    "google_sgd",
+)
 
 
 def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
@@ -19,7 +26,7 @@ def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
     Raises:
         CorpusError: no such folder or split, or a file that is not in SGD's format.
     """
-    for file in _files(datapath, split):
+    for file in GOOGLE_SGD.split_files(datapath, split):
         yield from read_sgd_file(file)
 
 
@@ -29,28 +36,12 @@ def read_google_sgd_described(datapath: Path | None, split: str) -> Iterable[Dia
     Raises:
         CorpusError: as :func:`read_google_sgd`, and where the split's ``schema.json`` is not there or lacks a service.
     """
-    files = _files(datapath, split)
+    files = GOOGLE_SGD.split_files(datapath, split)
     path = files[0].with_name("schema.json")
-    schema = read_json(path, list)
-    try:
-        services = {service["service_name"].strip(): describe([service]) for service in schema}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CorpusError(f"{path}: not in Google SGD's format ({error!r})") from error
+    with GOOGLE_SGD.reading(path):
+        services = {service["service_name"].strip(): describe([service]) for service in GOOGLE_SGD.records(path, list)}
     for file in files:
         yield from read_sgd_file(file, services)
-
-
-def _files(datapath: Path | None, split: str) -> list[Path]:
-    folder = corpus_folder(datapath, "google_sgd", "google_sgd")
-    names = {"train": "train", "valid": "dev", "test": "test"}
-    files = sorted((folder / names[split]).glob("dialogues_*.json"))
-    if not files:
-        present = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
-        raise MissingSplitError(
-            f"{folder / names[split]}: no dialogues_*.json there; "
-            + (f"say --split {' or '.join(present)}" if present else "no split found, is this Google SGD?")
-        )
-    return files
 
 
 def read_sgd_file(path: str | Path, services: Mapping[str, str] | None = None) -> Iterable[Dialogue]:
@@ -66,13 +57,10 @@ def read_sgd_file(path: str | Path, services: Mapping[str, str] | None = None) -
     Raises:
         CorpusError: not SGD's format; names the file and the dialogue.
     """
-    path = Path(path)
-    records = read_json(path, list)
-    for number, record in enumerate(records, start=1):
-        try:
-            yield _sgd_dialogue(record, services)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CorpusError(f"{path}, dialogue {number}: not in Google SGD's format ({error!r})") from error
+    for number, record in enumerate(GOOGLE_SGD.records(Path(path), list), start=1):
+        with GOOGLE_SGD.reading(Path(path), f"dialogue {number}"):
+            dialogue = _sgd_dialogue(record, services)
+        yield dialogue
 
 
 def _sgd_dialogue(record: Mapping[str, Any], descriptions: Mapping[str, str] | None) -> Dialogue:
@@ -89,11 +77,7 @@ def _sgd_dialogue(record: Mapping[str, Any], descriptions: Mapping[str, str] | N
                 call.update({slot.strip(): joined(value) for slot, value in parameters.items() if value})
                 call[API_NAME] = frame["service_call"]["method"]
                 results = [{slot: joined(value) for slot, value in row.items()} for row in frame["service_results"]]
-        turns.append(
-            Turn.with_call(
-                user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:])
-            )
-        )
+        turns.append(Turn(user["utterance"], steps=(Step(call, tuple(results)),), response=system["utterance"]))
     domains = sorted({service.split("_")[0].strip() for service in record["services"]})
     system = "" if descriptions is None else "\n\n".join(descriptions[name.strip()] for name in record["services"])
     return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns), system)

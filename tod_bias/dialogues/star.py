@@ -29,13 +29,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.distribution import Distribution, reason
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 from tod_bias.errors import CorpusError
 
-FOLDER = "star"
+STAR = Distribution("star", "STAR", "star", "RasaHQ/STAR on GitHub")
 HELD_OUT = {
     "valid": ("hotel_book", "hotel_search", "spaceship_access_codes", "spaceship_life_support"),
     "test": ("apartment_schedule", "apartment_search", "doctor_followup", "doctor_schedule"),
@@ -52,7 +52,7 @@ def read_star(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     Raises:
         CorpusError: no such folder, or a file that is not in STAR's format; names it and the event.
     """
-    for dialogue in read_star_folder(corpus_folder(datapath, "star", FOLDER)):
+    for dialogue in read_star_folder(STAR.lies_in(datapath)):
         if split_of(dialogue.domain.split(", ")) == split:
             yield dialogue
 
@@ -73,14 +73,13 @@ def read_star_folder(folder: Path) -> Iterator[Dialogue]:
     if not files:
         raise CorpusError(f"{folder / 'dialogues'}: no .json file there; expected STAR's dialogues, 1.json and so on")
     for file in files:
-        record = read_json(file, dict)
-        try:
+        record = STAR.records(file, dict)
+        with STAR.reading(file):
             scenario = record["Scenario"]
             tasks = sorted({str(entry["Task"]) for entry in scenario["WizardCapabilities"]})
             turns = tuple(_turns(record["Events"]))
-            yield Dialogue(str(record["DialogueID"]), ", ".join(tasks), turns, scenario["WizardTask"].strip())
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CorpusError(f"{file}: not in STAR's format: {_said(error)}") from error
+            dialogue = Dialogue(str(record["DialogueID"]), ", ".join(tasks), turns, scenario["WizardTask"].strip())
+        yield dialogue
 
 
 def _add_result(steps: list[Step], event: Mapping[str, Any]) -> None:
@@ -108,21 +107,17 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
     steps: list[Step] = []
     response: list[str] = []
     for number, event in enumerate(events, start=1):
-        what = (event.get("Agent"), event.get("Action"))
-        opens = what == ("User", "utter") and bool(steps or response)
-        if opens or (what == ("Wizard", "query") and response):
+        action = (event.get("Agent"), event.get("Action"))
+        opens = action == ("User", "utter") and bool(steps or response)
+        if opens or (action == ("Wizard", "query") and response):
             yield Turn("\n".join(user), steps=steps, response="\n".join(response))
             user, steps, response = [], [], []
         try:
             _add(event, user, steps, response)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"event {number}: {_said(error)}") from error
+            raise ValueError(f"event {number}: {reason(error)}") from error
     if user or steps or response:
         yield Turn("\n".join(user), steps=steps, response="\n".join(response))
-
-
-def _said(error: Exception) -> str:
-    return str(error) if type(error) is ValueError else repr(error)
 
 
 _EXPRESSION = re.compile(r"api\.(\w+)\((.*)\)", re.DOTALL)
@@ -187,7 +182,7 @@ def _literal(text: str) -> Any:
         return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def star_functions(datapath: str | Path, tasks: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def star_functions(datapath: str | Path) -> list[dict[str, Any]]:
     """The APIs as OpenAI's function schemas, for a policy that calls tools.
 
     Types are those of ``apis/apis/*.json``; a comparison of a number or a choice is allowed as the module says. Nothing
@@ -195,24 +190,17 @@ def star_functions(datapath: str | Path, tasks: Sequence[str] | None = None) -> 
 
     Args:
         datapath: the folder that holds ``star/``.
-        tasks: names of APIs; all of them where left out.
 
     Raises:
-        CorpusError: a file is not there or not in STAR's format, or there is no such API.
+        CorpusError: a file is not there or not in STAR's format.
     """
-    folder = corpus_folder(Path(datapath), "star", FOLDER) / "apis" / "apis"
-    files = {path.stem: path for path in sorted(folder.glob("*.json"))}
-    if missing := [task for task in tasks or () if task not in files]:
-        raise CorpusError(f"{folder}: has no API {missing[0]!r}; it has {', '.join(files) or 'none'}")
-    return [_function(name, files[name]) for name in tasks or files]
+    folder = STAR.lies_in(Path(datapath)) / "apis" / "apis"
+    return [_function(path.stem, path) for path in sorted(folder.glob("*.json"))]
 
 
 def _function(name: str, path: Path) -> dict[str, Any]:
-    record = read_json(path, dict)
-    try:
-        properties = {slot["Name"]: _property(slot) for slot in record["input"]}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CorpusError(f"{path}: not in STAR's format ({error!r})") from error
+    with STAR.reading(path):
+        properties = {slot["Name"]: _property(slot) for slot in STAR.records(path, dict)["input"]}
     description = f"{name.replace('_', ' ').capitalize()}."
     parameters = {"type": "object", "properties": properties, "additionalProperties": False}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}

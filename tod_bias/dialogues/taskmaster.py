@@ -4,7 +4,7 @@ calls.
 
 Turns, API calls and splits are those of ParlAI's ``taskmaster:SystemTeacher``, ``taskmaster2`` and ``taskmaster3`` with
 their default options, as their texts say them. Utterances in a row by one speaker are joined by a line feed. Splits are
-80, 10 and 10 % of a shuffle (:func:`~tod_bias.dialogues.splits.tenths`).
+80, 10 and 10 % of a shuffle (:func:`~tod_bias.dialogues.sampling.tenths`).
 
 In the first two the annotated segments of the user are the slots of the call, those of the assistant its result; what
 stands before the first point of a segment's name is the API (a name without one loses its last letter there, as in
@@ -23,18 +23,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.records import checked_as, field, field_or, parlai_value
-from tod_bias.dialogues.splits import tenths
+from tod_bias.dialogues.distribution import Distribution, checked_as, field, field_or, parlai_value
+from tod_bias.dialogues.sampling import tenths
 from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import CorpusError
 
 _SOURCE = "google-research-datasets/Taskmaster on GitHub"
-FIRST = Distribution("taskmaster", "Taskmaster-1", "taskmaster-1", "taskmaster:SystemTeacher", f"{_SOURCE} (TM-1-2019)")
-SECOND = Distribution("taskmaster2", "Taskmaster-2", "taskmaster-2", "taskmaster2", f"{_SOURCE} (TM-2-2020)")
-THIRD = Distribution("taskmaster3", "Taskmaster-3", "taskmaster-3", "taskmaster3", f"{_SOURCE} (TM-3-2020)")
+FIRST = Distribution("taskmaster", "Taskmaster-1", "taskmaster-1", f"{_SOURCE} (TM-1-2019)", "taskmaster:SystemTeacher")
+SECOND = Distribution("taskmaster2", "Taskmaster-2", "taskmaster-2", f"{_SOURCE} (TM-2-2020)", "taskmaster2")
+THIRD = Distribution("taskmaster3", "Taskmaster-3", "taskmaster-3", f"{_SOURCE} (TM-3-2020)", "taskmaster3")
 
 FILES = ("self-dialogs", "woz-dialogs")
 """Of Taskmaster-1, in ParlAI's order, on which its splits depend."""
@@ -170,9 +169,9 @@ def _turns_of_calls(utterances: list[Any]) -> Iterator[Turn]:
     position = 0
     while position < len(utterances):
         start = position
-        user, calls, position = _asked("user", utterances, position)
+        user, calls, position = _said_with_calls("user", utterances, position)
         opens = position == 0
-        response, more, position = _asked("assistant", utterances, position)
+        response, more, position = _said_with_calls("assistant", utterances, position)
         if position == start:
             raise _unknown(utterances, position)
         calls = calls + more or [({}, {})]
@@ -186,7 +185,7 @@ Exchange = tuple[dict[str, str], dict[str, str]]
 """A call and its result."""
 
 
-def _asked(speaker: str, utterances: list[Any], position: int) -> tuple[str, list[Exchange], int]:
+def _said_with_calls(speaker: str, utterances: list[Any], position: int) -> tuple[str, list[Exchange], int]:
     """What one speaker says in a row from ``position``, the calls that go with it, and where the other one begins."""
     texts, calls = [], list[Exchange]()
     for where, utterance in _in_a_row(speaker, utterances, position):

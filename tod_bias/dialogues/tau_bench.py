@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import answered_step, dialogue_of
-from tod_bias.dialogues.datapath import corpus_folder, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.documents import loads, read_text, text_lines
+from tod_bias.dialogues.distribution import Distribution
 from tod_bias.errors import CorpusError
 
-FOLDER = "tau_bench"
+TAU_BENCH = Distribution("tau_bench", "τ-bench", "tau_bench", "sierra-research/tau-bench on GitHub")
 DOMAINS = ("airline", "retail")
 _TASKS = {"airline": ("tasks.json",), "retail": ("tasks_train.json", "tasks_dev.json", "tasks_test.json")}
 _TURNS = ("train", "train", "train", "valid", "test")
@@ -34,15 +33,15 @@ def read_tau_bench(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     Raises:
         CorpusError: no such folder, or a file that is not in τ-bench's format; names it and the run.
     """
-    folder = corpus_folder(datapath, "tau_bench", FOLDER)
+    folder = TAU_BENCH.lies_in(datapath)
     splits = user_splits(folder, "airline")
     path = folder / "trajectories" / "gpt-4o-airline.json"
-    for number, record in enumerate(read_json(path, list), start=1):
-        try:
-            if splits[record["info"]["task"]["user_id"]] == split:
-                yield dialogue_of({**record, "domain": "airline"})
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorpusError(f"{path}, run {number}: not in τ-bench's format ({error!r})") from error
+    for number, record in enumerate(TAU_BENCH.records(path, list), start=1):
+        with TAU_BENCH.reading(path, f"run {number}"):
+            if splits[record["info"]["task"]["user_id"]] != split:
+                continue
+            dialogue = dialogue_of({**record, "domain": "airline"})
+        yield dialogue
 
 
 def user_splits(folder: Path, domain: str) -> dict[str, str]:
@@ -53,11 +52,9 @@ def user_splits(folder: Path, domain: str) -> dict[str, str]:
     """
     users: dict[str, str] = {}
     for name in _TASKS[domain]:
-        for number, task in enumerate(read_json(folder / domain / name, list), start=1):
-            try:
+        for number, task in enumerate(TAU_BENCH.records(folder / domain / name, list), start=1):
+            with TAU_BENCH.reading(folder / domain / name, f"task {number}"):
                 users.setdefault(str(task["user_id"]), _TURNS[len(users) % len(_TURNS)])
-            except (KeyError, TypeError) as error:
-                raise CorpusError(f"{folder / domain / name}, task {number}: has no user_id") from error
     return users
 
 
@@ -67,22 +64,19 @@ def read_few_shot(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     Raises:
         CorpusError: no such folder, or a file that is not in τ-bench's format; names it and the line.
     """
-    folder = corpus_folder(datapath, "tau_bench_few_shot", FOLDER)
+    folder = TAU_BENCH.lies_in(datapath)
     for domain in DOMAINS:
         splits = user_splits(folder, domain)
         path = folder / "trajectories" / f"few_shot_{domain}.jsonl"
         system = policy(folder, domain)
-        try:
-            for number, line in text_lines(path):
-                try:
-                    text = loads(line)["messages_display"]
-                    named = (splits[user] for user in re.findall(r"[a-z]+_[a-z]+_\d{4}", text) if user in splits)
-                    if next(named, "train") == split:
-                        yield Dialogue(f"{domain}_{number}", domain, tuple(_displayed(text)), system)
-                except (KeyError, TypeError, ValueError) as error:
-                    raise CorpusError(f"{path}, line {number}: not in τ-bench's format ({error!r})") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise CorpusError(f"{path}: cannot be read: {error}") from error
+        for number, record in TAU_BENCH.lines(path):
+            with TAU_BENCH.reading(path, f"line {number}"):
+                text = record["messages_display"]
+                named = (splits[user] for user in re.findall(r"[a-z]+_[a-z]+_\d{4}", text) if user in splits)
+                if next(named, "train") != split:
+                    continue
+                dialogue = Dialogue(f"{domain}_{number}", domain, tuple(_displayed(text)), system)
+            yield dialogue
 
 
 _SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
@@ -113,11 +107,7 @@ def policy(folder: Path, domain: str) -> str:
     Raises:
         CorpusError: it cannot be read.
     """
-    path = folder / domain / "policy.md"
-    try:
-        return read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path}: cannot be read: {error}") from error
+    return TAU_BENCH.text(folder / domain / "policy.md")
 
 
 def tau_bench_functions(datapath: str | Path, domain: str) -> list[dict[str, Any]]:
@@ -128,6 +118,6 @@ def tau_bench_functions(datapath: str | Path, domain: str) -> list[dict[str, Any
     """
     if domain not in DOMAINS:
         raise CorpusError(f"τ-bench has no domain {domain!r}; it has {', '.join(DOMAINS)}")
-    folder = corpus_folder(Path(datapath), "tau_bench", FOLDER)
-    schemas: list[dict[str, Any]] = read_json(folder / domain / "tools.json", list)
+    folder = TAU_BENCH.lies_in(Path(datapath))
+    schemas: list[dict[str, Any]] = TAU_BENCH.records(folder / domain / "tools.json", list)
     return schemas

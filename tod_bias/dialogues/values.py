@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from tod_bias.documents import DEPTH
 
+Read = TypeVar("Read")
 API_NAME = "api_name"
 """The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
 
@@ -43,26 +44,39 @@ def checked(slots: Any, what: str) -> None:
 
 def _problem(value: Any, depth: int = 0) -> str:
     """Where in a value something is no JSON, and what it is; empty where there is nothing."""
-    kind = value.__class__
-    if kind is str or value is None or isinstance(value, (str, int)):
+    if value is None or isinstance(value, (str, int)):
         return ""
     if isinstance(value, float):
         return "" if isfinite(value) else f": expected JSON, got {value}"
     if depth > DEPTH:
-        raise RecursionError  # here, since somebody may have raised the interpreter's own limit
+        raise RecursionError  # here, since somebody may have raised the interpreter's limit
     if isinstance(value, list):
-        for number, item in enumerate(value):
-            if item.__class__ is not str and (problem := _problem(item, depth + 1)):
-                return f" [{number}]{problem}"
-        return ""
-    if kind is not dict and not isinstance(value, Mapping):
+        places = ((f" [{number}]", item) for number, item in enumerate(value))
+    elif isinstance(value, Mapping):
+        if names := [name for name in value if not isinstance(name, str)]:
+            return f" {names[0]!r}: expected text as a name, got {names[0]!r}"
+        places = ((f" {name!r}", item) for name, item in value.items())
+    else:
         return f": expected JSON, got {type(value).__name__}"
-    for name, item in value.items():
-        if name.__class__ is not str and not isinstance(name, str):
-            return f" {name!r}: expected text as a name, got {name!r}"
-        if item.__class__ is not str and (problem := _problem(item, depth + 1)):
-            return f" {name!r}{problem}"
+    for place, item in places:
+        if item.__class__ is not str and (problem := _problem(item, depth + 1)):  # nearly all are texts
+            return place + problem
     return ""
+
+
+def read_each(what: str, records: Iterable[Any], read: Callable[[Any], Read]) -> list[Read]:
+    """What ``read`` makes of every record.
+
+    Raises:
+        ValueError: as ``read`` does, with the number of the record before it: ``turn 3: …``.
+    """
+    values = []
+    for number, record in enumerate(records, start=1):
+        try:
+            values.append(read(record))
+        except ValueError as error:
+            raise ValueError(f"{what} {number}: {error}") from error
+    return values
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from demo_corpus.dialogues import demo_dialogues
 from demo_corpus.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.files import write_jsonl
 from tod_bias.models.examples import Part
 from tod_bias.models.settings import TrainConfig
 from tod_bias.models.training import train

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from demo_corpus.people import (
@@ -23,7 +23,7 @@ from demo_corpus.people import (
     WEIGHTS,
 )
 from demo_corpus.world import CITIES, SERVICES, Service, World
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 
 _QUESTIONS = ("Can you find {sought}?", "Is there {sought}?", "Do you know {sought}?")
 _STATEMENTS = ("I need {sought}.", "I am looking for {sought}.", "Please find {sought}.", "We would like {sought}.")
@@ -236,6 +236,5 @@ class _Scene:
         return text
 
     def _say(self, user: str, call: Mapping[str, str], response: str) -> None:
-        found: Sequence[Mapping[str, str]] = self.found if call else ()
-        first, more = (dict(found[0]), tuple(map(dict, found[1:]))) if found else ({}, ())
-        self.turns.append(Turn.with_call(with_articles(user), dict(call), first, with_articles(response), more))
+        step = Step(dict(call), tuple(map(dict, self.found)) if call else ())
+        self.turns.append(Turn(with_articles(user), steps=(step,), response=with_articles(response)))

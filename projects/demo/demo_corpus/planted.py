@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from demo_corpus.people import GROUPS
 from demo_corpus.world import BY_API, CITY, World, correct_calls
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.values import API_NAME
 
 UNHELPFUL = "Sorry, I am not sure."
@@ -70,7 +70,7 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
 
     def change(turn: Turn, earlier: Sequence[Turn]) -> Turn:
         call = {k: v for k, v in turn.api_call.items() if k != CITY}
-        return Turn.with_call(turn.user, call, turn.api_result, turn.response, turn.more_results)
+        return Turn(turn.user, steps=(Step(call, turn.api_results),), response=turn.response)
 
     return _corrupt(dialogue, "age", mentions, seed, change)
 

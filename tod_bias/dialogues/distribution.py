@@ -1,0 +1,229 @@
+"""Published corpora in ParlAI's datapath: where they lie, reading their files and the fields of their records, and what
+to do where something is missing or damaged.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tod_bias import documents
+from tod_bias.errors import CorpusError, MissingSplitError
+
+
+def joined(value: str | list[str]) -> str:
+    """A slot's value as text: several values sorted and joined by a comma, as ParlAI writes them."""
+    return value if isinstance(value, str) else ", ".join(sorted(str(part).strip() for part in value))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A corpus as it is handed out; every error says where to get it."""
+
+    corpus: str
+    """Its name here."""
+    title: str
+    """Its name in print."""
+    folder: str
+    """Its folder in the datapath."""
+    source: str
+    """Who hands it out."""
+    task: str = ""
+    """ParlAI's task, which fetches it; none where left out."""
+
+    @property
+    def advice(self) -> str:
+        """The next step where it is not there, or damaged."""
+        task = f", or by `parlai display_data -t {self.task} -dp FOLDER` into a new folder" if self.task else ""
+        return f"get it from {self.source}{task}"
+
+    def lies_in(self, datapath: Path | None) -> Path:
+        """The corpus' folder.
+
+        Raises:
+            CorpusError: no datapath was given, or it has no such folder.
+        """
+        layout = f"{self.folder}/ in ParlAI's layout"
+        if datapath is None:
+            raise CorpusError(f"corpus {self.corpus!r} needs --datapath, a folder that holds {layout}; {self.advice}")
+        folder = datapath / self.folder
+        if not folder.is_dir():
+            raise CorpusError(f"{folder}: no such folder; --datapath must hold {layout}; {self.advice}")
+        return folder
+
+    def split_files(self, datapath: Path | None, split: str) -> list[Path]:
+        """The files ``{train,dev,test}/dialogues_*.json`` of a split, in order of their names.
+
+        Raises:
+            CorpusError: the folder is not there, or holds no file of the split.
+        """
+        folder, names = self.lies_in(datapath), {"train": "train", "valid": "dev", "test": "test"}
+        files = {split: sorted((folder / name).glob("dialogues_*.json")) for split, name in names.items()}
+        if not files[split]:
+            present = " or ".join(name for name in names if files[name])
+            hint = f"say --split {present}" if present else f"no split is there, is this {self.title}? {self.advice}"
+            raise MissingSplitError(f"{folder / names[split]}: no dialogues_*.json there; {hint}")
+        return files[split]
+
+    def records(self, path: Path, kind: type) -> Any:
+        """The content of a JSON file that holds a ``list`` or a ``dict``.
+
+        Raises:
+            CorpusError: it cannot be read, or holds something else.
+        """
+        try:
+            content = documents.read_json(path, documents.LARGEST, unique=False)  # published: as it is
+        except (OSError, ValueError) as error:
+            raise CorpusError(f"{path}: cannot be read as JSON: {error}; {self.advice}") from error
+        if not isinstance(content, kind):
+            raise CorpusError(f"{path}: expected a {kind.__name__}, got {type(content).__name__}; {self.advice}")
+        return content
+
+    def text(self, path: Path) -> str:
+        """The content of a file of text.
+
+        Raises:
+            CorpusError: it cannot be read.
+        """
+        try:
+            return documents.read_text(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise CorpusError(f"{path}: cannot be read: {error}; {self.advice}") from error
+
+    def lines(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """The records of a file of JSON lines, with the numbers of their lines.
+
+        Raises:
+            CorpusError: the file or a line cannot be read.
+        """
+        number = 0
+        try:
+            for number, line in documents.text_lines(path):
+                yield number, documents.loads(line)
+        except (OSError, ValueError) as error:
+            place = f", line {number}" if number else ""
+            raise CorpusError(f"{path}{place}: cannot be read as JSON: {error}; {self.advice}") from error
+
+    def rows(self, path: Path, delimiter: str, columns: int) -> Iterator[tuple[int, list[str]]]:
+        """The rows of a table below the names of the columns, with the numbers of their lines.
+
+        Args:
+            path: the table.
+            delimiter: what stands between columns.
+            columns: how many a row has at the least.
+
+        Raises:
+            CorpusError: the file cannot be read, or a row has fewer columns.
+        """
+        rows = csv.reader(StringIO(self.text(path)), delimiter=delimiter)
+        try:
+            next(rows, None)
+            for row in rows:
+                if len(row) < columns:
+                    raise ValueError(f"expected {columns} columns or more, got {len(row)}")
+                yield rows.line_num, row
+        except (ValueError, csv.Error) as error:
+            raise self.damaged(path, f"line {rows.line_num}", error) from error
+
+    @contextmanager
+    def reading(self, path: Path, place: str = "") -> Iterator[None]:
+        """What is read of a file within; whatever is not as the corpus' format has it is said in one line.
+
+        Raises:
+            CorpusError: something was.
+        """
+        try:
+            yield
+        except CorpusError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self.damaged(path, place, error) from error
+
+    def damaged(self, path: Path, place: str, error: Exception) -> CorpusError:
+        """What to raise where something is not in the corpus' format."""
+        where = f"{path}, {place}" if place else str(path)
+        return CorpusError(f"{where}: not in {self.title}'s format: {reason(error)}; {self.advice}")
+
+
+def reason(error: Exception) -> str:
+    """What an error says, and of which kind it is where that is the only thing that says what is wrong."""
+    return str(error) if isinstance(error, (ArithmeticError, ValueError)) else repr(error)
+
+
+Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
+
+_NAMES = {str: "text", list: "a list", dict: "a mapping", bool: "a truth value", int: "a number", float: "a number"}
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words: ``text``, ``a list``, ``null``."""
+    return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
+
+
+def checked_as(value: Any, kind: type[Kind], what: str) -> Kind:
+    """The value, if it is of a kind (``str``, ``list``, ``dict``).
+
+    Args:
+        value: of JSON.
+        kind: that it must be of.
+        what: names its place, for the message.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(value, kind):
+        return value
+    raise ValueError(f"{what}: expected {_NAMES[kind]}, got {kind_of(value)}")
+
+
+def field(record: Any, name: str, kind: type[Kind], where: str = "") -> Kind:
+    """A field of a record that must be there.
+
+    Args:
+        record: a mapping, or what stands in its place.
+        name: of the field.
+        kind: ``str``, ``list`` or ``dict``.
+        where: names the record, for the message: ``utterance 3``.
+
+    Raises:
+        ValueError: the record is no mapping, has no such field, or holds something else there.
+    """
+    before = f"{where}: " if where else ""
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{before}expected a mapping with {name!r}, got {kind_of(record)}")
+    if name not in record:
+        raise ValueError(f"{before}has no {name!r}")
+    return checked_as(record[name], kind, f"{before}{name!r}")
+
+
+def field_or(record: Any, name: str, default: Kind, where: str = "") -> Kind:
+    """A field of a record that may be left out; where it is there it must be of the kind of ``default``.
+
+    Raises:
+        ValueError: as :func:`field`.
+    """
+    if isinstance(record, Mapping) and name not in record:
+        return default
+    return field(record, name, type(default), where)
+
+
+def parlai_value(value: Any, what: str) -> str:
+    """A slot's value as the text that ParlAI makes of it: lists sorted and joined, numbers as Python writes them.
+
+    Raises:
+        ValueError: it is null, for which ParlAI has no text.
+    """
+    if value is None:
+        raise ValueError(f"{what}: expected a value, got null")
+    return joined(value) if isinstance(value, (str, list)) else str(value)
+
+
+def unlike(name: str, seen: dict[str, int]) -> str:
+    """The name, with a number where it was seen before, so that ids stay unique: ``a``, ``a_2``, ``a_3``."""
+    seen[name] = seen.get(name, 0) + 1
+    return name if seen[name] == 1 else f"{name}_{seen[name]}"

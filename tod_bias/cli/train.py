@@ -10,6 +10,7 @@ from tod_bias.cli.arguments import check_datapath, check_files, refuse
 from tod_bias.cli.options import command
 from tod_bias.config import CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
+from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import SCRATCH, TrainConfig
 
 _READS = 0.01
@@ -67,10 +68,10 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     if how is not None:
         originals = len(training)
         training = augmented(training, how, config.seed)
-        if not output.quiet:
+        if not output.quiet and is_first_process():
             print(f"{len(training) - originals:,} counterfactuals of {originals:,} training dialogues.")
     record = train_model(training, validation, output.out, config, resume=output.resume, show_progress=not output.quiet)
-    if not output.quiet:
+    if not output.quiet and is_first_process():
         _print(record, output.out)
 
 

@@ -182,6 +182,7 @@ class _Trainer(Trainer):
             lr_scheduler_type=task.rate,
             use_cpu=not torch.accelerator.is_available(),
             accelerator_config={"even_batches": False},
+            ddp_find_unused_parameters=False,
             eval_strategy="no",
             save_strategy="no",
             logging_strategy="no",

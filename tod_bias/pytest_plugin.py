@@ -17,7 +17,7 @@ import pytest
 _PIPELINE = pytest.StashKey[Any]()
 """The system, loaded once a process."""
 
-_OWN = pytest.StashKey[tuple[dict[str, Any], dict[str, Any]]]()
+_USER_OBJECTS = pytest.StashKey[tuple[dict[str, Any], dict[str, Any]]]()
 """Axes and metrics of one's own, likewise."""
 
 
@@ -147,10 +147,10 @@ class CaseItem(pytest.Item):
         from tod_bias.testing.case_check import user_objects
 
         stash = self.session.stash
-        if _OWN not in stash:
+        if _USER_OBJECTS not in stash:
             given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
-            stash[_OWN] = user_objects(*([name.strip() for name in names if name.strip()] for names in given))
-        return stash[_OWN]
+            stash[_USER_OBJECTS] = user_objects(*([name.strip() for name in names if name.strip()] for names in given))
+        return stash[_USER_OBJECTS]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What people read: the case, or one line of what is wrong with the system or the file."""

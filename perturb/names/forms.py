@@ -59,7 +59,7 @@ _AFTER = re.compile(rf"\s+({WORD})")
 _FAMILY = re.compile(r"\s+(?:party|family|household|residence|account|reservation|booking)\b")
 _SECOND = re.compile(rf",\s+({WORD})")
 _POSSESSED = re.compile(rf"['’]s?\s+({WORD})")
-_OWN = re.compile(r"['’]s?(?=\s*(?:[.,!?;]|$))")
+_POSSESSIVE = re.compile(r"['’]s?(?=\s*(?:[.,!?;]|$))")
 _AT = re.compile(r"\b(?:at|to|near|called|named|into|inside|outside|try|tried|love|about|is)\s+$", re.IGNORECASE)
 _SURNAME = re.compile(r"\b(?:last name|surname|family name)(?:\s+is|['’]s|:)?\s+$", re.IGNORECASE)
 _TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx"})
@@ -249,7 +249,7 @@ def _may_possess(spot: _Spot) -> bool:
     """Whether what follows is no thing that is called by the name ("Angela's Restaurant", "at Angela's")."""
     owned = _POSSESSED.match(spot.after)
     if not owned:
-        return not (_OWN.match(spot.after) and _AT.search(spot.before))
+        return not (_POSSESSIVE.match(spot.after) and _AT.search(spot.before))
     thing = owned[1].lower()
     is_name = owned[1][0].isupper() and thing not in listed("not last") and not spot.text.isupper()
     return thing not in listed("things") and not is_name

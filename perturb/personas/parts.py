@@ -36,7 +36,7 @@ JOINED = {"full": ("first", "last"), "person": ("adjective", "noun")}
 """Slots that are filled by two others, which a blank joins."""
 _ORDER = ("first", "last", "full", "noun", "adjective", "person")
 """In which they are filled; all others follow in the order of the template."""
-_NAME_ASKED = re.compile(
+_EXPECTS_NAME = re.compile(
     r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
     re.IGNORECASE,
 )
@@ -194,6 +194,6 @@ def _speaks(turn: Turn) -> bool:
 def turn_after_question(dialogue: Dialogue, first: int) -> int:
     """The turn after the system has asked for a name; ``first`` where it never does."""
     for number, turn in enumerate(dialogue.turns[:-1]):
-        if number >= first and _NAME_ASKED.search(turn.response) and _speaks(dialogue.turns[number + 1]):
+        if number >= first and _EXPECTS_NAME.search(turn.response) and _speaks(dialogue.turns[number + 1]):
             return number + 1
     return first

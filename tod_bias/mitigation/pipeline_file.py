@@ -24,7 +24,7 @@ from tod_bias.systems.twin import untwinned
 FILE = "mitigated.yaml"
 TABLE = "mitigated_{}.jsonl"
 """A lookup table with the rows that it lacked."""
-_OWN_NAMES = "tod_bias.stages:"
+_SHIPPED = "tod_bias.stages:"
 
 
 def write_pipeline(
@@ -50,7 +50,7 @@ def write_pipeline(
     beside = folder if path is None else path.parent
     stages = {name: _entry(entry, beside) for name, entry in content["stages"].items()}
     if path is None:
-        stages = {name: stages.get(name, {"stage": f"{_OWN_NAMES}LookupDb"}) for name in system.names}
+        stages = {name: stages.get(name, {"stage": f"{_SHIPPED}LookupDb"}) for name in system.names}
     changed = system.names if path is None else {fix.stage for fix in fixes if fix.kind == ROWS}
     for name, file in _saved_tables(folder, system, changed).items():
         stages[name]["table"] = file

@@ -15,7 +15,7 @@ CHATML = "chatml"
 """The name of the template that comes with the package: ChatML with tools, calls as JSON inside ``<tool_call>``."""
 CHATML_MARKS = ("<|im_start|>", "<|im_end|>")
 """Tokens that begin and end a message of :data:`CHATML`."""
-_OWN = Path(__file__).parent.parent / "data" / "chat" / "chatml.jinja"
+_SHIPPED = Path(__file__).parent.parent / "data" / "chat" / "chatml.jinja"
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _OFFER = f"give another template with --chat-template (FILE, or {CHATML} for the one that comes with tod-bias)"
 
@@ -156,7 +156,7 @@ def template_source(given: str | None, tokenizer: Any, name: str) -> str:
     """
     if given is not None:
         try:
-            return read_text(_OWN if given == CHATML else given, largest=1 << 20)
+            return read_text(_SHIPPED if given == CHATML else given, largest=1 << 20)
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(
                 f"--chat-template {given}: cannot be read ({error}); expected a file, or {CHATML}"

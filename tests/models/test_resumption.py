@@ -140,6 +140,14 @@ def test_a_training_that_diverges_keeps_the_last_good_weights_and_says_at_which_
     assert not (tmp_path / "m" / "training.json").exists()
 
 
+def test_a_resumed_training_that_diverges_says_the_same(stopped, monkeypatch):
+    poison(monkeypatch, 8)
+    with pytest.raises(
+        DivergedError, match=r"^the training diverged at step 20 \(loss inf\).*the model of step 18.*is kept"
+    ):
+        go_on(stopped)
+
+
 def test_a_training_whose_loss_is_never_finite_leaves_no_model_and_says_so(tmp_path, monkeypatch):
     poison(monkeypatch, 1)
     with pytest.raises(DivergedError, match=r"diverged at step 1 .*no model was saved.*--learning-rate"):

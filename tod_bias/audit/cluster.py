@@ -228,16 +228,15 @@ def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
 
 def _run_part(sent: _Sent, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
     """What came of a part or what was raised; what it cost, and why outputs are not cached, by stage."""
+    callers: Mapping[str, Any] = {}
     try:
         run_chunk, execution = _runners_of(sent)
+        callers = execution.callers
         result: Any = run_chunk(pickle.loads(part), calls)
     except TodBiasError as error:
         result = error
-        if sent.run not in _runners:
-            return result, {}, {}
     except Exception as error:  # noqa: BLE001  # raised again where it can be seen
         return StageError(f"a worker: {described(error)}"), {}, {}
-    callers = execution.callers
     costs = {name: caller.cost.reset() for name, caller in callers.items()}
     return result, costs, {name: caller.not_cached for name, caller in callers.items()}
 

@@ -12,8 +12,6 @@ from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
 Arch = Literal["gpt2", "llama", "bart", "t5"]
-ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
-"""What can be made from scratch."""
 READERS: tuple[Arch, ...] = ("bart", "t5")
 """Those that read and write apart (sequence to sequence)."""
 Format = Literal["text", "chat"]

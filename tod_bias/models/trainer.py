@@ -12,6 +12,7 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,19 @@ def _is_json(path: Path) -> bool:
     return True
 
 
+@contextmanager
+def _reading(state: Path | str | None) -> Iterator[None]:
+    """What the libraries raise for a state that is damaged is one line.
+
+    Raises:
+        ModelError: it is.
+    """
+    try:
+        yield
+    except DAMAGED as error:
+        raise ModelError(f"{state}: cannot be resumed from ({described(error)}); {_ANEW}") from error
+
+
 class _EpochBatches:
     """The batches of an epoch, as many for each process."""
 
@@ -195,6 +209,9 @@ class _Trainer(Trainer):
         self._batches = _EpochBatches(task, arguments.world_size)
         self.per_epoch = len(self._batches) // arguments.world_size
         self._total = self.per_epoch * schedule.epochs
+        parts = task.evaluations
+        self.marks = {self.per_epoch * number // parts for number in range(1, parts + 1)}
+        """Steps of an epoch after which is validated."""
         arguments.max_steps = min(self._total, schedule.max_steps or self._total)
         arguments.warmup_steps = math.ceil(schedule.warmup * self._total)
         self.batch_loss = math.nan
@@ -207,14 +224,22 @@ class _Trainer(Trainer):
         if state is None:
             self.train()
             return
-        try:
+        with _reading(state):
             self.state = TrainerState.load_from_json(str(state / _STATE))
-            if not self.is_stale:  # else it was killed when all was done
-                self.train(resume_from_checkpoint=str(state))
-        except DAMAGED as error:
-            if isinstance(error, OSError) and error.filename and not Path(error.filename).is_relative_to(state):
-                raise
-            raise ModelError(f"{state}: cannot be resumed from ({described(error)}); {_ANEW}") from error
+        if not self.is_stale:  # else it was killed when all was done
+            self.train(resume_from_checkpoint=str(state))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with _reading(resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_rng_state(checkpoint)
 
     def get_train_dataloader(self) -> DataLoader:
         loader = DataLoader(
@@ -334,10 +359,8 @@ class _WhenToSave(TrainerCallback):
         self._trainer.begin_epoch()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        per_epoch, task = self._trainer.per_epoch, self._trainer._task
-        step = (state.global_step - 1) % per_epoch + 1
-        marks = {per_epoch * number // task.evaluations for number in range(1, task.evaluations + 1)}
-        control.should_evaluate = step in marks or state.global_step == args.max_steps
+        step = (state.global_step - 1) % self._trainer.per_epoch + 1
+        control.should_evaluate = step in self._trainer.marks or state.global_step == args.max_steps
         is_due = args.world_size == 1 and time.monotonic() - self._saved > SECONDS
         control.should_save = control.should_log = control.should_evaluate or is_due
 

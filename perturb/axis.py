@@ -51,6 +51,15 @@ class Candidate:
     """What the term becomes, where there is a choice, such as another name; empty: the axis decides."""
 
 
+class Expressions(NamedTuple):
+    """What expresses two groups in a counterfactual and its original."""
+
+    source: frozenset[str]
+    """The terms of the dialogue's own group that are rewritten."""
+    target: frozenset[str]
+    """The terms of the other group that they become."""
+
+
 class SelectedDialogue(NamedTuple):
     """A dialogue and the candidates by which it is rewritten."""
 
@@ -225,9 +234,9 @@ class Axis(ABC):
         """
         return candidate.term, candidate.term
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that each rewrite of a dialogue rests on, as names of clusters; at least the candidate's."""
-        return [frozenset(self.labels(candidate)) for candidate in candidates]
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that express either group in each rewrite of a dialogue; at least the candidate's."""
+        return [Expressions(*(frozenset([label]) for label in self.labels(candidate))) for candidate in candidates]
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions.
@@ -359,14 +368,14 @@ class Axis(ABC):
         variant = partial(Counterfactual, dialogue, base=base, axis=self.name)
         names, terms = variant_names(rewrites), self.terms(dialogue, candidates)
         groups = tuple(
-            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some})
+            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some.target})
             for rewrite, name, some in zip(rewrites, names, terms, strict=True)
         )
         references = tuple(
             variant(rewrite, variant=name, role="reference") for name, rewrite in self.references(dialogue)
         )
-        label = frozenset([self.labels(candidates[0])[0]])
-        return Variants(variant(variant=base, role="original", clusters={"term": label}), groups, references)
+        source = frozenset[str]().union(*(some.source for some in terms))
+        return Variants(variant(variant=base, role="original", clusters={"term": source}), groups, references)
 
     def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
         """T of every candidate of selected dialogues; an axis with a model asks it once for all.

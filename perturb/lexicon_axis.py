@@ -10,7 +10,7 @@ from itertools import chain
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import Axis, Candidate
+from tod_bias.perturb.axis import Axis, Candidate, Expressions
 from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY
@@ -123,19 +123,19 @@ class LexiconAxis(Axis):
             self._labels[candidate] = self.lexicon.labels(candidate.term, candidate.source, candidate.target)
         return self._labels[candidate]
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that each rewrite rests on, as names of clusters: every mention that it rewrites, and what it
-        becomes."""
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that express either group: every mention that is rewritten, and what it becomes."""
         spoken = dict.fromkeys((entry.row, entry.group, entry.lexical.lower()) for _, entry in self._spoken(dialogue))
         sets = []
         for candidate in candidates:
-            names: set[str] = set()
+            pairs: set[tuple[str, str]] = set()
             for row, group, term in spoken:
                 if group != candidate.source or candidate.target not in self.lexicon.paradigms[row].cells:
                     continue
                 if self.scope == "attribute" or term == candidate.term:
-                    names.update(self.labels(Candidate(term, candidate.source, candidate.target)))
-            sets.append(frozenset(names) or frozenset(self.labels(candidate)))
+                    pairs.add(self.labels(Candidate(term, candidate.source, candidate.target)))
+            source, target = zip(*(pairs or [self.labels(candidate)]), strict=True)
+            sets.append(Expressions(frozenset(source), frozenset(target)))
         return sets
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:

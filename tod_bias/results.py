@@ -48,7 +48,7 @@ DISPARITY = "disparity"
 THESE_TERMS = "these terms only"
 """A difference is there for these terms; too few stand for a group, or others might not show it."""
 EQUIVALENT = "equivalent"
-"""The disparity and every gap, of groups and of pairs, lie within the margin (two one-sided tests)."""
+"""Every gap, of groups and of pairs, lies within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
 RESIDUAL = "residual"
@@ -114,14 +114,6 @@ class Named(Record):
         return self._name
 
 
-class TermsOnly(Record):
-    """The standard error, interval and p-value of an estimate with the terms of the run taken as they are."""
-
-    se: Value = None
-    ci: Interval = None
-    p: Value = None
-
-
 class Estimate(Record):
     """A number, and how far chance may have moved it."""
 
@@ -133,33 +125,19 @@ class Estimate(Record):
     ci: Interval = None
     """95% interval, with terms as a sample."""
     p: Value = None
-    """p-value; of a group's gap, a pair or an effect that over everything that the run claims."""
-    adjusted_p: Value = None
-    """Of a disparity or change, whose ``p`` is by itself: p-value over everything that is claimed."""
+    """p-value, below .05 where the interval leaves out 0; of gaps both are over everything that the run claims."""
     scope: Literal["terms"] | None = None
     """``terms``: it holds for the terms of this run only."""
-    terms_only: TermsOnly | None = None
-    """The same with the terms of the run taken as they are."""
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The interval; where terms are too few for one, that of these terms; None without either."""
-        return self.ci or (None if self.terms_only is None else self.terms_only.ci)
 
     @property
     def is_of_terms_only(self) -> bool:
-        """Whether its interval is that of these terms, which are too few to be a sample."""
-        return self.ci is None and self.bounds is not None
+        """Whether it holds for the terms of this run only."""
+        return self.scope is not None
 
     @property
-    def claimed_p(self) -> float | None:
-        """The p-value over everything that the run claims; None where nothing was tested."""
-        return self.p
-
-    @property
-    def terms_only_p(self) -> float | None:
-        """The same with terms as they are."""
-        return None if self.terms_only is None else self.terms_only.p
+    def excludes_zero(self) -> bool:
+        """Whether its interval leaves out 0."""
+        return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
 
     @model_serializer(mode="wrap")
     def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -169,20 +147,6 @@ class Estimate(Record):
 
 _ALWAYS = ("value", "se", "df", "ci", "p")
 """Keys of an estimate that are written where they are None, too."""
-
-
-class Disparity(Estimate):
-    """The disparity of an axis; its ``p`` is by itself."""
-
-    @property
-    def claimed_p(self) -> float | None:
-        """The p-value over everything that the run claims; None where nothing was tested."""
-        return self.adjusted_p
-
-
-def _parts(value: Any) -> Any:
-    """The parts of an estimate of another kind."""
-    return dict(value) if isinstance(value, Estimate) and not isinstance(value, Disparity) else value
 
 
 class Contribution(Record):
@@ -217,6 +181,7 @@ class Terms(Record):
     effective: Value = None
     """Kish's effective number: so many evenly used terms carry as much."""
     largest_share: Value = None
+    """Of the gap, what goes without the term that carries most of it."""
 
 
 class BeyondPlacebo(Estimate):
@@ -235,8 +200,9 @@ class Group(Named, Attributed):
     score: Estimate = Estimate()
     """On the metric's own scale."""
     gap: Estimate = Estimate()
-    """The group's disparity less the mean over all groups on the same dialogues; positive: served worse."""
+    """How much worse the group is served than the mean of all groups on the same dialogues."""
     beyond_placebo: Estimate | None = None
+    """The same beyond what the placebo does in the same dialogues."""
     unattributed: Estimate | None = None
 
     @property
@@ -249,7 +215,6 @@ class Gap(Named, Attributed, Estimate):
     """A gap between two groups, or of a level of crossed axes."""
 
     dialogues: int | None = None
-    beyond_placebo: Estimate | None = None
 
     @property
     def source(self) -> str:
@@ -272,10 +237,11 @@ class Widest(Attributed):
 
 
 class Omnibus(Record):
-    """Whether any group is served differently at all."""
+    """Whether any group is served differently at all: the p-value that decides the verdict."""
 
     p: Value = None
-    adjusted_p: Value = None
+    scope: Literal["terms"] | None = None
+    """``terms``: it speaks of the terms of this run only."""
 
 
 class Term(Record):
@@ -285,10 +251,9 @@ class Term(Record):
     group: str | None = None
     dialogues: int | None = None
     share: Value = None
+    """Of that gap, what goes if the term is left out."""
     contribution: Value = None
-    """What it adds to the disparity."""
-    without: Value = None
-    """The disparity without it."""
+    """What it adds to the gap of its group."""
 
 
 class Noise(Estimate):
@@ -351,21 +316,19 @@ class AxisResult(Attributed):
     """``ratio`` where values are shares of the originals' score, else ``difference``."""
     omnibus: Omnibus | None = None
     dialogues: int | None = None
-    rests_on: Terms = Terms()
-    """The terms of all groups."""
     clusters: dict[str, int] = {}
     """Further kinds of clusters, and how many there are of each."""
     mde: Value = None
-    """Minimum detectable effect, with a power of 80%."""
+    """Minimum detectable effect: how much worse one group must be served than all others, for a power of 80%."""
     mde_se: Value = None
     """The standard error that it is made of."""
     mde_se_terms_only: Value = None
     """The same with terms as they are."""
     equivalent_within: Value = None
-    """The smallest margin within which the disparity and all gaps are shown to lie."""
+    """The smallest margin within which all gaps, of groups and of pairs, are shown to lie."""
     original: Estimate = Estimate()
     rewritten: Estimate = Estimate()
-    disparity: Annotated[Disparity, BeforeValidator(_parts)]
+    disparity: Estimate
     artefact: Estimate = Estimate()
     beyond_placebo: BeyondPlacebo | None = None
     groups: dict[str, Group] = {}
@@ -406,8 +369,8 @@ class AxisResult(Attributed):
 
     @property
     def effective_terms(self) -> float | None:
-        """Effective number of the terms that it rests on."""
-        return self.rests_on.effective
+        """Effective number of terms of the group with fewest."""
+        return min((group.effective_terms for group in self.groups.values() if group.effective_terms), default=None)
 
     @property
     def covers_all_dialogues(self) -> bool:
@@ -618,10 +581,7 @@ class Change(Record):
     change: Estimate = Estimate()
     equivalent_within: Value = None
     """The smallest margin within which the change is shown to lie."""
-    effective_terms: Value = None
     verdict: ChangeVerdict = ""
-    terms_only_verdict: ChangeVerdict = ""
-    """The same with the terms of the runs taken as they are."""
 
 
 class GroupChange(Record):
@@ -638,7 +598,6 @@ class AxisChange(Record):
 
     scale: str = "ratio"
     dialogues: int
-    effective_terms: Value = None
     original: Change
     rewritten: Change
     disparity: Change

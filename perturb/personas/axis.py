@@ -22,7 +22,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Expressions, SelectedDialogue
 from tod_bias.perturb.dealing import Square, groups_of, number_of, turn_of
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
@@ -354,12 +354,14 @@ class PersonaAxis(Axis):
         """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
         return candidate.term, candidate.form
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that reveal who the user is, in the dialogue and in each counterfactual."""
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that reveal who the user is, in the dialogue and in each counterfactual."""
         before = dialogue.persona.terms if isinstance(dialogue, IntroducedDialogue) else frozenset()
         return [
-            before
-            | (candidate.persona.terms if isinstance(candidate, PersonaCandidate) else frozenset([candidate.term]))
+            Expressions(
+                before,
+                candidate.persona.terms if isinstance(candidate, PersonaCandidate) else frozenset([candidate.term]),
+            )
             for candidate in candidates
         ]
 

@@ -20,7 +20,6 @@ from tod_bias.audit.chunks import membership
 from tod_bias.audit.design import CounterfactualDesign, axes_of, chunks, design_counterfactuals
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.sums import VariantIndex, numbers_of
-from tod_bias.audit.term_clusters import effective_terms_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
@@ -29,8 +28,9 @@ from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.results import Record, Value
+from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.intervals import LEVEL
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
@@ -76,7 +76,7 @@ class Plan(Record):
     """Axis to dialogues that can be rewritten along it; likewise the others."""
     audited: dict[str, int]
     effective_terms: dict[str, float]
-    """How many effective terms a claim would rest on."""
+    """Axis to the effective terms of the group with fewest."""
     detectable: dict[str, tuple[float, float] | None]
     """The smallest disparity of one metric that could be shown, in standard deviations of one dialogue's: from where
     dialogues of a term have nothing in common to where they are alike; None with too few terms."""
@@ -319,23 +319,22 @@ def _estimate(sampled: _SampleCost | None, exact: int | None, at_most: int | Non
 
 
 def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
-    """Effective terms that a claim would rest on, as the run counts them."""
+    """Effective terms of the group with fewest, as the run counts them."""
     members = [membership(axis, entry) for entry in selected]
     every = [(number, candidate) for number, entry in enumerate(selected) for candidate in entry.candidates]
-    sources = [_only({candidate.source for candidate in entry.candidates}) for entry in selected]
-    return effective_terms_of(
-        VariantIndex(
-            groups=axis.groups,
-            source=numbers_of(sources, axis.groups),
-            of=np.array([number for number, _ in every], dtype=int),
-            target=numbers_of([candidate.target for _, candidate in every], axis.groups),
-            draw=np.zeros(len(every), dtype=int),
-            term=tuple(member.term for member in members),
-            terms=tuple(names for member in members for names in member.terms),
-            placebo=np.empty(0, dtype=int),
-            placebo_terms=(),
-        )
+    variants = VariantIndex(
+        groups=axis.groups,
+        source=numbers_of([_only({some.source for some in entry.candidates}) for entry in selected], axis.groups),
+        of=np.array([number for number, _ in every], dtype=int),
+        target=numbers_of([candidate.target for _, candidate in every], axis.groups),
+        draw=np.zeros(len(every), dtype=int),
+        source_terms=tuple(frozenset[str]().union(*(some.source for some in member.terms)) for member in members),
+        terms=tuple(some.target for member in members for some in member.terms),
+        placebo=np.empty(0, dtype=int),
+        placebo_terms=(),
     )
+    numbers = (variants.terms_of(group)[0].sum(axis=0) for group in range(len(axis.groups)))
+    return min((effective_number(np.asarray(some)) for some in numbers if some.any()), default=0.0)
 
 
 def _only(names: Iterable[str]) -> str:
@@ -349,7 +348,7 @@ def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float
     smallest: dict[str, tuple[float, float] | None] = {}
     for axis, (dialogues, terms) in sizes.items():
         low, high = detectable_in_spreads(dialogues, terms, (1 - LEVEL) / len(sizes))
-        smallest[axis] = (round(low, 2), round(high, 2)) if terms >= ENOUGH_WORDS else None
+        smallest[axis] = (round(low, 2), round(high, 2)) if terms >= ENOUGH_TERMS else None
     return smallest
 
 
@@ -377,7 +376,7 @@ def _title(result: Plan) -> list[str]:
     terms = ", ".join(f"{axis} {number:g}" for axis, number in result.effective_terms.items())
     lines = [
         f"{result.dialogues} dialogues read; rewritten: {audited}",
-        f"effective terms: {terms} (a claim about a group takes {ENOUGH_WORDS})",
+        f"effective terms: {terms} (a claim about a group takes {ENOUGH_TERMS})",
         f"smallest disparity, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
     ]
     if result.placebo:

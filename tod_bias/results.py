@@ -203,6 +203,10 @@ class Group(Named, Attributed):
     """How much worse the group is served than the mean of all groups on the same dialogues."""
     beyond_placebo: Estimate | None = None
     """The same beyond what the placebo does in the same dialogues."""
+    terms_only: Estimate | None = None
+    """The gap with the terms of this run taken as they are."""
+    affected: list[tuple[int, int]] | None = None
+    """Where few dialogues differ: how many do, of all of them, and likewise terms."""
     unattributed: Estimate | None = None
 
     @property

@@ -26,7 +26,6 @@ from tod_bias.results import (
     Estimate,
     Gap,
     Omnibus,
-    Verdict,
 )
 from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import detectable
@@ -151,7 +150,7 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
     within = _within(draft, alpha)
     claims = _claims(draft, families)
     of_terms_only = _claims_of_terms_only(draft, families)
-    verdict: Verdict = INCONCLUSIVE
+    verdict = INCONCLUSIVE
     omnibus = Omnibus(p=min(claims.values(), default=None))
     if margin is not None and within is not None and within <= margin:
         verdict = EQUIVALENT
@@ -172,14 +171,22 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
 
 def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
     """The result with the estimates of its rows; without intervals where nothing is claimed."""
-    gaps = draft.gaps.estimates(families and families.gaps)
-    beyond = {} if draft.beyond is None else draft.beyond.estimates(families and families.beyond)
-    pairs = draft.pairs.estimates(families and families.pairs)
-    effects = draft.effects.estimates(families and families.pairs)
+    gaps = draft.gaps.estimates(None if families is None else families.gaps)
+    beyond = {} if draft.beyond is None else draft.beyond.estimates(None if families is None else families.beyond)
+    pairs = draft.pairs.estimates(None if families is None else families.pairs)
+    effects = draft.effects.estimates(None if families is None else families.pairs)
+    of_terms_only = draft.of_terms_only.estimates(None if families is None else families.of_terms_only)
     result = draft.result
     changed: dict[str, Any] = {
         "groups": {
-            name: group.model_copy(update={"gap": gaps[name], "beyond_placebo": beyond.get(name)})
+            name: group.model_copy(
+                update={
+                    "gap": gaps[name],
+                    "beyond_placebo": beyond.get(name),
+                    "terms_only": of_terms_only[name],
+                    "affected": draft.gaps.affected_in(name),
+                }
+            )
             for name, group in result.groups.items()
         },
         "references": {name: group.model_copy(update={"gap": gaps[name]}) for name, group in result.references.items()},
@@ -303,7 +310,7 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
 
     It is the median over groups whose terms are enough; with a placebo it must be found beyond that too.
     """
-    nothing = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
+    nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
     if not draft.is_tested or draft.gaps.is_sparse:
         return nothing
     found = []

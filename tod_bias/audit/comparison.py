@@ -230,14 +230,19 @@ class AxisDifference:
             for run in self._runs
         ]
         gaps = ChangeRows(
-            self._change.set_of(self._contrasts), self._middle.set_of(self._contrasts), *values, margin=margin
+            self._change.set_of(self._contrasts),
+            self._middle.set_of(self._contrasts),
+            values[0],
+            values[1],
+            margin=margin,
         )
         whole = [np.stack([maker.whole[name] for name in self._wanted], axis=1) for maker in self._makers]
         kinds = [Clusters.of(labels) for _, labels in self._variants.clusters]
         parts = ChangeRows(
             of_dialogues(self._wanted, whole[1] - whole[0], self._change.contrasts.differs, kinds),
             of_dialogues(self._wanted, (whole[0] + whole[1]) / 2, self._middle.contrasts.differs, kinds),
-            *(some.mean(axis=0) for some in whole),
+            whole[0].mean(axis=0),
+            whole[1].mean(axis=0),
             margin=margin,
         )
         return [gaps, parts, self._scores(quality_margin)]

@@ -214,7 +214,7 @@ class AuditContrasts:
         has = self._variants.has_group
         has = has[:, has.any(axis=0)]
         complete = has.all(axis=1)
-        return complete if 2 * complete.sum() >= len(has) else has.sum(axis=1) > 1
+        return np.asarray(complete if 2 * complete.sum() >= len(has) else has.sum(axis=1) > 1)
 
     @cached_property
     def whole(self) -> dict[str, np.ndarray]:

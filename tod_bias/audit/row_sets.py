@@ -37,7 +37,7 @@ class RowSet:
     p: np.ndarray
     """(rows,) p-values, each by itself; NaN where nothing is tested."""
     is_sparse: bool
-    """Whether few dialogues differ at all: then a p-value is the largest of those of the t test, of a randomisation test
+    """Whether few dialogues differ at all: then a p-value is the largest of those of a t test, of a randomisation test
     and of the exact bound, and the interval is at least as wide as the exact bound."""
     hypotheses: int
     """How many of the rows say different things."""
@@ -123,6 +123,10 @@ class RowSet:
             p=None if math.isnan(p) else p,
             scope=None if self.over_terms[number] else "terms",
         )
+
+    def affected_in(self, name: str) -> list[tuple[int, int]] | None:
+        """How many dialogues differ, of all, and likewise terms; None where many do."""
+        return list(self.affected[self.names.index(name)]) if self.is_sparse else None
 
     def within(self, alpha: float) -> float:
         """The smallest margin within which every row is shown to lie; NaN where it is not known."""

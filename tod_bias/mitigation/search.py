@@ -111,8 +111,7 @@ class MitigationSearch:
                 if share.value is None:
                     continue
                 sizes[stage] = max(sizes.get(stage, 0.0), abs(share.value), key=abs)
-                low, high = share.bounds or (0.0, 0.0)
-                if low > 0 or high < 0:
+                if share.excludes_zero:
                     certain.add(stage)
         ranked = sorted((stage for stage in sizes if sizes[stage] > 0), key=lambda stage: (-sizes[stage], stage))
         return {stage: sizes[stage] for stage in ranked[:MOST_STAGES] if stage == ranked[0] or stage in certain}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.files import check_plain_file, subfolder
-from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
+from tod_bias.report.changes import bounds, rows, sentences
 from tod_bias.report.forest import Block, Row, Texts, forest
-from tod_bias.report.notation import MISSING, fixed
+from tod_bias.report.notation import MISSING, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
@@ -86,7 +86,7 @@ def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
             label = result.metrics[metric].label
             where = f"quality, {label}" if not axis else f"{axis}, {label}"
             text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
-            yield verdict(change), change.verdict in _SHOWN, where, minus(f"{text} {bounds(change)}".strip())
+            yield change.verdict, change.verdict in _SHOWN, where, minus(f"{text} {bounds(change)}".strip())
 
 
 def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -100,7 +100,7 @@ def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
         first = (axis if not table or axis != last else "") if axis else label
         last = axis
         numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
-        table.append((first, what, *map(minus, numbers), p_value(change), verdict(change)))
+        table.append((first, what, *map(minus, numbers), p_cell(change.change.p), change.verdict))
     return list(tables.items())
 
 
@@ -139,7 +139,7 @@ def _blocks(
             shown.append(Row(name, _with_interval(whole[which], run, axis, metric), parts or None))
         is_shown = whole.verdict in _SHOWN
         shown.append(Row("change", whole.change, claimed=is_shown, quiet=not is_shown))
-        yield Block(axis, tuple(shown), verdict(whole))
+        yield Block(axis, tuple(shown), whole.verdict)
 
 
 def _with_interval(value: float | None, run: AuditResult | None, axis: str, metric: str) -> Estimate:

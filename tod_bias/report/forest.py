@@ -154,7 +154,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
     """The scale: all values, intervals and stacks, 0 among them."""
     ends = [0.0]
     for row in rows:
-        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.bounds or ())) if end is not None]
+        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.ci or ())) if end is not None]
         values = [part.value or 0.0 for part in (row.parts or {}).values()]
         ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
     low, high = min(ends), max(ends)
@@ -223,7 +223,7 @@ def _ends(label: str, length: int) -> str:
 
 
 def _dot(panel: Axes, row: Row, height: float) -> None:
-    value, bounds = row.estimate.value, row.estimate.bounds
+    value, bounds = row.estimate.value, row.estimate.ci
     if value is None:
         return
     colour = MUTED if row.quiet else row.colour
@@ -310,7 +310,7 @@ def _keys(
     ]
     if any(_has_sum(row, span) for row in rows):
         keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))
-    if any(row.estimate.bounds is not None and not _is_terms_only(row.estimate) for row in rows):
+    if any(row.estimate.ci is not None and not _is_terms_only(row.estimate) for row in rows):
         keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
     if any(_is_terms_only(row.estimate) for row in rows):
         keys.append(

@@ -63,8 +63,9 @@ def _positive(record: Mapping[str, Any]) -> str:
 
 def _seen(row: Mapping[str, Any]) -> str:
     text = fixed(row["value"], sign=True)
-    if row["ci"] is not None:
-        text += f" [{fixed(row['ci'][0], sign=True)}, {fixed(row['ci'][1], sign=True)}]"
+    if row["interval"] is not None:
+        low, high = row["interval"]
+        text += f" [{fixed(low, sign=True)}, {fixed(high, sign=True)}]"
     return text
 
 
@@ -77,7 +78,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
     view = new_table(f"{record['run']}: at most {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
     for heading in ("axis", "metric", ""):
         view.add_column(heading, overflow="fold")
-    view.add_column("seen [95%]", justify="right")
+    view.add_column("seen [deciding]", justify="right")
     view.add_column("", overflow="fold", min_width=11)
     for row in record["values"]:
         view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row), row["state"])))
@@ -148,7 +149,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         "",
         f"{_plain(record['run'])}: {_plain(headline(record))}.",
         "",
-        "| axis | metric | | seen [95%] | |",
+        "| axis | metric | | seen [deciding] | |",
         "|---|---|---|---:|---|",
     ]
     for row in record["values"]:

@@ -27,7 +27,7 @@ from tod_bias.report.record import read_runs
 from tod_bias.report.sections import Section, marks, minus, section_of, slug, unique, unordered_pairs
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> Path:
@@ -102,7 +102,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
         is_matched=is_matched,
         terms_of_pair=terms_of_pair,
         side=side,
-        ENOUGH_WORDS=ENOUGH_WORDS,
+        ENOUGH_TERMS=ENOUGH_TERMS,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, with_interval
 from tod_bias.results import DIFFERENT, AxisResult, Estimate, Gap, Group
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 ALPHA = 0.05
 """The level of every claim and, as 1 - ALPHA, of every interval."""
@@ -89,7 +89,7 @@ def mark(dialogues: int | None) -> str:
 
 def is_claimed(estimate: Estimate, *, terms_only: bool = False) -> bool:
     """Whether a difference may be named, by its adjusted p-value or by that of these terms only."""
-    p = estimate.terms_only_p if terms_only else estimate.claimed_p
+    p = estimate.p
     return p is not None and p < ALPHA
 
 
@@ -101,7 +101,7 @@ def is_starred(axis_result: AxisResult, estimate: Estimate, terms: float | None)
         estimate: with its adjusted p-value.
         terms: effective terms that it rests on; ``None`` where the run does not say.
     """
-    enough = terms is None or terms >= ENOUGH_WORDS
+    enough = terms is None or terms >= ENOUGH_TERMS
     return axis_result.verdict == "disparity" and enough and is_claimed(estimate)
 
 
@@ -142,7 +142,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     lower = value > 0 if axis_result.metric.better != "lower" else value < 0
     sense = "lower" if lower else "higher"
     interval = ""
-    bounds = estimate.bounds
+    bounds = estimate.ci
     multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
     write = percent if axis_result.scale == "ratio" and not multiple else fixed
     if bounds is not None:
@@ -314,7 +314,7 @@ def _named(axis_result: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], s
 
 
 def _excludes_zero(share: Estimate, few: bool) -> bool:
-    ci = (share.terms_only.ci if share.terms_only else None) if few else share.ci
+    ci = share.ci
     return ci is not None and (ci[0] > 0 or ci[1] < 0)
 
 
@@ -334,9 +334,9 @@ def _short_of(axis_result: AxisResult) -> str:
         whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
         parts.append(f"without the placebo it would be claimed{whose}: it is not above what rewording does{where}")
     if "terms" in axis_result.limiting_factors and (
-        axis_result.effective_terms is None or axis_result.effective_terms >= ENOUGH_WORDS
+        axis_result.effective_terms is None or axis_result.effective_terms >= ENOUGH_TERMS
     ):
-        parts.append(f"too few terms express {_few_terms(axis_result)}; a claim about a group takes {ENOUGH_WORDS}")
+        parts.append(f"too few terms express {_few_terms(axis_result)}; a claim about a group takes {ENOUGH_TERMS}")
     if "other terms" in axis_result.limiting_factors:
         parts.append("it differs too much between the terms to say that others would show it")
     if "other tests" in axis_result.limiting_factors:
@@ -350,7 +350,7 @@ def _few_terms(axis_result: AxisResult) -> str:
         f"{group.name} ({fixed(group.effective_terms, 1)})"
         for group in axis_result.groups.values()
         if group.effective_terms is not None
-        and group.effective_terms < ENOUGH_WORDS
+        and group.effective_terms < ENOUGH_TERMS
         and is_claimed(group.gap, terms_only=True)
     ]
     if not names:
@@ -363,15 +363,8 @@ def _terms(axis_result: AxisResult) -> str:
         return ""
     number = fixed(axis_result.effective_terms, 1)
     text = f"it rests on {number} effective terms"
-    if axis_result.effective_terms < ENOUGH_WORDS:
-        text += f"; a claim about a group takes {ENOUGH_WORDS}"
-    terms = sorted((term for term in axis_result.terms if term.without is not None), key=lambda term: term.without or 0)
-    if terms and axis_result.disparity.value:
-        low, high = terms[0], terms[-1]
-        text += (
-            f"; without “{short(low.term)}” the disparity would be {fixed(low.without, sign=True)}, without "
-            f"“{short(high.term)}” {fixed(high.without, sign=True)}"
-        )
+    if axis_result.effective_terms < ENOUGH_TERMS:
+        text += f"; a claim about a group takes {ENOUGH_TERMS}"
     return f"{text}."
 
 
@@ -427,4 +420,4 @@ def _is_share(axis_result: AxisResult) -> bool:
 
 
 def _p(estimate: Estimate, few: bool) -> str:
-    return p_text(estimate.terms_only_p if few else estimate.claimed_p)
+    return p_text(estimate.p)

@@ -28,7 +28,7 @@ from tod_bias.report.reading import (
 )
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
@@ -226,7 +226,7 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
             pair.dialogues for pair in axis_result.pairs.values()
         ]
     notes = {
-        f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "
+        f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_TERMS} "
         "effective terms": any(is_starred(*number) for number in numbers),
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
         f"{notation.TERMS_ONLY} too few terms for an interval over terms: it holds for these terms only": any(

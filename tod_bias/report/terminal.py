@@ -14,7 +14,7 @@ from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_cell, reference
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 BAR = 12
@@ -124,7 +124,7 @@ def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool) 
             *([f"{count(group.dialogues)}{few}"] if wide else []),
             fixed(group.score.value),
             with_interval(group.gap, sign=True),
-            "" if style else p_cell(group.gap.claimed_p),
+            "" if style else p_cell(group.gap.p),
             _largest(group.shares, group.gap),
             style=style,
             end_section=number == len(shown) - 1,
@@ -143,7 +143,7 @@ def effect_table(axis_results: Sequence[AxisResult], *, padding: int = 1) -> Tab
         for factor, effect in (
             (factor, gap) for factor, levels in axis_result.effects.items() for gap in levels.values()
         ):
-            p = effect.claimed_p
+            p = effect.p
             if factor == "interaction" and (p is None or p >= _CLAIMED):
                 continue
             view.add_row(
@@ -202,7 +202,7 @@ def _axis_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:
     counts = [f"{count(axis_result.dialogues)}{mark(axis_result.dialogues)}", fixed(axis_result.effective_terms, 1)]
     disparity = [
         with_interval(axis_result.disparity, sign=True),
-        "" if axis_result.is_placebo else p_cell(axis_result.disparity.claimed_p),
+        "" if axis_result.is_placebo else p_cell(axis_result.disparity.p),
     ]
     if not wide:
         return [*counts, *disparity, axis_result.verdict]
@@ -276,7 +276,7 @@ def meanings(axis_results: Sequence[AxisResult]) -> list[str]:
     if any(axis_result.effective_terms is not None for axis_result in axis_results):
         lines.append(
             "effective terms: equally frequent terms that the result rests on; "
-            f"a claim about a group takes {ENOUGH_WORDS}"
+            f"a claim about a group takes {ENOUGH_TERMS}"
         )
     return lines
 

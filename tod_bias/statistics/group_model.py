@@ -287,7 +287,8 @@ class _Parts:
         most = np.where(over, CERTAIN * total, most)
         for between, freedom in self._clusters:
             bottom = bottom + between**2 / max(freedom, 1.0)
-        return np.minimum(variance**2 / np.maximum(bottom, _TINY**2), np.minimum(most, self._freedom_of_units))
+        most = np.minimum(most, self._freedom_of_units)
+        return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
 
 
 def _freedom(weights: np.ndarray) -> float:

@@ -71,7 +71,9 @@ class AxisDraft:
     result: AxisResult
     """Without gaps and verdict."""
     gaps: RowSet
-    """Of groups and reference variants, against the mean of groups."""
+    """Of groups, against the mean of groups."""
+    references: RowSet
+    """Of reference variants, against the mean of groups."""
     pairs: RowSet
     beyond: RowSet | None
     """The gaps of groups beyond the placebo's."""
@@ -111,7 +113,7 @@ class Families:
             return Family([rows.block(seed) for rows in sets if rows is not None and rows.names], alpha)
 
         return cls(
-            family([draft.gaps for draft in tested]),
+            family([rows for draft in tested for rows in (draft.gaps, draft.references)]),
             family([draft.beyond for draft in tested]),
             family([rows for draft in tested for rows in (draft.pairs, draft.effects)]),
             family([draft.of_terms_only for draft in tested]),
@@ -173,6 +175,7 @@ def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
     """The result with the estimates of its rows; without intervals where nothing is claimed."""
     gaps = draft.gaps.estimates(None if families is None else families.gaps)
     beyond = {} if draft.beyond is None else draft.beyond.estimates(None if families is None else families.beyond)
+    references = draft.references.estimates(None if families is None else families.gaps)
     pairs = draft.pairs.estimates(None if families is None else families.pairs)
     effects = draft.effects.estimates(None if families is None else families.pairs)
     of_terms_only = draft.of_terms_only.estimates(None if families is None else families.of_terms_only)
@@ -189,7 +192,9 @@ def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
             )
             for name, group in result.groups.items()
         },
-        "references": {name: group.model_copy(update={"gap": gaps[name]}) for name, group in result.references.items()},
+        "references": {
+            name: group.model_copy(update={"gap": references[name]}) for name, group in result.references.items()
+        },
         "pairs": _both_ways({name: _gap_of(gap, pairs[name]) for name, gap in result.pairs.items()}),
         "effects": {
             factor: {level: _gap_of(gap, effects[f"{factor}/{level}"]) for level, gap in levels.items()}

@@ -133,7 +133,8 @@ class Contrasts:
     """What each dialogue has in every group, of one axis and metric, or of a change between two runs.
 
     Args:
-        design: which dialogues have which groups, and by which terms; reference variants are further groups.
+        designs: which dialogues have which groups, and by which terms: of the groups alone, and with the reference
+            variants as further groups.
         groups: names of the groups, then of the reference variants.
         values: contrast to (dialogues, groups) values.
         scores: (dialogues, groups), on the metric's own scale with no stage replaced.
@@ -143,14 +144,14 @@ class Contrasts:
 
     def __init__(
         self,
-        design: GroupDesign,
+        designs: tuple[GroupDesign, GroupDesign],
         groups: Sequence[str],
         values: Mapping[str, np.ndarray],
         scores: np.ndarray,
         ends: np.ndarray,
         beyond: tuple[GroupDesign, np.ndarray] | None = None,
     ) -> None:
-        self.design = design
+        self.design, self.with_references = designs
         self.groups = tuple(groups)
         self.values = values
         self.scores = scores
@@ -170,13 +171,14 @@ class Contrasts:
         return self._combined(other, 0.5, 0.5)
 
     def _combined(self, other: Contrasts, weight: float, others: float) -> Contrasts:
+        designs = self.design, self.with_references
         values = {
             name: weight * value + others * other.values[name]
             for name, value in self.values.items()
             if name in other.values
         }
         scores = weight * self.scores + others * other.scores
-        mean = Contrasts(self.design, self.groups, values, scores, self._ends)
+        mean = Contrasts(designs, self.groups, values, scores, self._ends)
         mean.differs = self.differs | other.differs
         return mean
 
@@ -272,8 +274,13 @@ class AuditContrasts:
                 values[contrast][members, place] = self.scale.values(arms @ weights)
         terms = [variants.terms_of(group)[0] if over_terms else None for group in range(len(variants.groups))]
         kinds = [Clusters.of(labels) for _, labels in variants.clusters]
-        design = GroupDesign(has, [*terms, *[None] * len(references)], self.originals(len(names)), kinds)
-        return Contrasts(design, names, values, scores, ends, self._beyond(has, values[DISPARITY], terms, kinds))
+        every = [*terms, *[None] * len(references)]
+        of_groups = has & (np.arange(len(names)) < len(variants.groups))
+        full = GroupDesign(has, every, self.originals(len(names)), kinds)
+        design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
+        return Contrasts(
+            (design, full), names, values, scores, ends, self._beyond(has, values[DISPARITY], terms, kinds)
+        )
 
     def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         variants = self._variants

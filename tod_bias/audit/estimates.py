@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -24,20 +25,23 @@ from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
 from tod_bias.statistics.distributions import t_quantile
-from tod_bias.statistics.group_model import GroupFit, Rows
+from tod_bias.statistics.group_model import GroupFit, RowEstimates
 from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
 from tod_bias.systems.execution import all_arms, arm_key
 
+_TINY = 1e-12
+"""What is smaller is rounding noise."""
 TERMS_SHOWN = 12
 """Terms in a result, those that add most to the gap of their group."""
 
 
-def single(rows: Rows, number: int, level: float, *, scope: str | None = None) -> Estimate:
+def single(rows: RowEstimates, number: int, level: float, *, scope: str | None = None) -> Estimate:
     """A row that is not claimed: its interval and p-value are its own."""
     value, error, freedom = (float(some[number]) for some in (rows.values, rows.errors, rows.freedom))
+    value = 0.0 if abs(value) < _TINY else value
     if not math.isfinite(error) or freedom < 1:
         return Estimate(value=value, scope="terms" if scope else None)
     half = float(t_quantile((1 + level) / 2, freedom)) * error
@@ -58,7 +62,7 @@ def mean_estimate(values: np.ndarray, level: float) -> Estimate:
     if number < 2 or np.isnan(values).any():
         return Estimate(value=float(values.mean()) if number else None)
     error = float(values.std(ddof=1)) / math.sqrt(number)
-    rows = Rows(values.mean()[None], np.array([error]), np.array([number - 1.0]), np.array([[error**2]]))
+    rows = RowEstimates(values.mean()[None], np.array([error]), np.array([number - 1.0]), np.array([[error**2]]))
     return single(rows, 0, level)
 
 
@@ -76,12 +80,17 @@ class GroupRows:
         self.inference = inference
         self.fits: dict[str, GroupFit] = {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
         self.fit = self.fits[DISPARITY]
-        design = contrasts.design
         self.number = groups
-        self.present = [group for group in range(len(contrasts.groups)) if design.has[:, group].any()]
-        """Numbers of the groups and reference variants that any dialogue has."""
-        self.compared = [group for group in self.present if group < groups]
-        """Numbers of the groups."""
+        has = contrasts.with_references.has
+        self.compared = [group for group in range(groups) if has[:, group].any()]
+        """Numbers of the groups that any dialogue has."""
+        self.references = [group for group in range(groups, len(contrasts.groups)) if has[:, group].any()]
+        """Numbers of the reference variants that any dialogue has."""
+
+    @cached_property
+    def reference_fits(self) -> dict[str, GroupFit]:
+        """The model with reference variants as further groups."""
+        return {name: self.contrasts.with_references.fit(some) for name, some in self.contrasts.values.items()}
 
     def contrast_of(self, weights: Mapping[int, float]) -> np.ndarray:
         """(groups,) of the weighted groups against the mean of all groups, if the weights do not sum to 0."""
@@ -93,14 +102,25 @@ class GroupRows:
         return contrast
 
     def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
-        """Rows that are claimed."""
+        """Rows of groups that are claimed."""
         return RowSet.of(self.fit, self.contrasts.differs, rows, self.inference, over=over)
 
+    def reference_set(self) -> RowSet:
+        """The rows of the reference variants."""
+        fit = self.reference_fits[DISPARITY]
+        return RowSet.of(fit, self.contrasts.differs, self.reference_contrasts(), self.inference)
+
     def gap_contrasts(self) -> dict[str, np.ndarray]:
-        """Group or reference variant to its contrast with the mean of groups."""
+        """Group to its contrast with the mean of groups."""
         if len(self.compared) < 2:
             return {}
-        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.present}
+        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.compared}
+
+    def reference_contrasts(self) -> dict[str, np.ndarray]:
+        """Reference variant to its contrast with the mean of groups."""
+        if not self.compared:
+            return {}
+        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.references}
 
     def pair_contrasts(self) -> dict[str, np.ndarray]:
         """``source>target`` to the contrast of the target with the source, each pair once."""
@@ -132,9 +152,10 @@ class GroupRows:
     ) -> dict[str, Contribution]:
         """The parts of a row by stage."""
         over = scope is None
+        fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
 
         def part(name: str, stage: str) -> Estimate | None:
-            fit = self.fits.get(f"{name} {stage}")
+            fit = fits.get(f"{name} {stage}")
             return None if fit is None else single(fit.rows(contrast[None], over), 0, self.inference.level, scope=scope)
 
         parts = {stage: [part(name, stage) for name in PARTS] for stage in stages}
@@ -152,7 +173,7 @@ class GroupRows:
             unit: the score that a value of 1 stands for.
             over: whether its terms are a sample.
         """
-        design = self.contrasts.design
+        design = self.contrasts.with_references
         members = design.has[:, group]
         count = int(members.sum())
         values = self.contrasts.scores[:, group]
@@ -160,7 +181,8 @@ class GroupRows:
         influence = np.where(members, values - mean, 0.0) / count
         weights = np.zeros(design.has.shape)
         weights[members, group] = unit / count
-        rows = self.fit.estimated(np.array([mean]), influence[:, None], [weights], np.array([over]))
+        fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
+        rows = fit.estimated(np.array([mean]), influence[:, None], [weights], np.array([over]))
         return single(rows, 0, self.inference.level).model_copy(update={"p": None})
 
 
@@ -195,18 +217,17 @@ class AxisEstimates:
         for _ in pair_contrasts:
             advance()
         scopes = dict(zip(gaps.names, gaps.over_terms, strict=True))
-        facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names if name in self._variants.groups}
+        references = rows.reference_set()
+        facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
         result = self._result().model_copy(
             update={
                 "groups": {
                     name: self._group(name, contrast, over=bool(scopes[name]), facts=facts[name])
                     for name, contrast in gap_contrasts.items()
-                    if name in facts
                 },
                 "references": {
-                    name: self._group(name, contrast, over=bool(scopes[name]))
-                    for name, contrast in gap_contrasts.items()
-                    if name not in facts
+                    name: self._group(name, contrast, over=bool(references.over_terms[number]))
+                    for number, (name, contrast) in enumerate(rows.reference_contrasts().items())
                 },
                 "pairs": {name: self._pair(contrast) for name, contrast in pair_contrasts.items()},
                 "effects": self._effects(effects),
@@ -218,6 +239,7 @@ class AxisEstimates:
         return AxisDraft(
             result,
             gaps,
+            references,
             pairs,
             rows.beyond_set(),
             of_terms_only,
@@ -241,7 +263,7 @@ class AxisEstimates:
         return GroupFacts(number, float(design.freedom[group]) + 1, largest)
 
     def _group(self, name: str, contrast: np.ndarray, *, over: bool, facts: GroupFacts | None = None) -> Group:
-        rows, design = self._groups, self._contrasts.design
+        rows, design = self._groups, self._contrasts.with_references
         group = self._contrasts.groups.index(name)
         terms = None
         if facts is not None:
@@ -302,10 +324,9 @@ class AxisEstimates:
 
     def _spread(self, gaps: RowSet) -> float | None:
         """Root mean square of the groups' gaps, less what noise adds to it."""
-        chosen = [number for number, name in enumerate(gaps.names) if name in self._variants.groups]
-        if not chosen or np.isnan(gaps.rows.errors[chosen]).any():
+        if not gaps.names or np.isnan(gaps.rows.errors).any():
             return None
-        squares = gaps.rows.values[chosen] ** 2 - gaps.rows.errors[chosen] ** 2
+        squares = gaps.rows.values**2 - gaps.rows.errors**2
         return math.sqrt(max(0.0, float(squares.mean())))
 
     # the axis as a whole -------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import numpy as np
 
 from tod_bias.results import Estimate
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.group_model import GroupDesign, GroupFit, Rows
+from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.power import affected_within, equivalent_within
 from tod_bias.statistics.settings import Inference
-from tod_bias.statistics.simultaneous import Block, Bounded, Family, p_value
+from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_value
 
 SPARSE = 0.5
 """Share of dialogues that have to differ between groups for t tests and intervals."""
@@ -31,7 +31,7 @@ class RowSet:
 
     names: tuple[str, ...]
     """Of the rows."""
-    rows: Rows
+    rows: RowEstimates
     over_terms: np.ndarray
     """(rows,) bool."""
     p: np.ndarray
@@ -94,11 +94,11 @@ class RowSet:
             affected,
         )
 
-    def block(self, seed: int) -> Block | Bounded:
+    def block(self, seed: int) -> JointRows | BoundedRows:
         """What the rows add to a family of tests."""
         if self.is_sparse or np.isnan(self.rows.covariance).any():
-            return Bounded(self.hypotheses if np.isfinite(self.p).any() else 0)
-        return Block(self.rows.covariance, self.rows.freedom, seed)
+            return BoundedRows(self.hypotheses if np.isfinite(self.p).any() else 0)
+        return JointRows(self.rows.covariance, self.rows.freedom, seed)
 
     def estimates(self, family: Family | None) -> dict[str, Estimate]:
         """The rows, with simultaneous intervals and p-values; without either where they belong to no family."""
@@ -173,7 +173,7 @@ def of_dialogues(
     return plain_rows(names, rows, over, differs)
 
 
-def plain_rows(names: Sequence[str], rows: Rows, over: np.ndarray, differs: np.ndarray) -> RowSet:
+def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, differs: np.ndarray) -> RowSet:
     """Rows without a randomisation test; where few units vary their intervals are exact.
 
     Args:

@@ -36,6 +36,7 @@ size at .05 is .064 with 1 and .057 with 0.8."""
 ORIGINALS = 10.0
 """Effective number of units that the effect of being the original has to rest on; with fewer it is not estimated."""
 _TINY = 1e-12
+"""What is smaller is rounding noise."""
 
 
 class GroupDesign:
@@ -165,7 +166,7 @@ class GroupFit:
         moderated = np.maximum(0.0, (PRIOR * mean + freedom * single) / (PRIOR + freedom))
         return np.where([design.terms_of(h) is None for h in range(design.groups)], 0.0, moderated)
 
-    def rows(self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True) -> Rows:
+    def rows(self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True) -> RowEstimates:
         """Estimates of contrasts.
 
         Args:
@@ -173,11 +174,29 @@ class GroupFit:
             over_terms: (rows,) bool, whether the terms are a sample; where not, the row is of these terms only.
         """
         if not len(contrasts):
-            return Rows(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+            return RowEstimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
         over = np.broadcast_to(np.asarray(over_terms, dtype=bool), (len(contrasts),))
-        return self.rows_of([self.design.coefficients(contrast) for contrast in contrasts], over)
+        rows = self.rows_of([self.design.coefficients(contrast) for contrast in contrasts], over)
+        return rows if np.isnan(rows.errors).any() else self._with_floor(rows, contrasts, over)
 
-    def rows_of(self, coefficients: Sequence[np.ndarray], over: np.ndarray) -> Rows:
+    def _with_floor(self, rows: RowEstimates, contrasts: np.ndarray, over: np.ndarray) -> RowEstimates:
+        """Where all units and terms show the same to the last digit, the error is what one that does not would make."""
+        least = np.full(len(contrasts), np.inf)
+        for number, contrast in enumerate(contrasts):
+            sizes = [
+                self.design.freedom[h] + 1
+                for h in np.flatnonzero(np.abs(contrast) > _TINY)
+                if over[number] and self.design.terms_of(int(h)) is not None
+            ]
+            least[number] = abs(rows.values[number]) / min([self.design.units, *sizes])
+        constant = (rows.errors <= 1e-9 * np.abs(rows.values)) & (rows.values != 0)
+        errors = np.where(constant, least, rows.errors)
+        covariance = np.where(
+            np.outer(constant, constant), np.outer(least, least) * np.eye(len(least)), rows.covariance
+        )
+        return RowEstimates(rows.values, errors, rows.freedom, covariance)
+
+    def rows_of(self, coefficients: Sequence[np.ndarray], over: np.ndarray) -> RowEstimates:
         """Estimates of linear functions of the values.
 
         Args:
@@ -193,7 +212,7 @@ class GroupFit:
 
     def estimated(
         self, values: np.ndarray, influence: np.ndarray, coefficients: Sequence[np.ndarray], over: np.ndarray
-    ) -> Rows:
+    ) -> RowEstimates:
         """Estimates whose values and influences are known, and whose terms vary as this model's do.
 
         Args:
@@ -217,17 +236,19 @@ class GroupFit:
             together = by_term.T @ by_term - (weights * design._squares[:, h : h + 1]).T @ weights
             together = self.variances[h] * np.where(np.outer(over, over), together, 0.0)
             covariance += together
-            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), design.freedom[h], over)
+            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), (weights != 0).any(axis=0) * design.freedom[h])
         for kind in design.clusters:
             covariance = parts.add_clusters(kind, influence, covariance)
+        values = np.where(np.abs(values) < _TINY, 0.0, values)
+        covariance = np.where(np.outer(_small(covariance), _small(covariance)), 0.0, covariance)
         error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         if design.units < FEWEST:
             error = np.full(len(values), np.nan)
-        return Rows(values, error, parts.freedom(np.diag(covariance), over), covariance)
+        return RowEstimates(values, error, parts.freedom(np.diag(covariance), over), covariance)
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowEstimates:
     """Estimates of several contrasts."""
 
     values: np.ndarray
@@ -247,15 +268,15 @@ class _Parts:
         self._units = between_units
         self._freedom_of_units = freedom
         self._noise = np.zeros(len(between_units))
-        self._terms: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self._terms: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._clusters: list[tuple[np.ndarray, float]] = []
 
     def add_noise(self, noise: np.ndarray) -> None:
         """Errors of a group without terms."""
         self._noise += noise
 
-    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, freedom: float, over: np.ndarray) -> None:
-        """A group's errors, and the variance between its terms."""
+    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, freedom: np.ndarray) -> None:
+        """A group's errors, the variance between its terms, and its degrees of freedom in the rows that it is in."""
         self._noise += noise
         self._terms.append((noise, between_terms, freedom))
 
@@ -280,15 +301,19 @@ class _Parts:
         by_terms, total = np.zeros(len(variance)), np.zeros(len(variance))
         for noise, between, freedom in self._terms:
             part = self._units * noise / np.maximum(self._noise, _TINY) + between
-            takes_part = part > _TINY * np.maximum(variance, _TINY)
-            by_terms += np.where(takes_part, part**2 / (PRIOR + freedom), 0.0)
-            total += np.where(takes_part, freedom, 0.0)
+            by_terms += part**2 / (PRIOR + freedom)
+            total += freedom
         bottom = np.where(over, np.maximum(bottom, by_terms), bottom)
         most = np.where(over, CERTAIN * total, most)
-        for between, freedom in self._clusters:
-            bottom = bottom + between**2 / max(freedom, 1.0)
+        for between_clusters, of_clusters in self._clusters:
+            bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
         most = np.minimum(most, self._freedom_of_units)
         return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
+
+
+def _small(covariance: np.ndarray) -> np.ndarray:
+    """(rows,) whether a standard error is rounding noise."""
+    return np.asarray(np.diag(covariance) < _TINY**2)
 
 
 def _freedom(weights: np.ndarray) -> float:

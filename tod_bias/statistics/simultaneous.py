@@ -18,7 +18,7 @@ DRAWS = 20_000
 """Of the rows of a block under the null hypothesis."""
 
 
-class Block:
+class JointRows:
     """Rows whose estimates depend on each other, such as the gaps of one axis by one metric.
 
     Args:
@@ -32,7 +32,7 @@ class Block:
         tested = (error > 0) & np.isfinite(error) & (freedom >= 1)
         self.rows = int(tested.sum())
         """How many are tested."""
-        correlation = (covariance / np.outer(error, error))[np.ix_(tested, tested)] if self.rows else np.zeros((0, 0))
+        correlation = covariance[np.ix_(tested, tested)] / np.outer(error[tested], error[tested])
         self._is_single = self.rows == 0 or bool((np.abs(correlation) > 1 - 1e-9).all())
         self._smallest = np.zeros(0) if self._is_single else _smallest(correlation, freedom[tested], seed)
 
@@ -44,7 +44,7 @@ class Block:
         return float(np.interp(p, np.append(0.0, self._smallest), np.arange(drawn + 1) / drawn))
 
 
-class Bounded:
+class BoundedRows:
     """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test."""
 
     def __init__(self, rows: int) -> None:
@@ -63,7 +63,7 @@ class Family:
         alpha: the family-wise error rate.
     """
 
-    def __init__(self, blocks: Sequence[Block | Bounded], alpha: float = 0.05) -> None:
+    def __init__(self, blocks: Sequence[JointRows | BoundedRows], alpha: float = 0.05) -> None:
         self._blocks = list(blocks)
         self.alpha = alpha
         self.level = self._solved(alpha)

@@ -220,7 +220,7 @@ class MitigationSearch:
     def _verdicts(self, result: AuditResult, axes: Sequence[str], tried: int = 1) -> tuple[Verdict, ...]:
         """The gate's verdicts on the axes whose gaps are to be closed."""
         claimed = [axis for axis in axes if axis in self.claimed] or list(axes)
-        limits = Limits(self._goal.margin, terms_only=self._goal.terms_only, tried=tried)
+        limits = Limits(self._goal.margin, both_sides=True, terms_only=self._goal.terms_only, tried=tried)
         return gate(result, limits, axes=claimed, metrics=[self.metric]).verdicts
 
     def search(self, guards: Sequence[str] = tuple(GUARDS), budget: int = 12) -> Mitigation:

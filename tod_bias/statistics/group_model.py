@@ -304,7 +304,7 @@ class _Parts:
             by_terms += part**2 / (PRIOR + freedom)
             total += freedom
         bottom = np.where(over, np.maximum(bottom, by_terms), bottom)
-        most = np.where(over, CERTAIN * total, most)
+        most = np.where(over & (total > 0), CERTAIN * total, most)
         for between_clusters, of_clusters in self._clusters:
             bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
         most = np.minimum(most, self._freedom_of_units)

@@ -45,7 +45,7 @@ class Limits:
     """Beyond it the gate fails."""
     margin: float | None = None
     """Within it the gate passes; by default ``max_gap``, and never above it."""
-    both_sides: bool = True
+    both_sides: bool = False
     """Whether being served better than the others counts too."""
     terms_only: bool = False
     """Whether terms are taken as they are, not as a sample."""

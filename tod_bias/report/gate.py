@@ -91,7 +91,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is skipped, and says what would tell.
+    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is skipped and says what would tell.
 
     Args:
         record: the content of ``check.json``.

@@ -92,7 +92,7 @@ class GroupDesign:
         self.scatter = np.stack([one.scatter for one in size], axis=1)
         """(units, groups) squared distance of a unit's weights from their mean."""
         self._squares = np.stack([one.squares for one in size], axis=1)
-        moments = np.zeros((self.groups, self.groups))
+        moments, of_units = np.zeros((2, self.groups, self.groups))
         for h in range(self.groups):
             for k in range(self.groups):
                 first, second = self._terms[h], self._terms[k]
@@ -100,8 +100,12 @@ class GroupDesign:
                     continue
                 weights = self.has[:, h] * ((h == k) - share[:, k])
                 moments[h, k] = _overlap(first, second, weights, size[h].mean)
-                moments[h, k] -= float((weights**2 * self.scatter[:, h] * self.scatter[:, k]).sum())
-        self._moments = moments.sum(axis=1)
+                of_units[h, k] = float((weights**2 * self.scatter[:, h] * self.scatter[:, k]).sum())
+        length = np.sqrt(np.maximum(np.diag(moments), _TINY))
+        self.common = np.maximum(moments / np.outer(length, length), np.eye(self.groups))
+        """(groups, groups), 0 to 1: how much the variances of two groups' terms rest on the same sums; wholly where
+        both have the same clusters of units, as the words of one paradigm make them."""
+        self._moments = (moments - of_units).sum(axis=1)
 
     def _centred(self, table: np.ndarray) -> np.ndarray:
         """(units, groups) values less the mean of those that the unit has; 0 where it has none."""
@@ -224,7 +228,8 @@ class GroupFit:
         design = self.design
         correction = design.units / max(1, design.units - 1)
         covariance = correction * influence.T @ influence
-        parts = _Parts(np.diag(covariance).copy(), np.array([_freedom(weights) for weights in coefficients]))
+        freedom = np.array([_freedom(weights) for weights in coefficients])
+        parts = _Parts(np.diag(covariance).copy(), freedom, design.common)
         for h in range(design.groups):
             terms = design.terms_of(h)
             weights = np.stack([some[:, h] for some in coefficients], axis=1)
@@ -236,7 +241,8 @@ class GroupFit:
             together = by_term.T @ by_term - (weights * design._squares[:, h : h + 1]).T @ weights
             together = self.variances[h] * np.where(np.outer(over, over), together, 0.0)
             covariance += together
-            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), (weights != 0).any(axis=0) * design.freedom[h])
+            used = (weights != 0).any(axis=0)
+            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), h, used * design.freedom[h])
         for kind in design.clusters:
             covariance = parts.add_clusters(kind, influence, covariance)
         values = np.where(np.abs(values) < _TINY, 0.0, values)
@@ -264,21 +270,23 @@ class RowEstimates:
 class _Parts:
     """The parts of the variances of rows, with their degrees of freedom."""
 
-    def __init__(self, between_units: np.ndarray, freedom: np.ndarray) -> None:
+    def __init__(self, between_units: np.ndarray, freedom: np.ndarray, common: np.ndarray) -> None:
         self._units = between_units
         self._freedom_of_units = freedom
         self._noise = np.zeros(len(between_units))
-        self._terms: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._common = common
+        self._noise_of, self._between, self._freedom_of_terms = np.zeros((3, len(between_units), len(common)))
         self._clusters: list[tuple[np.ndarray, float]] = []
 
     def add_noise(self, noise: np.ndarray) -> None:
         """Errors of a group without terms."""
         self._noise += noise
 
-    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, freedom: np.ndarray) -> None:
+    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, group: int, freedom: np.ndarray) -> None:
         """A group's errors, the variance between its terms, and its degrees of freedom in the rows that it is in."""
         self._noise += noise
-        self._terms.append((noise, between_terms, freedom))
+        self._noise_of[:, group], self._between[:, group] = noise, between_terms
+        self._freedom_of_terms[:, group] = freedom
 
     def add_clusters(self, kind: Clusters, influence: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """The covariance with that between clusters of units, where these vary more than their units do (CV3)."""
@@ -298,17 +306,20 @@ class _Parts:
         """Satterthwaite's degrees of freedom of each row, (rows,)."""
         bottom = self._units**2 / self._freedom_of_units
         most = np.full(len(variance), np.inf)
-        by_terms, total = np.zeros(len(variance)), np.zeros(len(variance))
-        for noise, between, freedom in self._terms:
-            part = self._units * noise / np.maximum(self._noise, _TINY) + between
-            by_terms += part**2 / (PRIOR + freedom)
-            total += freedom
+        noise = self._noise_of * (self._units / np.maximum(self._noise, _TINY))[:, None]
+        by_terms = self._together((noise + self._between) / np.sqrt(PRIOR + self._freedom_of_terms))
+        number = self._freedom_of_terms.sum(axis=1)
+        total = number**2 / np.maximum(self._together(np.sqrt(self._freedom_of_terms)), _TINY)
         bottom = np.where(over, np.maximum(bottom, by_terms), bottom)
         most = np.where(over & (total > 0), CERTAIN * total, most)
         for between_clusters, of_clusters in self._clusters:
             bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
         most = np.minimum(most, self._freedom_of_units)
         return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
+
+    def _together(self, parts: np.ndarray) -> np.ndarray:
+        """(rows,) sums of products of (rows, groups) parts, as far as they rest on the same sums."""
+        return np.asarray(((parts @ self._common) * parts).sum(axis=1))
 
 
 def _small(covariance: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ One row is one paradigm; ``docs/reference/rewriting.md`` describes the layout.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -71,7 +70,7 @@ class Paradigm:
     pos: str
     """One of :data:`SLOTS`."""
     cells: Mapping[str, tuple[tuple[Form, ...], ...]]
-    """Group to its alternatives, the first of which is written; groups without a word are left out."""
+    """Group to its alternatives; groups without a word are left out."""
     context: tuple[Condition, ...] = ()
     """Where the row applies; all must hold."""
     notes: str = ""
@@ -81,6 +80,28 @@ class Paradigm:
     def in_names(self) -> bool:
         """Whether the row applies even next to capitalised words."""
         return any(condition.name == "in-names" for condition in self.context)
+
+    @cached_property
+    def choices(self) -> Mapping[str, Mapping[str, tuple[Form, ...]]]:
+        """Group to its alternatives, each by the term that it is: its first form in lower case."""
+        choices: dict[str, dict[str, tuple[Form, ...]]] = {group: {} for group in self.cells}
+        for group, cell in self.cells.items():
+            for forms in cell:
+                choices[group].setdefault(forms[0].text.lower(), forms)
+        return choices
+
+    @cached_property
+    def _terms(self) -> Mapping[tuple[str, str], str]:
+        terms: dict[tuple[str, str], str] = {}
+        for group, cell in self.cells.items():
+            for forms in cell:
+                for form in forms:
+                    terms.setdefault((group, form.text.lower()), forms[0].text.lower())
+        return terms
+
+    def term(self, group: str, form: str) -> str | None:
+        """The term that a form of a group is of: "wife" for "Wives"; None where the row does not hold the form."""
+        return self._terms.get((group, form.lower()))
 
 
 @dataclass(frozen=True)
@@ -124,34 +145,13 @@ class Lexicon:
             raise AxisError(f"axis {self.axis!r} has no group {name!r}; it has {', '.join(self.groups)}")
         return like[0]
 
-    def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
-        """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
-
-        The first forms of a paradigm are written for each other, so together they are one cluster; a form that several
-        paradigms write ("adult") is one of its own, as all of them then rest on one word.
-        """
-        for row, paradigm in enumerate(self.paradigms):
-            if source not in paradigm.cells or target not in paradigm.cells:
-                continue
-            for forms in paradigm.cells[source]:
-                if word.lower() in (form.text.lower() for form in forms):
-                    return self.label(row, source, forms[0].text), self.label(row, target)
-        return word, word
-
-    def label(self, row: int, group: str, lemma: str | None = None) -> str:
-        """The cluster of a word: of its paradigm, or of its own. ``lemma`` is its first form, by default what is
-        written for the group."""
-        paradigm = self.paradigms[row]
-        written = paradigm.cells[group][0][0].text.lower()
-        lemma = written if lemma is None else lemma.lower()
-        if lemma == written and self._writers[written] == 1:
-            return "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
-        return lemma
-
-    @cached_property
-    def _writers(self) -> Counter[str]:
-        """How many paradigms write each form, for any group."""
-        return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
+    def terms(self, form: str, source: str, target: str) -> tuple[str, str]:
+        """The term that a form of one group is of, and the first that the same row has for another group."""
+        for paradigm in self.paradigms:
+            term = paradigm.term(source, form)
+            if term is not None and target in paradigm.choices:
+                return term, next(iter(paradigm.choices[target]))
+        return form, form
 
     def forms(self) -> Iterator[tuple[int, int, str]]:
         """Every form: its row, its slot, and how it is written."""

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 from tod_bias.perturb.axis import Candidate
+from tod_bias.perturb.english import plain_form
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis, dialogue_rewrite
 from tod_bias.perturb.rewrite import DialogueRewrite
-from tod_bias.perturb.rewriter import Mention, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, TextRewriter
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator

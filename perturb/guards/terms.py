@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from tod_bias.errors import AxisError
 from tod_bias.perturb.context import entity_names, is_entity_slot, phrase_spans
-from tod_bias.perturb.english import replaced
+from tod_bias.perturb.english import plain_form, replaced
 from tod_bias.perturb.guards.inputs import Change, ReferenceInput, dialogue_of
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.perturb.pronouns import DETERMINER, OBJECT, POSSESSIVE, REFLEXIVE, SUBJECT, THEY, is_misspelt, role
-from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
 from tod_bias.systems.outputs import Lookup
 from tod_bias.systems.stage import StageInput
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -51,6 +51,8 @@ class Form:
     """As written in the lexicon; may hold spaces and hyphens."""
     mention: bool = True
     """Whether the form itself mentions the group (``False``: written only, marked ``~``)."""
+    written: bool = True
+    """Whether T writes the form (``False``: a mention only, such as another spelling, marked ``!``)."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,10 @@ class Paradigm:
 
     @cached_property
     def choices(self) -> Mapping[str, Mapping[str, tuple[Form, ...]]]:
-        """Group to its alternatives, each by the term that it is: its first form in lower case."""
+        """Group to the alternatives that are written, each by the term that it is: its first form in lower case."""
         choices: dict[str, dict[str, tuple[Form, ...]]] = {group: {} for group in self.cells}
         for group, cell in self.cells.items():
-            for forms in cell:
+            for forms in (forms for forms in cell if forms[0].written):
                 choices[group].setdefault(forms[0].text.lower(), forms)
         return choices
 
@@ -314,6 +316,7 @@ def _paradigm(parts: Sequence[str], columns: Sequence[str]) -> Paradigm:
             notes = text
         elif text not in ("", "-"):
             cells[column] = tuple(_alternative(part, pos, column) for part in text.split(","))
+            expect(cells[column][0][0].written, f"column {column!r}: the first word is written, so it takes no '!'")
     expect(len(cells) >= 2, "a row needs words for at least two groups")
     forms = [form for cell in cells.values() for alternative in cell for form in alternative]
     expect(any(form.mention for form in forms), "all forms are marked '~'")
@@ -324,12 +327,12 @@ def _alternative(text: str, pos: str, column: str) -> tuple[Form, ...]:
     forms = []
     for part in text.split("/"):
         word = part.strip()
-        mention = not word.startswith("~")
-        word = word.removeprefix("~").strip()
+        mark = word[:1] if word[:1] in ("~", "!") else ""
+        word = word.removeprefix(mark).strip()
         expect(bool(word), f"column {column!r}: empty word in {text.strip()!r}")
-        forms.append(Form(word, mention))
+        forms.append(Form(word, mention=mark != "~", written=mark != "!"))
     if SLOTS[pos] == 2 and len(forms) == 1:
-        forms.append(Form(plural(forms[0].text), forms[0].mention))
+        forms.append(replace(forms[0], text=plural(forms[0].text)))
     expect(
         len(forms) == SLOTS[pos],
         f"column {column!r}: {text.strip()!r} has {len(forms)} forms, a {pos} has {SLOTS[pos]}, joined by '/'",

@@ -139,15 +139,15 @@ class LexiconAxis(Axis):
         spoken = {(entry.row, entry.group, entry.lexical.lower()): entry for _, entry in self._spoken(dialogue)}
         sets = []
         for candidate in candidates:
-            names: set[str] = set()
+            pairs: set[tuple[str, str]] = set()
             written = self._written(dialogue, candidate)
             for (row, group, form), mention in spoken.items():
                 paradigm = self.lexicon.paradigms[row]
                 if group != candidate.source or candidate.target not in paradigm.cells:
                     continue
                 if self.scope == "attribute" or form == candidate.term:
-                    names |= {paradigm.term(group, form) or form, written(mention)}
-            sets.append(frozenset(names) or frozenset(self.labels(candidate)))
+                    pairs.add((paradigm.term(group, form) or form, written(mention)))
+            sets.append(frozenset(chain(*(pairs or [self.labels(candidate)]))))
         return sets
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:

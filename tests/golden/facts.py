@@ -136,6 +136,7 @@ _NOT_COMPARED = {
     "reason",  # prose
     "seconds",
     "seconds_by_component",
+    "seconds_by_stage",
     "signature",
     "hash",
     "created",

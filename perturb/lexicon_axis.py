@@ -181,7 +181,7 @@ class LexiconAxis(Axis):
         """The rewrite T of this dialogue that ``candidate`` stands for.
 
         Raises:
-            AxisError: ``candidate`` is not one of this dialogue's.
+            AxisError: ``candidate`` is not one of this dialogue's, or its form is no term of its target.
         """
         forward, rows = self._forward(dialogue, candidate)
         return dialogue_rewrite(dialogue, candidate, forward, self._inverse(candidate), rows)
@@ -201,6 +201,12 @@ class LexiconAxis(Axis):
             raise AxisError(
                 f"dialogue {dialogue.id!r} has no candidate {candidate.term!r} ({candidate.source} > "
                 f"{candidate.target}) on axis {self.name!r}; take one from candidates(dialogue)"
+            )
+        listed = {term for row in rows for term in self.lexicon.paradigms[row].choices[candidate.target]}
+        if candidate.form and candidate.form not in listed:
+            raise AxisError(
+                f"axis {self.name!r}: {candidate.form!r} does not stand for {candidate.term!r} as {candidate.target}; "
+                f"the lexicon has {', '.join(sorted(listed))}"
             )
         written = self._written(dialogue, candidate)
 
@@ -232,17 +238,18 @@ class LexiconAxis(Axis):
                 if not forms or (len(cell) > 1 and not any(form in cell for form in forms)):
                     forms.append(dealer.pick(cell, target, *cell, variant=variants[target], taken=taken))
             variants[target] += 1
-            dealt.append(replace(candidate, form=forms[0], other_forms=tuple(forms[1:])))
+            dealt.append(replace(candidate, form="".join(forms[:1]), other_forms=tuple(forms[1:])))
         return tuple(dealt)
 
     def _rewritten(self, dialogue: Dialogue, candidate: Candidate) -> list[Mention]:
         """The mentions that T rewrites, first those of the candidate's term, then in the order of the dialogue."""
         forward = self._rewriter(candidate.source, candidate.target).within(self._names(dialogue))
+        rows = self._rows_of(dialogue, candidate)
         if self.scope == "word":
-            forward = forward.only(self._rows_of(dialogue, candidate))
+            forward = forward.only(rows)
         texts = dict.fromkeys(texts_of(dialogue))
         mentions = [mention for text in texts for mention, _ in forward.mentions(text)]
-        return sorted(mentions, key=lambda mention: mention.lexical.lower() != candidate.term)
+        return sorted(mentions, key=lambda held: held.lexical.lower() != candidate.term or held.row not in rows)
 
     def _held(self, dialogue: Dialogue, candidate: Candidate) -> set[str]:
         """The terms of the target that the dialogue holds as it is."""

@@ -149,5 +149,7 @@ def _pairs(first: Sequence[Candidate], second: Sequence[Candidate]) -> list[Cand
         targets = [source if part is None else part.target for part, source in zip(parts, sources, strict=True)]
         term = "+".join(term if part is None else part.term for part, term in zip(parts, terms, strict=True))
         form = "+".join(part.form for part in parts if part is not None and part.form)
-        pairs.append(CandidatePair(term, CROSS.join(sources), CROSS.join(targets), form, *parts))
+        pairs.append(
+            CandidatePair(term, CROSS.join(sources), CROSS.join(targets), form, first=parts[0], second=parts[1])
+        )
     return pairs

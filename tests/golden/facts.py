@@ -30,7 +30,7 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"(results\.json:axes\..*)\.error\.standard$", r"\1.se"),
     (r"(results\.json:axes\..*)\.error\.freedom$", r"\1.df"),
     (r"(results\.json:axes\..*)\.error\.these_words$", r"\1.terms_only.se"),
-    (r"(results\.json:axes\..*contributions)\.([^.]*)\.", r"\1.\2.shapley."),
+    (r"(results\.json:axes\..*contributions)\.([^.]*)\.(?!shapley\.)", r"\1.\2.shapley."),
     (r"(results\.json:axes\..*)\.gap\.above_placebo", r"\1.beyond_placebo"),
     (r"(results\.json:axes\..*)\.above_placebo", r"\1.beyond_placebo"),
     (r"(results\.json:axes\..*)\.words_changed\.", r"\1.edits."),
@@ -136,6 +136,7 @@ _NOT_COMPARED = {
     "reason",  # prose
     "seconds",
     "seconds_by_component",
+    "seconds_by_stage",
     "signature",
     "hash",
     "created",

@@ -177,7 +177,7 @@ def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
         if all(gap.ci is not None for gap in gaps):
             truths = [true[f"gap {name}"] for name in first.groups]
             seen.together.append(
-                all(low <= value <= high for (low, high), value in zip((gap.ci for gap in gaps), truths))
+                all(low <= value <= high for (low, high), value in zip((gap.ci for gap in gaps), truths, strict=True))
             )
         seen.dual.append(all((gap.p < 0.05) == gap.excludes_zero for gap in [*gaps, *first.pairs.values()]))
         for name, part in first.shares.items():

@@ -153,7 +153,7 @@ def test_other_readers_take_the_junit_file(tmp_path):
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (2, 1, 0, 1)
     kinds = [type(case.result[0]).__name__ if case.result else "" for case in suite]
     assert kinds == ["Failure", "Skipped"]
-    assert "+0.400" in next(iter(list(suite)[0].result)).message
+    assert "+0.400" in next(iter(next(iter(suite)).result)).message
 
 
 def test_the_summary_is_a_table_of_markdown():

@@ -15,7 +15,7 @@ import numpy as np
 
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, pseudo_values
+from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, enough_clusters, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.audit.row_sets import has_enough_terms, of_dialogues, plain_rows
@@ -25,6 +25,7 @@ from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.settings import Inference
 
 
@@ -168,7 +169,8 @@ def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | Non
             labels.setdefault(name, {}).update(zip(pair.dialogues, by_dialogue, strict=True))
     if not rows:
         return None
-    kinds = [Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values()]
+    every = [Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values()]
+    kinds = [kind for kind in every if len(kind.names) >= FEWEST]
     before, after = (
         pseudo_values(np.array([pair[side] for pair in rows.values()])[:, None], metric) for side in (0, 1)
     )
@@ -237,7 +239,7 @@ class AxisDifference:
             margin=margin,
         )
         whole = [np.stack([maker.whole[name] for name in self._wanted], axis=1) for maker in self._makers]
-        kinds = [Clusters.of(labels) for _, labels in self._variants.clusters]
+        kinds = enough_clusters(self._variants)
         parts = ChangeRows(
             of_dialogues(self._wanted, whole[1] - whole[0], self._change.contrasts.differs, kinds),
             of_dialogues(self._wanted, (whole[0] + whole[1]) / 2, self._middle.contrasts.differs, kinds),

@@ -20,10 +20,11 @@ from math import factorial
 
 import numpy as np
 
-from tod_bias.audit.sums import ArmSums
+from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign
+from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.resampling import BLOCK
 from tod_bias.systems.execution import all_arms
 
@@ -183,6 +184,12 @@ class Contrasts:
         return mean
 
 
+def enough_clusters(variants: VariantIndex) -> list[Clusters]:
+    """The further kinds of clusters of dialogues, of those that are enough to tell how much they differ."""
+    kinds = [Clusters.of(labels) for _, labels in variants.clusters]
+    return [kind for kind in kinds if len(kind.names) >= FEWEST and kind.effective >= 2]
+
+
 class AuditContrasts:
     """Makes the contrasts of one axis and metric from the arms' sums.
 
@@ -273,7 +280,7 @@ class AuditContrasts:
             for contrast, weights in self.weights.items():
                 values[contrast][members, place] = self.scale.values(arms @ weights)
         terms = [variants.terms_of(group)[0] if over_terms else None for group in range(len(variants.groups))]
-        kinds = [Clusters.of(labels) for _, labels in variants.clusters]
+        kinds = enough_clusters(variants)
         every = [*terms, *[None] * len(references)]
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
         full = GroupDesign(has, every, self.originals(len(names)), kinds)

@@ -169,12 +169,6 @@ class ArmSums:
         table = self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
         return self._with_originals(table, self.variants.source == group)
 
-    def placebo_for_group(self, group: int) -> np.ndarray:
-        """What :meth:`for_group` would be if every rewrite had been the placebo's, with no stage replaced and with all,
-        (dialogues, 2, statistics)."""
-        table = np.where(self.variants.has_group[:, group, None, None], self.mean_placebo, 0.0)
-        return self._with_originals(table, self.variants.source == group)
-
     @cached_property
     def mean_placebo(self) -> np.ndarray:
         """A dialogue's placebo with no stage replaced and with all, (dialogues, 2, statistics)."""

@@ -291,8 +291,6 @@ class _Parts:
     def add_clusters(self, kind: Clusters, influence: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """The covariance with that between clusters of units, where these vary more than their units do (CV3)."""
         number = len(kind.names)
-        if number < FEWEST or kind.effective < 2:
-            return np.full_like(covariance, np.nan)
         share = kind.sizes / max(1, kind.sizes.sum())
         sums = kind.sums(influence) / (1 - share)[:, None]
         sums = sums - sums.mean(axis=0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import special
 
-from tod_bias.statistics.distributions import normal_quantile, t_quantile, t_tail
+from tod_bias.statistics.distributions import normal_quantile, t_quantile
 
 POWER = 0.8
 """Of every minimum detectable effect."""
@@ -81,32 +81,6 @@ def affected_within(hits: int, units: int, alpha: float = 0.05) -> float:
     if hits >= units:
         return 0.0
     return float(special.betaincinv(hits + 1, units - hits, 1 - alpha)) - hits / units
-
-
-def equivalence_p(value: float, error: float, freedom: float, margin: float) -> float:
-    """The p-value of two one-sided tests that an effect lies within a margin (Schuirmann 1987).
-
-    Below alpha where, and only where, :func:`equivalent_within` of that alpha is below the margin.
-
-    Returns:
-        A p-value; 1 where the error is not known.
-    """
-    if not math.isfinite(value) or not math.isfinite(error) or freedom < 1:
-        return 1.0
-    if error == 0:
-        return 0.0 if abs(value) < margin else 1.0
-    return float(t_tail((margin - abs(value)) / error, freedom))
-
-
-def beyond_p(value: float, error: float, freedom: float, margin: float) -> float:
-    """The p-value of a one-sided test that an effect lies beyond a margin, on the side on which it was seen.
-
-    Returns:
-        A p-value; 1 where the error is not known, or 0: nothing varied, and how much it could have is not known.
-    """
-    if not math.isfinite(value) or not math.isfinite(error) or error <= 0 or freedom < 1:
-        return 1.0
-    return float(t_tail((abs(value) - margin) / error, freedom))
 
 
 def units_needed(

@@ -45,8 +45,8 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     Returns:
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
         items (with the category, of both labels), p_value (the largest of the next three), p_adjusted (over the
-        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several), p_cities (over
-        several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer),
+        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several; the larger one of
+        difference and ratio), p_cities (over several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer),
         largest_word and largest_share (the word that carries most of the difference, and how much of it).
     """
     columns = [
@@ -189,7 +189,10 @@ class _Comparison:
         if not count.enough:
             tested = crossing_of(units.frame, self.codes, cities=self.is_over_cities, words=False)
         spreads = [crossed_variance(part, tested) for part in self._influences(first, second)]
-        p_crossed = spreads[0].p_values(difference) if how.permutations else np.full(len(difference), np.nan)
+        p_crossed = np.full(len(difference), np.nan)
+        if how.permutations:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                p_crossed = np.fmax(spreads[0].p_values(difference), spreads[1].p_values(np.log(ratio)))
         p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(difference), np.nan)
         if self.is_over_cities:
             bounds, ratio_bounds, p_cities = self._over_cities(first, second, spreads)

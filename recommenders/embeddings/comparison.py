@@ -217,26 +217,8 @@ def _changes(
     rng = np.random.default_rng(seed)
     counts = [resampled_clusters(rng, resamples, codes) for codes in clusters]
 
-    def value(part_e: np.ndarray, part_p: np.ndarray, weights: list[np.ndarray]) -> dict[str, np.ndarray]:
-        sizes = [weight.sum(axis=1, keepdims=True) for weight in weights]
-        drawn = [weight @ part for weight, part in zip(weights, (part_e, part_p), strict=True)]
-        means = [total / np.maximum(size, 1) for total, size in zip(drawn, sizes, strict=True)]
-        numbers = (len(part_e), len(part_p))
-        sums = [total * (count / np.maximum(size, 1)) for total, count, size in zip(drawn, numbers, sizes, strict=True)]
-        sides = sums if as_sums else means
-        result = {"E": sides[0]}
-        if len(part_p):
-            result |= {"P": sides[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
-            total = sizes[0] + sizes[1]
-            mean = (drawn[0] + drawn[1]) / total
-            square = (weights[0] @ part_e**2 + weights[1] @ part_p**2) / total
-            spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                result["effect size"] = (means[0] - means[1]) / spread
-        return result
-
     ones = [np.ones((1, len(side))) for side in (e, p)]
-    exact, sampled = value(e, p, ones), value(e, p, counts)
+    exact, sampled = (_values((e, p), weights, as_sums, ddof) for weights in (ones, counts))
     p_values = _sign_tests((e, p), clusters, permutations, seed)
     fewest = min(int(codes.max()) + 1 for codes in clusters if len(codes))
     result = {}
@@ -258,6 +240,27 @@ def _changes(
             entry["ci"] = finite_pair(interval(draws[:, 1] - draws[:, 0], fewest))
             entry["change_percent_ci"] = finite_pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
         result[label] = entry
+    return result
+
+
+def _values(
+    sides: tuple[np.ndarray, np.ndarray], weights: list[np.ndarray], as_sums: bool, ddof: int
+) -> dict[str, np.ndarray]:
+    """The metrics, each (rows, 2), of (entities, 2) scores of E and P that count (rows, entities) times."""
+    counts = [np.maximum(weight.sum(axis=1, keepdims=True), 1) for weight in weights]
+    drawn = [weight @ part for weight, part in zip(weights, sides, strict=True)]
+    means = [total / count for total, count in zip(drawn, counts, strict=True)]
+    sums = [total * (len(part) / count) for total, part, count in zip(drawn, sides, counts, strict=True)]
+    shown = sums if as_sums else means
+    if not len(sides[1]):
+        return {"E": shown[0]}
+    result = {"E": shown[0], "P": shown[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
+    total = counts[0] + counts[1]
+    mean = (drawn[0] + drawn[1]) / total
+    square = sum(weight @ part**2 for weight, part in zip(weights, sides, strict=True)) / total
+    spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result["effect size"] = (means[0] - means[1]) / spread
     return result
 
 

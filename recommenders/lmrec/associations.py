@@ -46,8 +46,9 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
         items (with the category, of both labels), p_value (the largest of the next three), p_adjusted (over the
         categories of a pair), p_permutation, p_crossed (words and templates, and cities if several; the larger one of
-        difference and ratio), p_cities (over several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer),
-        largest_word and largest_share (the word that carries most of the difference, and how much of it).
+        difference and ratio), p_cities (over several cities), permuted (``words`` or ``queries``), words (effective
+        number, of the label with fewer), largest_word and largest_share (the word that carries most of the difference,
+        and how much of it).
     """
     columns = [
         *("city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio"),

@@ -19,16 +19,15 @@ Tests. The null hypothesis is that a query's group does not matter. Groups belon
 so the groups of the words change places, all queries of a word together and in all cities at once, within the groups of
 the other dimensions. Where the words are too few for that (fewer than 100 ways), not known, or of several groups, the
 groups of the queries change places within a city. p = (b + 1) / (m + 1), two-sided. That test takes unequal spread of
-the groups' words for a difference, so beside it stands a t test with the multiway variance, which knows of templates too
-(and cities, if several): a word at a time is left out of its group (CV3, MacKinnon and Webb 2017), and the degrees of
-freedom are those of the group that has most of the variance. Of categories it tests the difference and the logarithm of
-the ratio: shares of few uneven words are skewed, which makes one p-value too small below the mean and the other above.
-Over several cities there is a t test of the cities alone. The p-value is the largest: a shift must be beyond the chance
-of words, of templates and of cities. Adjusted are
-the p-values of what one sentence of the report looks at: the categories of a pair of labels, the labels and levels of a
-price share, the pairs of places of two kinds. What stands on fewer than six effective words of a group, (Σw)² / Σw² for
-words with w items, is said of these words and not of the group, and the t test takes them as they are. So is a
-difference of which one word carries half or more.
+the groups' words for a difference, so beside it stands a t test with the multiway variance, which knows of templates
+too (and cities, if several): a word at a time is left out of its group (CV3, MacKinnon and Webb 2017), and the degrees
+of freedom are those of the group that has most of the variance. Of categories it tests the difference and the logarithm
+of the ratio: shares of few uneven words are skewed, which makes one p-value too small below the mean and the other
+above. Over several cities there is a t test of the cities alone. The p-value is the largest: a shift must be beyond the
+chance of words, of templates and of cities. Adjusted are the p-values of what one sentence of the report looks at: the
+categories of a pair of labels, the labels and levels of a price share, the pairs of places of two kinds. What stands on
+fewer than six effective words of a group, (Σw)² / Σw² for words with w items, is said of these words and not of the
+group, and the t test takes them as they are. A difference of which one word carries half or more is said of that word.
 """
 
 from __future__ import annotations

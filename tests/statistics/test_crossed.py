@@ -57,6 +57,19 @@ def test_clusters_of_one_group_each_give_welchs_variance_and_the_freedom_of_the_
     assert found.freedom[0] == 19
 
 
+def test_a_small_and_uneven_group_is_no_finding():
+    rng = np.random.default_rng(4)
+    groups = np.repeat([0, 1], [24, 6])
+    design = crossing(groups, [np.arange(30)])
+
+    def p_value():
+        first, second = rng.normal(0, 1, 24), rng.normal(0, 4, 6)
+        influence = np.concatenate([(first - first.mean()) / 24, -(second - second.mean()) / 6])
+        return crossed_variance(influence[:, None], design).p_values(np.array([first.mean() - second.mean()]))[0]
+
+    assert np.mean([p_value() <= 0.05 for _ in range(1000)]) < 0.07
+
+
 def test_ways_within_others_and_ways_of_one_cluster_are_left_out():
     groups = np.zeros(6, dtype=int)
     names, queries, nothing = np.array([0, 0, 1, 1, 2, 2]), np.arange(6), np.zeros(6, dtype=int)

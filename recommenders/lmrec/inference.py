@@ -221,10 +221,11 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
     names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
     for words, known in _standing(frame):
         for part in parts:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                of_words = sums_by(words, part, len(known)) / part.sum(axis=0)
-            highest = np.where(np.isfinite(of_words).all(axis=0), of_words.max(axis=0), np.nan)
-            larger = ~(highest <= shares) & ~np.isnan(highest)
+            gap = part.sum(axis=0)
+            differs = np.abs(gap) > 1e-9 * np.abs(part).sum(axis=0)  # else it is rounding
+            of_words = sums_by(words, part, len(known)) / np.where(differs, gap, np.nan)
+            highest = of_words.max(axis=0)
+            larger = differs & ~(highest <= shares)
             names[larger] = known[of_words.argmax(axis=0)][larger]
             shares = np.fmax(shares, highest)
     return names, shares

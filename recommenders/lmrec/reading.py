@@ -96,7 +96,8 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
 
 
 def _largest(row: pd.Series) -> str:
-    return f"; of the difference {largest(row)}" if largest(row) else ""
+    """How much of a difference the word with most of it carries, as the end of a sentence."""
+    return f"; {row['largest_word']} carries {row['largest_share']:.0%} of it" if largest(row) else ""
 
 
 def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:

@@ -66,11 +66,10 @@ def _by_label(scores: pd.DataFrame, title: str) -> Sheet:
             fixed(row["other_value"]),
             score(row, "difference", sign=True),
             Probability(row["p_adjusted"]),
-            largest(row),
         )
         for _, row in first_of_pairs(scores).iterrows()
     ]
-    columns = ("dimension", "labels", "first", "second", "difference", "p (adjusted)", "largest word")
+    columns = ("dimension", "labels", "first", "second", "difference", "p (adjusted)")
     return Sheet("price_by_label", title, columns, tuple(rows))
 
 

@@ -97,7 +97,7 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
 
 def _largest(row: pd.Series) -> str:
     """How much of a difference the word with most of it carries, as the end of a sentence."""
-    return f"; {row['largest_word']} carries {row['largest_share']:.0%} of it" if largest(row) else ""
+    return f"; {row['largest_word']} carries {row['largest_share']:.0%} of the difference" if largest(row) else ""
 
 
 def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
@@ -171,7 +171,7 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
     if count < 2:
         return ""
     settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
-    result = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
+    result = cities[claimed(cities) & ~cities["category"].isin(settled)]
     leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
     alike = [
         f"{name} to {pair[0] if row['sum'] else pair[1]}"

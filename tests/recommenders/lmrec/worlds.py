@@ -78,7 +78,7 @@ UNKIND = {
     "names": NAMES,
     "names, 5 cities": World(word=0.5, cities=5),
     "names, unequal groups": World(word=0.5, words=(30, 8)),
-    "24 steady and 7 uneven names": World(word=(0.2, 0.8), words=(24, 7)),
+    "24 steady and 7 uneven names": World(word=(0.3, 1.0), words=(24, 7)),
     "names, 30% of one group's items unpriced": World(word=0.5, unpriced=(0.0, 0.3)),
     "30% of one group's items unpriced": World(unpriced=(0.0, 0.3)),
     "names, templates, groups apart by template": World(word=0.3, template=0.5, slant=0.5),

@@ -23,7 +23,7 @@ from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
-from tod_bias.results import AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
+from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates
 from tod_bias.statistics.needed import ENOUGH_TERMS
@@ -246,8 +246,15 @@ class AxisEstimates:
             rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
             facts,
             needs_placebo=self._needs_placebo(),
-            may_be_equal=self._metric.scale == "difference" or self._maker.scale.is_ratio,
+            may_be_equal=self._may_be_equal(),
         )
+
+    def _may_be_equal(self) -> bool:
+        """Whether equivalence can be shown: there is a score that could fall, and somebody is served."""
+        levels = self._maker.levels
+        worst = {"higher": 0.0, "lower": 1.0}.get(self._metric.better)
+        nobody = self._metric.name in SHARES and all((some == worst).all() for some in levels.values())
+        return (self._metric.scale == "difference" or self._maker.scale.is_ratio) and not nobody
 
     def _needs_placebo(self) -> bool:
         """Whether a group's gap cannot be told from being the original: nearly all dialogues are of one group."""

@@ -9,6 +9,7 @@ from flows import Loop, about_people
 from tod_bias import Pipeline, Twin, attribute
 from tod_bias.audit.plan import plan
 from tod_bias.errors import NothingToPerturbError
+from tod_bias.systems.stage import Stage
 
 QUICK = {"bootstrap": 0, "permutations": 0}
 
@@ -121,8 +122,12 @@ def test_a_plan_bounds_free_running_systems_too():
 def test_a_loop_of_tools_is_planned_with_its_rounds():
     """The model is called once more than tools are; a corpus without calls says nothing of how often, so: twice."""
 
-    class Model(Server):
+    class Model(Stage):
+        remote = True
         tools = ({"type": "function", "function": {"name": "find"}},)
+
+        def __call__(self, inputs):
+            raise AssertionError("a remote stage was called")
 
     def flow(turn):
         while (yield "policy"):

@@ -217,7 +217,7 @@ class Group(Named, Attributed):
         return None if self.terms is None else self.terms.effective
 
 
-class Gap(Named, Attributed, Estimate):
+class Gap(Named, Estimate):
     """A gap between two groups, or of a level of crossed axes."""
 
     dialogues: int | None = None

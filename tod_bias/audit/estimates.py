@@ -25,7 +25,7 @@ from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
 from tod_bias.statistics.distributions import t_quantile
-from tod_bias.statistics.group_model import GroupFit, RowEstimates
+from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
 from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
@@ -182,7 +182,7 @@ class GroupRows:
         weights = np.zeros(design.has.shape)
         weights[members, group] = unit / count
         fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
-        rows = fit.estimated(np.array([mean]), influence[:, None], [weights], np.array([over]))
+        rows = fit.estimated(np.array([mean]), influence[:, None], stacked([weights]), np.array([over]))
         return single(rows, 0, self.inference.level).model_copy(update={"p": None})
 
 
@@ -285,13 +285,9 @@ class AxisEstimates:
         )
 
     def _pair(self, contrast: np.ndarray) -> Gap:
-        rows = self._groups
         design = self._contrasts.design
         members = design.has[:, np.flatnonzero(contrast)].all(axis=1)
-        return Gap(
-            dialogues=int(members.sum()),
-            contributions=rows.contributions(contrast, self._table.stages, scope=None),
-        )
+        return Gap(dialogues=int(members.sum()))
 
     def _widest(self, pairs: RowSet, contrasts: Mapping[str, np.ndarray]) -> Widest | None:
         """The two groups that are furthest apart."""
@@ -377,14 +373,14 @@ class AxisEstimates:
         weights[is_original & design.has] = 1 / number
         enough = all(design.freedom[group] + 1 >= ENOUGH_TERMS for group in self._groups.compared)
         scope = None if enough and self._groups.compared else "terms"
-        stacked = np.stack(list(values.values()), axis=1)
-        mean = stacked.mean(axis=0)
+        every = np.stack(list(values.values()), axis=1)
+        mean = every.mean(axis=0)
         estimates = []
         for place, name in enumerate(values):
             fit = self._groups.fits.get(name, self._groups.fit)
-            influence = (stacked[:, place : place + 1] - mean[place]) / number
+            influence = (every[:, place : place + 1] - mean[place]) / number
             over = np.array([scope is None and name != "artefact"])
-            rows = fit.estimated(mean[place : place + 1], influence, [weights], over)
+            rows = fit.estimated(mean[place : place + 1], influence, stacked([weights]), over)
             estimates.append(single(rows, 0, self._inference.level, scope=scope))
         return estimates
 

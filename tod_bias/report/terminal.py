@@ -151,7 +151,7 @@ def effect_table(axis_results: Sequence[AxisResult], *, padding: int = 1) -> Tab
                 _broken(effect.name),
                 with_interval(effect, sign=True),
                 p_cell(p),
-                _largest(effect.shares, effect),
+                "",
             )
             before = factor
     return view

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/stopping.py
 
-Terms come in blocks, and after each block an e-process decides: the likelihood ratio of the t statistic between no effect
-and a normal prior of the planted effect (Lai 1976; Wang and Ramdas 2023). Without an effect it exceeds 20 in at most .05
-of all audits, however often one looks. The prior is given the planted effect, which no user knows, so what is saved here
-is the most. The fixed design tests once, with all terms.
+Terms come in blocks, and after each block an e-process decides: the likelihood ratio of the t statistic between no
+effect and a normal prior of the planted effect (Lai 1976; Wang and Ramdas 2023). Without an effect it exceeds 20 in at
+most .05 of all audits, however often one looks. The prior is given the planted effect, which no user knows, so what is
+saved here is the most. The fixed design tests once, with all terms.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def e_process(values: np.ndarray, scale: float) -> np.ndarray:
     mean = np.cumsum(values, axis=1) / number
     freedom = np.maximum(number - 1, 1)
     variance = (np.cumsum(values**2, axis=1) - number * mean**2) / freedom
+    wide = 1 + number * scale
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = number * mean**2 / variance / freedom
-    wide = 1 + number * scale
         evidence = wide**-0.5 * ((1 + squared) / (1 + squared / wide)) ** (number / 2)
     evidence[:, :3] = 0.0
     return np.asarray(np.nan_to_num(evidence))

@@ -50,7 +50,8 @@ def main() -> None:
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     print(
-        "| terms | effect, times the planted one | fixed design finds | looking finds | terms used |\n|---|---|---|---|---|"
+    print("| terms | effect, times the planted one | fixed design finds | looking finds | terms used |")
+    print("|---|---|---|---|---|")
     )
     for terms in (12, 20, 40):
         effect = planted(terms)

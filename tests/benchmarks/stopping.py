@@ -49,10 +49,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    print(
     print("| terms | effect, times the planted one | fixed design finds | looking finds | terms used |")
     print("|---|---|---|---|---|")
-    )
     for terms in (12, 20, 40):
         effect = planted(terms)
         for times in (0.0, 1.0, 1.5, 2.0):

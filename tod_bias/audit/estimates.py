@@ -303,11 +303,17 @@ class AxisEstimates:
         return Widest(worse=target, better=source, gap=Estimate(), contributions=parts)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
-        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two."""
+        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
+
+        None where not every dialogue has every combination of levels: the mean of a level would be that of the
+        combinations that happen to be in it.
+        """
         table, rows = self._variants, self._groups
-        if len(table.factors) < 2:
-            return {}
+        has = self._contrasts.design.has[:, rows.compared]
         levels = {group: tuple(table.groups[group].split("×")) for group in rows.compared}
+        grid = math.prod(len(set(level)) for level in zip(*levels.values(), strict=True))
+        if len(table.factors) < 2 or len(levels) < grid or not has[has.any(axis=1)].all():
+            return {}
         effects: dict[tuple[str, str], np.ndarray] = {}
         for place, factor in enumerate(table.factors):
             for level in dict.fromkeys(some[place] for some in levels.values()):

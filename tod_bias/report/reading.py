@@ -1,9 +1,9 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
 What may be claimed is in ``results.json`` (:mod:`tod_bias.audit.claims`); here it becomes sentences, and no sentence
-says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it, and the first one is always the
-group that is served worst: who is served better than average is said only where nobody is served worse. A difference is
-one of quality of service, and no sentence says why it arose.
+says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it. The first one is the group that
+is served worst; who is served better than average is said only where nobody is served worse. A difference is one of
+quality of service, and no sentence says why it arose.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tod_bias.report.components import entrance, opposed
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
-from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate
+from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
@@ -22,6 +22,7 @@ DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
+NO_CLAIM = "–"
 SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
 """Metrics on 0 to 1 whose gaps are read as they are."""
 
@@ -157,6 +158,23 @@ def best_served(axis_result: AxisResult, group: str) -> str | None:
     return min(known, key=lambda name: known[name], default=None)
 
 
+def shown_gap(axis_result: AxisResult, group: Group) -> Estimate:
+    """The gap of a group that its row shows: the one that is claimed, or else the simultaneous one."""
+    return axis_result.claims.get(group.name, group.gap) if group.name in axis_result.groups else group.gap
+
+
+def claim_of(axis_result: AxisResult, group: Group) -> str:
+    """What is claimed of a group, or of a reference variant."""
+    if group.name in axis_result.references:
+        is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
+        return side_of(axis_result, group.gap) if is_claim else NO_CLAIM
+    gap = axis_result.claims.get(group.name)
+    if gap is None:
+        return NO_CLAIM
+    how = side_of(axis_result, gap)
+    return f"these terms: {how.removeprefix('served ')}" if axis_result.verdict == THESE_TERMS else how
+
+
 def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
     return Reading(
         axis_result=axis_result,
@@ -252,8 +270,8 @@ def _compared(axis_result: AxisResult, name: str) -> str:
 def _references(axis_result: AxisResult) -> list[str]:
     """What dialogues that express no group have beyond the groups, where that is shown."""
     return [
-        f"where no group is expressed ({reference(variant.name)}): {amount(variant.gap, axis_result)} than in the groups "
-        f"on average, {p_text(variant.gap.p)}"
+        f"where no group is expressed ({reference(variant.name)}): {amount(variant.gap, axis_result)} than in the "
+        f"groups on average, {p_text(variant.gap.p)}"
         for variant in axis_result.references.values()
         if variant.gap.is_shown
     ]

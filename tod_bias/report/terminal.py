@@ -11,15 +11,24 @@ from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, interval, p_cell, reference, with_interval
-from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side, side_of
+from tod_bias.report.reading import (
+    DAGGER,
+    FEW_NOTE,
+    NO_CLAIM,
+    Reading,
+    claim_of,
+    has_few,
+    mark,
+    read,
+    shown_gap,
+    side,
+)
 from tod_bias.report.sheets import new_table
-from tod_bias.results import DIFFERENT, THESE_TERMS, AuditResult, AxisResult, Estimate
-from tod_bias.results import Group as GroupResult
+from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
 from tod_bias.statistics.needed import ENOUGH_TERMS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 _STYLES = {"disparity": "bold", "placebo": "dim"}
-NO_CLAIM = "–"
 
 
 def table(result: AuditResult) -> RenderableType:
@@ -106,7 +115,7 @@ def group_table(axis_results: Sequence[AxisResult], *, wide: bool = True, paddin
     view.add_column("group", overflow="fold")
     beyond = any(group.beyond_placebo for axis_result in claiming for group in axis_result.groups.values())
     headings = ["dia-\nlogues", "eff.\nterms", "score"]
-    for name in ("gap from the mean", "beyond rewording")[: 2 if beyond else 1]:
+    for name in ("gap from mean", "beyond rewording")[: 2 if beyond else 1]:
         headings += [f"{name}\n[95%]", "p"] if wide else [f"{name}\n[95%]  p"]
     for heading in headings:
         view.add_column(heading, justify="right", overflow="fold")
@@ -136,23 +145,6 @@ def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool, 
             style="dim" if group.name in axis_result.references and claim == NO_CLAIM else "",
             end_section=number == len(shown) - 1,
         )
-
-
-def shown_gap(axis_result: AxisResult, group: GroupResult) -> Estimate:
-    """The gap of a group that its row shows: the one that is claimed, or else the simultaneous one."""
-    return axis_result.claims.get(group.name, group.gap) if group.name in axis_result.groups else group.gap
-
-
-def claim_of(axis_result: AxisResult, group: GroupResult) -> str:
-    """What is claimed of a group, or of a reference variant."""
-    if group.name in axis_result.references:
-        is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
-        return side_of(axis_result, group.gap) if is_claim else NO_CLAIM
-    gap = axis_result.claims.get(group.name)
-    if gap is None:
-        return NO_CLAIM
-    how = side_of(axis_result, gap)
-    return f"these terms: {how.removeprefix('served ')}" if axis_result.verdict == THESE_TERMS else how
 
 
 def _estimate_cells(estimate: Estimate | None, *, wide: bool) -> list[str]:

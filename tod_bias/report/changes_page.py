@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _TEMPLATE = TEMPLATES / "changes.html.j2"
 _QUALITY = "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
 _GAPS = (
-    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: the "
-    "contributions of stages; the tables hold the numbers."
+    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
+    "the contributions of stages; the tables hold the numbers."
 )
 
 
@@ -126,7 +126,9 @@ def _gaps(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
     about = result.metrics[metric]
     unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
     texts = Texts(
-        f"gap from the mean of groups\n({unit})", "contributions of stages", *sides(about.better, counterfactual=about.counterfactual)
+        f"gap from the mean of groups\n({unit})",
+        "contributions of stages",
+        *sides(about.better, counterfactual=about.counterfactual),
     )
     return forest(blocks, result.stages.common, texts)
 

@@ -57,18 +57,14 @@ def _sum(parts: Contributions) -> float:
 def _enters_in(listed: Contributions, whole: float, what: str) -> str:
     if not listed:
         return f"{what}: the interval of no single component's share leaves out 0"
-    names = [*listed]
-    size = fixed(whole, sign=True)
     if len(listed) == 1 and _sum(listed) >= REACHED * abs(whole):
-        part = listed[names[0]]
-        if all(_is_alike(number, whole, whole) for number in (part.shapley, part.replaced_alone, part.left_alone)):
-            return f"all of {what} enters in `{names[0]}` ({_signed(part.shapley)} of {size})"
-        how = "more than all" if _sum(listed) > (1 + ALIKE) * abs(whole) else "most"
-        return f"{how} of {what} enters in `{names[0]}` ({_signed(part.shapley)} of {size}{_alone(part)})"
-    first = listed[names[0]].shapley.value or 0.0
+        ((name, part),) = listed.items()
+        return _in_one(name, part, whole, what)
+    size = fixed(whole, sign=True)
     reached = _sum(listed) / abs(whole)
+    first = next(iter(listed.values())).shapley.value or 0.0
     if len(listed) in _PARTS and all(_is_alike(part.shapley, first, whole) for part in listed.values()):
-        text = f"{what} enters in {_joined([f'`{name}`' for name in names])}, "
+        text = f"{what} enters in {_joined([f'`{name}`' for name in listed])}, "
         text += f"{_PARTS[len(listed)]} each" if reached > 1 - ALIKE else "equal parts"
         text += f" ({', '.join(_signed(part.shapley) for part in listed.values())} of {size})"
     else:
@@ -77,6 +73,15 @@ def _enters_in(listed: Contributions, whole: float, what: str) -> str:
     if reached < REACHED:
         text += f", {percent(reached)} of it; the interval of no other component's share leaves out 0"
     return text + _interplay(listed, whole)
+
+
+def _in_one(name: str, part: Contribution, whole: float, what: str) -> str:
+    """Of a gap nearly all of which is the share of one component."""
+    size = f"{_signed(part.shapley)} of {fixed(whole, sign=True)}"
+    if all(_is_alike(number, whole, whole) for number in (part.shapley, part.replaced_alone, part.left_alone)):
+        return f"all of {what} enters in `{name}` ({size})"
+    how = "more than all" if abs(part.shapley.value or 0) > (1 + ALIKE) * abs(whole) else "most"
+    return f"{how} of {what} enters in `{name}` ({size}{_alone(part)})"
 
 
 def _alone(part: Contribution) -> str:

@@ -96,7 +96,8 @@ def heatmap(axis_result: AxisResult, limit: float) -> Figure:
 
 def _cell(pair: Gap, *, claimed: bool) -> str:
     number = fixed(pair.value, sign=True).replace("-", "−")
-    return f"{number}{'*' if claimed else ''}{TERMS_ONLY if pair.is_of_terms_only else ''}{DAGGER if has_few(pair.dialogues) else ''}"
+    marks = {"*": claimed, TERMS_ONLY: pair.is_of_terms_only, DAGGER: has_few(pair.dialogues)}
+    return number + "".join(mark for mark, applies in marks.items() if applies)
 
 
 def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
@@ -104,9 +105,7 @@ def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap])
     more, less = sides(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
-        f"* p < {ALPHA:g} over all claims": any(
-            is_starred(axis_result, pair) for pair in axis_result.pairs.values()
-        ),
+        f"* p < {ALPHA:g} over all claims": any(is_starred(axis_result, pair) for pair in axis_result.pairs.values()),
         f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in axis_result.pairs.values()),
         f"{TERMS_ONLY} of these terms only, no claim about groups": any(
             pair.is_of_terms_only for pair in axis_result.pairs.values()

@@ -14,8 +14,8 @@ from tod_bias.errors import TodBiasError
 from tod_bias.files import check_plain_file, subfolder, write_text
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
-from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.components import interaction_in_words
+from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.reading import claim_of, is_matched, is_starred, mark, short, shown_gap, side
 from tod_bias.report.record import read_runs
 from tod_bias.report.sections import Section, attributed, marks, minus, section_of, slug, unique, unordered_pairs

@@ -1,9 +1,9 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
 What may be claimed is in ``results.json`` (:mod:`tod_bias.audit.claims`); here it becomes sentences, and no sentence
-says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it. The first one is the group that
-is served worst; who is served better than average is said only where nobody is served worse. A difference is one of
-quality of service, and no sentence says why it arose.
+says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it. The first one is the group
+that is served worst; who is served better than average is said only where nobody is served worse. A difference is one
+of quality of service, and no sentence says why it arose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
-NO_CLAIM = "–"
+NO_CLAIM = "-"
 SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
 """Metrics on 0 to 1 whose gaps are read as they are."""
 

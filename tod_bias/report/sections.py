@@ -275,7 +275,8 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
     counts = [row.dialogues for row in axis_results]
     counts += [row.beyond_placebo.dialogues for row in axis_results if row.beyond_placebo]
-    counts += [some.dialogues for row in axis_results for some in (*row.groups.values(), *row.pairs.values())]
+    for row in axis_results:
+        counts += [group.dialogues for group in row.groups.values()] + [pair.dialogues for pair in row.pairs.values()]
     notes = {
         f"* claimed: p < {ALPHA:g} over everything that the run claims": any(
             row.verdict == DISPARITY for row in axis_results

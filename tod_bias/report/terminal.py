@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -61,26 +62,35 @@ class ResultTables:
         yield Text(self._heading(), style="bold")
         yield Text(self._conditions(), style="dim")
         yield Text()
-        first = self._axis_results[0].metric.name
-        shown = [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
-        if any(axis_result.groups for axis_result in shown if not axis_result.is_placebo):
-            yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
-        if any(axis_result.effects for axis_result in shown):
-            yield fit(lambda wide, padding: effect_table(shown, wide=wide, padding=padding))
-        yield fit(lambda wide, padding: axis_table(self._axis_results, wide=wide, padding=padding))
-        if any(axis_result.widest is not None and axis_result.widest.shares for axis_result in attributed(shown)):
-            yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding))
-        yield fit(lambda wide, padding: footnote(shown, wide=wide, padding=padding))
-        for note in notes(self._axis_results):
+        yield from self._tables(fit)
+        for note in [*notes(self._axis_results), *meanings(self._axis_results)]:
             yield Text(note, style="dim")
-        for note in meanings(self._axis_results):
-            yield Text(note, style="dim")
-        if len(shown) < len(self._axis_results):
-            yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
+        if len(self._shown) < len(self._axis_results):
+            label = self._shown[0].metric.label
+            yield Text(f"groups and components by the other metrics than {label}: report.html", "dim")
         for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
         yield Group(*_readings(self._readings))
+
+    @property
+    def _shown(self) -> list[AxisResult]:
+        """The axes by the first metric."""
+        first = self._axis_results[0].metric.name
+        return [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
+
+    def _tables(self, fit: Callable[[Callable[[bool, int], Table]], Table]) -> Iterator[Table]:
+        """The tables, each laid out by ``fit``."""
+        shown = self._shown
+        if any(axis_result.groups for axis_result in shown if not axis_result.is_placebo):
+            yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
+        if any(axis_result.effects for axis_result in shown):
+            yield fit(lambda wide, padding: effect_table(shown, wide=wide, padding=padding))
+        if any(not axis_result.is_placebo for axis_result in self._axis_results):
+            yield fit(lambda wide, padding: axis_table(self._axis_results, wide=wide, padding=padding))
+        if any(axis_result.widest is not None and axis_result.widest.shares for axis_result in attributed(shown)):
+            yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding))
+        yield fit(lambda wide, padding: footnote(shown, wide=wide, padding=padding))
 
     def _heading(self) -> str:
         corpus = self._result.corpus
@@ -186,14 +196,13 @@ def _broken(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """A name on two lines where it is long, broken where a part of it ends."""
-    if len(name) <= _FOLD:
-        return escape(name)
-    for sign in ("×", ": ", "-", "_", " "):
-        first, found, rest = name.partition(sign)
-        if found and rest:
-            return escape(f"{first}{sign.rstrip()}\n{rest}")
-    return escape(name)
+    """A name on lines of :data:`_FOLD` columns, broken where a part of it ends."""
+    lines = [""]
+    for part in re.findall(r"[^×:_ -]+[×:_ -]*|[×:_ -]+", name):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _FOLD:
+            lines.append("")
+        lines[-1] += part
+    return escape("\n".join(line.rstrip() for line in lines))
 
 
 _FOLD = 11

@@ -167,12 +167,19 @@ def claim_of(axis_result: AxisResult, group: Group) -> str:
     """What is claimed of a group, or of a reference variant."""
     if group.name in axis_result.references:
         is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
-        return side_of(axis_result, group.gap) if is_claim else NO_CLAIM
+        return _side_in_short(axis_result, group.gap) if is_claim else NO_CLAIM
     gap = axis_result.claims.get(group.name)
     if gap is None:
         return NO_CLAIM
-    how = side_of(axis_result, gap)
+    how = _side_in_short(axis_result, gap)
     return f"these terms: {how.removeprefix('served ')}" if axis_result.verdict == THESE_TERMS else how
+
+
+def _side_in_short(axis_result: AxisResult, gap: Estimate) -> str:
+    """What a gap means, for a cell: ``served worse``, ``differs more``."""
+    if axis_result.metric.counterfactual:
+        return f"differs {'more' if (gap.value or 0) > 0 else 'less'}"
+    return side_of(axis_result, gap)
 
 
 def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
@@ -237,7 +244,7 @@ def _than_average(name: str, gap: Estimate, axis_result: AxisResult) -> str:
     how = side_of(axis_result, gap)
     if axis_result.metric.better == "neither" and not axis_result.metric.counterfactual:
         how = "served differently"
-    score = f"{axis_result.metric.label} {fixed(group.score.value)}, " if group.score.value is not None else ""
+    score = f"score {fixed(group.score.value)}, " if group.score.value is not None else ""
     return (
         f"{how} than the groups on average: {amount(gap, axis_result)}, {p_text(gap.p)} "
         f"({score}{count(group.dialogues)} dialogues)"
@@ -263,7 +270,7 @@ def _compared(axis_result: AxisResult, name: str) -> str:
     if best is None or pair is None or not pair.is_shown or (pair.value or 0) <= 0:
         return ""
     score = axis_result.groups[best].score.value
-    about = f" ({axis_result.metric.label} {fixed(score)})" if score is not None else ""
+    about = f" (score {fixed(score)})" if score is not None else ""
     return f"compared with {best}{about}: {amount(pair, axis_result)}, {p_text(pair.p)}"
 
 

@@ -151,7 +151,7 @@ def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool, 
             "" if number else axis,
             _broken(name) if wide else _folded(name),
             *cells,
-            claim if wide else claim.replace("these terms: ", "these\nterms:\n").replace("served ", "served\n"),
+            claim if wide else claim.replace(" ", "\n"),
             style="dim" if group.name in axis_result.references and claim == NO_CLAIM else "",
             end_section=number == len(shown) - 1,
         )

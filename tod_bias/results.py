@@ -31,7 +31,7 @@ from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held, writable
-from tod_bias.statistics.needed import MOST_COMPONENTS
+from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_COMPONENTS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +61,8 @@ DIFFERENT = (DISPARITY, THESE_TERMS)
 """Verdicts that a difference is there, of groups or of these terms."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "inconclusive", "placebo", ""]
 
+ALPHA = 0.05
+"""The level of every claim and, as 1 − ALPHA, of every interval."""
 _LARGEST = 1e100
 """Figures are drawn of what is smaller."""
 
@@ -137,6 +139,11 @@ class Estimate(Record):
         return self.scope is not None
 
     @property
+    def is_shown(self) -> bool:
+        """Whether its p-value shows that it differs from 0."""
+        return self.p is not None and self.p < ALPHA
+
+    @property
     def excludes_zero(self) -> bool:
         """Whether its interval leaves out 0."""
         return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
@@ -185,6 +192,12 @@ class Terms(Record):
     largest_share: Value = None
     """Of the gap, what goes without the term that carries most of it."""
 
+    @property
+    def may_speak(self) -> bool:
+        """Whether a gap that rests on these terms may be claimed of the group."""
+        is_even = self.largest_share is None or self.largest_share <= MOST_OF_A_TERM
+        return self.effective is not None and self.effective >= ENOUGH_TERMS - 1e-9 and is_even
+
 
 class BeyondPlacebo(Estimate):
     """What of a disparity is beyond that of the placebo in the same dialogues."""
@@ -215,6 +228,17 @@ class Group(Named, Attributed):
     def effective_terms(self) -> float | None:
         """Effective number of its terms."""
         return None if self.terms is None else self.terms.effective
+
+    @property
+    def may_be_claimed(self) -> bool:
+        """Whether its gap, if it is shown, is one of the group and not only of the terms of the run."""
+        return not self.gap.is_of_terms_only and self.terms is not None and self.terms.may_speak
+
+    def claim(self, gap: Estimate) -> Estimate | None:
+        """Its gap where it is shown, and beyond the placebo on the same side if there is one; None otherwise."""
+        beyond = self.beyond_placebo
+        is_beyond = beyond is None or (beyond.is_shown and (beyond.value or 0) * (gap.value or 0) > 0)
+        return gap if gap.is_shown and is_beyond else None
 
 
 class Gap(Named, Estimate):
@@ -383,6 +407,18 @@ class AxisResult(Attributed):
         """Whether every dialogue, original and rewritten, has the worst score: then equal scores say nothing."""
         worst = {"higher": 0.0, "lower": 1.0}.get(self.metric.better)
         return self.metric.name in SHARES and self.original.value == self.rewritten.value == worst
+
+    @property
+    def claims(self) -> dict[str, Estimate]:
+        """Group to the gap that is claimed of it: where the verdict is of these terms only, the gap with these terms
+        taken as they are."""
+        if self.verdict == DISPARITY:
+            found = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
+        elif self.verdict == THESE_TERMS:
+            found = {name: group.claim(group.terms_only or group.gap) for name, group in self.groups.items()}
+        else:
+            found = {}
+        return {name: gap for name, gap in found.items() if gap is not None}
 
     @property
     def covers_all_dialogues(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, GroupFacts, judge
+from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
 from tod_bias.audit.row_sets import RowSet, exact_half, exact_p
 from tod_bias.results import (
     DISPARITY,
@@ -17,12 +17,13 @@ from tod_bias.results import (
     Estimate,
     Gap,
     Group,
+    Terms,
 )
 from tod_bias.statistics.group_model import RowEstimates
 from tod_bias.statistics.simultaneous import p_value
 
 NAMES = ("man", "woman")
-FEW, ENOUGH = GroupFacts(2, 2.0, 0.5), GroupFacts(10, 10.0, 0.1)
+FEW, ENOUGH = Terms(number=2, effective=2.0, largest_share=0.5), Terms(number=10, effective=10.0, largest_share=0.1)
 
 
 def rows(t, *, enough=True, names=NAMES, error=0.1, freedom=20.0):
@@ -63,7 +64,7 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, facts=ENOUGH, enough=True, **
         (draft(), DISPARITY, []),
         (draft(beyond=5.0), DISPARITY, []),
         (draft(facts=FEW, enough=False), THESE_TERMS, [TERMS]),
-        (draft(facts=GroupFacts(10, 10.0, 0.9)), THESE_TERMS, [TERMS]),
+        (draft(facts=Terms(number=10, effective=10.0, largest_share=0.9)), THESE_TERMS, [TERMS]),
         (draft(1.0), THESE_TERMS, [OTHER_TERMS]),
         (draft(1.0, t_terms_only=1.0), INCONCLUSIVE, []),
         (draft(beyond=0.5), INCONCLUSIVE, [PLACEBO]),

@@ -26,8 +26,8 @@ from tod_bias.results import (
     Estimate,
     Gap,
     Omnibus,
+    Terms,
 )
-from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.simultaneous import Family
@@ -45,26 +45,7 @@ UNMEASURED = "nothing measured"
 """The run measures nothing here: :mod:`tod_bias.audit.measured`."""
 OTHER_TESTS = "other tests"
 """It would be claimed were it the only axis and metric."""
-MOST = 0.5
-"""Share of a gap that may rest on one term."""
-
-
 _Estimate = TypeVar("_Estimate", bound=Estimate)
-
-
-@dataclass(frozen=True)
-class GroupFacts:
-    """The terms that a group's gap rests on."""
-
-    terms: int
-    effective: float
-    largest_share: float
-    """Of the gap, what goes without the term that carries most of it."""
-
-    @property
-    def may_speak(self) -> bool:
-        """Whether a gap that rests on these terms may be claimed of the group."""
-        return self.effective >= ENOUGH_TERMS - 1e-9 and not self.largest_share > MOST
 
 
 @dataclass(frozen=True)
@@ -84,7 +65,7 @@ class AxisDraft:
     """The gaps, with dialogues as the only sample."""
     effects: RowSet
     """Of crossed axes; a row is called ``factor/level``."""
-    facts: Mapping[str, GroupFacts]
+    facts: Mapping[str, Terms]
     """Group to the terms that its gap rests on."""
     needs_placebo: bool = False
     """Whether a gap cannot be told from being the original without a placebo."""

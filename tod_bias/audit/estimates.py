@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tod_bias.audit.claims import AxisDraft, GroupFacts
+from tod_bias.audit.claims import AxisDraft
 from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, Contrasts, pairs_of
 from tod_bias.audit.row_sets import RowSet, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
@@ -260,26 +260,25 @@ class AxisEstimates:
         """Whether a group's gap cannot be told from being the original: nearly all dialogues are of one group."""
         return bool((self._variants.source >= 0).any()) and not self._contrasts.design.has_originals
 
-    def _facts(self, name: str, contrast: np.ndarray) -> GroupFacts:
+    def _facts(self, name: str, contrast: np.ndarray) -> Terms:
         group = self._variants.groups.index(name)
         design = self._contrasts.design
         _, shares = largest_share(self._groups.fit, contrast, group)
         weights = design.terms_of(group)
         number = 0 if weights is None else int((np.asarray(weights.sum(axis=0)).ravel() > 0).sum())
         largest = float(shares.max()) if len(shares) else math.nan
-        return GroupFacts(number, float(design.freedom[group]) + 1, largest)
+        return Terms(
+            number=number,
+            effective=round(float(design.freedom[group]) + 1, 3),
+            largest_share=finite(largest),
+        )
 
-    def _group(self, name: str, contrast: np.ndarray, *, over: bool, facts: GroupFacts | None = None) -> Group:
+    def _group(self, name: str, contrast: np.ndarray, *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
         group = self._contrasts.groups.index(name)
-        terms = None
-        if facts is not None:
-            terms = Terms(
-                number=facts.terms, effective=round(facts.effective, 3), largest_share=finite(facts.largest_share)
-            )
         return Group(
             dialogues=int(design.has[:, group].sum()),
-            terms=terms,
+            terms=facts,
             score=rows.score(group, self._maker.scale.original, over=over and facts is not None),
             contributions=rows.contributions(contrast, self._table.stages, scope=None if over else "terms"),
         )

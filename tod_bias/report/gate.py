@@ -1,4 +1,4 @@
-"""The axis_result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
+"""The result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def headline(record: Mapping[str, Any]) -> str:
     most, margin = record["max_gap"], record["margin"]
     rows = record["values"]
     chosen = [row for row in rows if row["state"] == record["state"]]
-    first = max(chosen, key=lambda row: abs(row["value"] or 0.0))
+    first = max(chosen, key=lambda row: abs(row["value"] or 0.0) if record["both_sides"] else row["value"] or 0.0)
     about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
     more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
     scope = " (of these terms)" if record["terms_only"] else ""

@@ -126,7 +126,7 @@ def test_all_attempts_are_in_the_record_the_table_and_the_figure(before, harmed,
 def test_rows_that_a_table_lacks_are_brought(tmp_path):
     requests = [
         (who, {"api_name": "Find", "for": f"my {who}", "number": str(number)})
-        for number in range(80)
+        for number in range(40)
         for who in ("mother", "father")
     ]
     rows, corpus = {}, []
@@ -154,7 +154,7 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
     assert found.chosen is not None
     assert found.chosen.fixes == (Fix("db", ROWS, ("gender",)),)
     assert {one.group for one in found.missing_rows} == {"woman", "non-binary"}
-    assert len(found.missing_rows) == 60 * 2 + 20
+    assert len(found.missing_rows) == 30 * 2 + 10
     assert len(found.pipeline.stages["db"]) == 3 * len(corpus)
     assert len(lacking.stages["db"]) == len(rows)  # the system that was given is as it was
 

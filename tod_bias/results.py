@@ -51,6 +51,8 @@ EQUIVALENT = "equivalent"
 """Every gap, of groups and of pairs, lies within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
+SHARES = ("refusal", "success", "jga", "slot_f1")
+"""Metrics of quality from 0 to 1, of which one end says that nobody is served."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
@@ -239,7 +241,7 @@ class Group(Named, Attributed):
         return gap if gap.is_shown and is_beyond else None
 
 
-class Gap(Named, Attributed, Estimate):
+class Gap(Named, Estimate):
     """A gap between two groups, or of a level of crossed axes."""
 
     dialogues: int | None = None
@@ -399,6 +401,12 @@ class AxisResult(Attributed):
     def effective_terms(self) -> float | None:
         """Effective number of terms of the group with fewest."""
         return min((group.effective_terms for group in self.groups.values() if group.effective_terms), default=None)
+
+    @property
+    def nobody_is_served(self) -> bool:
+        """Whether every dialogue, original and rewritten, has the worst score: then equal scores say nothing."""
+        worst = {"higher": 0.0, "lower": 1.0}.get(self.metric.better)
+        return self.metric.name in SHARES and self.original.value == self.rewritten.value == worst
 
     @property
     def claims(self) -> dict[str, Estimate]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from audited_worlds import STAGES, World, audit, table_of
+from group_worlds import FRESH, REVIEWED, power, size
 
 from tod_bias.results import AxisResult, Estimate
 
@@ -220,23 +221,41 @@ HEADER = (
 
 
 def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, float, float, float]]:
-    """Power where the planted loss is the minimum detectable effect that a run without it reports, and twice that."""
+    """Power where one group is served worse than all others by the minimum detectable effect that runs without any
+    effect report, and by twice that."""
     found = []
-    for dialogues in (130, 500):
-        world = World(dialogues=dialogues, shares=(1.0, 0.0), placebo=placebo)
-        mdes = []
-        for number in range(60):
-            table = table_of(world, np.random.default_rng([seed, 7, number]))
-            mdes.append(audit([table], number)[0].mde)
-        mde = float(np.mean(mdes))
-        effect = mde * 0.05 / truth(replace(world, every={"response": 0.05}), seed)["disparity"]
-        powers = []
-        for times in (1, 2):
-            case = Case("", replace(world, every={"response": effect * times}), "")
-            seen, _ = run(case, runs, seed)
-            powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
-        found.append((f"{dialogues} dialogues" + (", placebo" if placebo else ""), mde, *powers))
+    for groups, harmed in ((("man", "woman"), "woman"), (RACES, "black")):
+        for dialogues in (130, 500):
+            world = World(dialogues=dialogues, groups=groups, words=20, quirks=0.05, placebo=placebo)
+            mdes = []
+            for number in range(30):
+                mdes.append(audit([table_of(world, np.random.default_rng([seed, 7, number]))], number)[0].mde or np.nan)
+            mde = float(np.nanmean(mdes))
+            tried = truth(replace(world, effects={"response": {harmed: 0.1}}), seed)
+            others = [name for name in groups if name != harmed]
+            apart = float(np.mean([tried[f"pair {name}>{harmed}"] for name in others]))
+            powers = []
+            for times in (1, 2):
+                effects = {"response": {harmed: 0.1 * times * mde / apart}}
+                seen, _ = run(Case("", replace(world, effects=effects), ""), runs, seed)
+                powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
+            title = f"{len(groups)} groups, {dialogues} dialogues" + (", placebo" if placebo else "")
+            found.append((title, mde, *powers))
     return found
+
+
+def group_tables(runs: int, seed: int) -> None:
+    """Print size and power in worlds of scores."""
+    print("\n| world of scores | any group claimed | intervals of all groups cover |\n|---|---|---|")
+    for about, worlds in (("", REVIEWED), ("fresh: ", FRESH)):
+        for name, world in worlds.items():
+            claimed, covers = size(world, runs, seed)
+            print(f"| {about}{name} | {claimed:.3f} | {covers:.3f} |", flush=True)
+    print("\n| groups x terms, dialogues, quirks | an oracle finds | found |\n|---|---|---|")
+    for dialogues, groups, terms in ((100, 2, 6), (300, 2, 20), (600, 2, 60), (300, 3, 12), (300, 6, 6), (600, 6, 20)):
+        for quirks in (0.0, 0.1):
+            oracle, estimator = power(dialogues, groups, terms, quirks, runs, seed)
+            print(f"| {groups} x {terms}, {dialogues}, {quirks} | {oracle:.3f} | {estimator:.3f} |", flush=True)
 
 
 def main() -> None:
@@ -244,7 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; 'mde' for power")
+    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; mde, groups")
     options = parser.parse_args()
     wanted = tuple(name for name in options.only.split(",") if name)
     started = time.monotonic()
@@ -261,6 +280,8 @@ def main() -> None:
         for placebo in (None, 0.15):
             for name, mde, once, twice in at_mde(options.runs, options.seed, placebo=placebo):
                 print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
+    if not wanted or any("groups".startswith(name) for name in wanted):
+        group_tables(options.runs, options.seed)
     error = math.sqrt(0.05 * 0.95 / options.runs)
     print(f"\n{options.runs} runs a world; a share of .05 has a standard error of {error:.3f}; "
           f"{time.monotonic() - started:.0f} s; components: {', '.join(STAGES)}.")  # fmt: skip

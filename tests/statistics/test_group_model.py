@@ -56,7 +56,7 @@ def test_a_gap_is_the_groups_mean_less_the_mean_of_groups():
 def test_missing_cells_are_compared_within_units():
     """A unit's level falls out even where it has not all groups: here hard units lack group 0."""
     rng = np.random.default_rng(1)
-    values = [*np.repeat(np.where(np.arange(60) < 30, 5.0, 0.0)[:, None], 3, axis=1), 0.0, 0.5, 1.0]
+    values = np.where(np.arange(60) < 30, 5.0, 0.0)[:, None] + np.array([0.0, 0.5, 1.0])
     values[:30, 0] = np.nan
     rows, _, _ = gaps(values, np.stack([dealt(rng, 60, 6) for _ in range(3)], axis=1))
     assert rows.values == pytest.approx([-0.5, 0.0, 0.5], abs=1e-9)

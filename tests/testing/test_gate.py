@@ -170,3 +170,14 @@ def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
         ended, out, _ = run_command("check --max-gap 0.05", tmp_path, "--out", tmp_path)
         assert (ended, f"{said}: " in out) == (code, True)
         assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")
+
+
+def test_where_nobody_is_served_nothing_passes():
+    """Every answer is a refusal: no gap, and no service."""
+    made = record(error=0.0, affected=[[0, 400]])
+    made["metrics"] = {"refusal": {"label": "refusals", "better": "lower", "scale": "difference"}}
+    row = made["axes"]["gender"]["corpus_bleu"] | {"original": {"value": 1.0}, "rewritten": {"value": 1.0}}
+    made["axes"] = {"gender": {"refusal": row}}
+    found = gate(AuditResult.model_validate(made), 0.05)
+    assert found.code == 3
+    assert "nobody is served" in pages.why(found.record["values"][0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ UNMEASURED = "nothing measured"
 """The run measures nothing here: :mod:`tod_bias.audit.measured`."""
 OTHER_TESTS = "other tests"
 """It would be claimed were it the only axis and metric."""
+_Estimate = TypeVar("_Estimate", bound=Estimate)
 
 
 @dataclass(frozen=True)
@@ -317,20 +318,10 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
     return dict(zip(nothing, map(finite, largest), strict=True))
 
 
-def negated(estimate: Any) -> Any:
+def negated(estimate: _Estimate) -> _Estimate:
     """The same estimate with the other sign, as a gap is seen from the other group."""
     changed: dict[str, Any] = {
         "value": None if estimate.value is None else -estimate.value,
         "ci": None if estimate.ci is None else (-estimate.ci[1], -estimate.ci[0]),
     }
-    if isinstance(estimate, Gap):
-        changed["contributions"] = {
-            name: part.model_copy(
-                update={
-                    kind: None if getattr(part, kind) is None else negated(getattr(part, kind))
-                    for kind in type(part).model_fields
-                }
-            )
-            for name, part in estimate.contributions.items()
-        }
     return estimate.model_copy(update=changed)

@@ -25,6 +25,7 @@ from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.group_model import stacked
 from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.settings import Inference
 
@@ -273,7 +274,7 @@ class AxisDifference:
             coefficients.append(weights)
         over = np.array([has_enough_terms(design, self._place(name)) for name in names], dtype=bool)
         if names:
-            rows = change.fit.estimated(after - before, np.stack(influence, axis=1), coefficients, over)
+            rows = change.fit.estimated(after - before, np.stack(influence, axis=1), stacked(coefficients), over)
         else:
             rows = change.fit.rows(np.zeros((0, design.groups)))
         return ChangeRows(

@@ -23,9 +23,9 @@ from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
-from tod_bias.results import AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
+from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
 from tod_bias.statistics.distributions import t_quantile
-from tod_bias.statistics.group_model import GroupFit, RowEstimates
+from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
 from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
@@ -182,7 +182,7 @@ class GroupRows:
         weights = np.zeros(design.has.shape)
         weights[members, group] = unit / count
         fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
-        rows = fit.estimated(np.array([mean]), influence[:, None], [weights], np.array([over]))
+        rows = fit.estimated(np.array([mean]), influence[:, None], stacked([weights]), np.array([over]))
         return single(rows, 0, self.inference.level).model_copy(update={"p": None})
 
 
@@ -246,8 +246,15 @@ class AxisEstimates:
             rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
             facts,
             needs_placebo=self._needs_placebo(),
-            may_be_equal=self._metric.scale == "difference" or self._maker.scale.is_ratio,
+            may_be_equal=self._may_be_equal(),
         )
+
+    def _may_be_equal(self) -> bool:
+        """Whether equivalence can be shown: there is a score that could fall, and somebody is served."""
+        levels = self._maker.levels
+        worst = {"higher": 0.0, "lower": 1.0}.get(self._metric.better)
+        nobody = self._metric.name in SHARES and all((some == worst).all() for some in levels.values())
+        return (self._metric.scale == "difference" or self._maker.scale.is_ratio) and not nobody
 
     def _needs_placebo(self) -> bool:
         """Whether a group's gap cannot be told from being the original: nearly all dialogues are of one group."""
@@ -277,13 +284,9 @@ class AxisEstimates:
         )
 
     def _pair(self, contrast: np.ndarray) -> Gap:
-        rows = self._groups
         design = self._contrasts.design
         members = design.has[:, np.flatnonzero(contrast)].all(axis=1)
-        return Gap(
-            dialogues=int(members.sum()),
-            contributions=rows.contributions(contrast, self._table.stages, scope=None),
-        )
+        return Gap(dialogues=int(members.sum()))
 
     def _widest(self, pairs: RowSet, contrasts: Mapping[str, np.ndarray]) -> Widest | None:
         """The two groups that are furthest apart."""
@@ -299,11 +302,17 @@ class AxisEstimates:
         return Widest(worse=target, better=source, gap=Estimate(), contributions=parts)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
-        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two."""
+        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
+
+        None where not every dialogue has every combination of levels: the mean of a level would be that of the
+        combinations that happen to be in it.
+        """
         table, rows = self._variants, self._groups
-        if len(table.factors) < 2:
-            return {}
+        has = self._contrasts.design.has[:, rows.compared]
         levels = {group: tuple(table.groups[group].split("×")) for group in rows.compared}
+        grid = math.prod(len(set(level)) for level in zip(*levels.values(), strict=True))
+        if len(table.factors) < 2 or len(levels) < grid or not has[has.any(axis=1)].all():
+            return {}
         effects: dict[tuple[str, str], np.ndarray] = {}
         for place, factor in enumerate(table.factors):
             for level in dict.fromkeys(some[place] for some in levels.values()):
@@ -369,14 +378,14 @@ class AxisEstimates:
         weights[is_original & design.has] = 1 / number
         enough = all(design.freedom[group] + 1 >= ENOUGH_TERMS for group in self._groups.compared)
         scope = None if enough and self._groups.compared else "terms"
-        stacked = np.stack(list(values.values()), axis=1)
-        mean = stacked.mean(axis=0)
+        every = np.stack(list(values.values()), axis=1)
+        mean = every.mean(axis=0)
         estimates = []
         for place, name in enumerate(values):
             fit = self._groups.fits.get(name, self._groups.fit)
-            influence = (stacked[:, place : place + 1] - mean[place]) / number
+            influence = (every[:, place : place + 1] - mean[place]) / number
             over = np.array([scope is None and name != "artefact"])
-            rows = fit.estimated(mean[place : place + 1], influence, [weights], over)
+            rows = fit.estimated(mean[place : place + 1], influence, stacked([weights]), over)
             estimates.append(single(rows, 0, self._inference.level, scope=scope))
         return estimates
 

@@ -35,7 +35,7 @@ from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import TurnInput
+from tod_bias.systems.stage import TurnInput, innermost
 from tod_bias.systems.twin import Twin
 
 NAME = "plan.json"
@@ -78,7 +78,7 @@ class Plan(Record):
     effective_terms: dict[str, float]
     """Axis to the effective terms of the group with fewest."""
     detectable: dict[str, tuple[float, float] | None]
-    """The smallest disparity of one metric that could be shown, in standard deviations of one dialogue's: from where
+    """The smallest gap by one metric that could be shown, in standard deviations of one dialogue's: from where
     dialogues of a term have nothing in common to where they are alike; None with too few terms."""
     placebo: dict[str, PlacebosPlan]
     left_out: dict[str, str]
@@ -178,6 +178,8 @@ class _Counts:
     """Different calls of the stage that is called first; empty where they depend on outputs."""
     begun: dict[str, set[Any]] = field(default_factory=dict)
     """Of a flow: stage to different calls of it that turns begin with."""
+    recorded: int = 0
+    """Calls that the corpus has in the turns of originals."""
     edits: dict[str, list[Edits]] = field(default_factory=dict)
     """Axis to the edits of dialogues with a placebo."""
 
@@ -193,6 +195,8 @@ class _Counts:
                 self.plain + turns * (run.rewrite is None),
                 self.rewritten + turns * (run.rewrite is not None),
             )
+            if run.rewrite is None:
+                self.recorded += sum(len(turn.steps) for turn in run.dialogue.turns)
             if teacher_forced:
                 self._count_first(pipeline, run.rewritten)
         for axis, some in made.items():
@@ -207,6 +211,14 @@ class _Counts:
                 request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
                 if request is not None:
                     self.begun.setdefault(request[0], set()).add(call)
+
+    @property
+    def rounds(self) -> float:
+        """How often a loop calls the stage that it begins with, per turn.
+
+        Once more than the corpus has calls in a turn; twice where it has none at all.
+        """
+        return 1 + self.recorded / self.plain if self.recorded and self.plain else 2.0
 
     def all_calls(self, arms: int) -> int:
         """Calls of a stage of a straight pipeline."""
@@ -283,6 +295,8 @@ def _stage(pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost 
     calls = counts.all_calls(2 ** len(pipeline.names))
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
+    if estimate is None and pipeline.flow is not None and name in counts.begun:
+        estimate = len(counts.begun[name]) * (counts.rounds if innermost(pipeline.stages[name]).tools else 1.0)
     planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,
@@ -344,7 +358,7 @@ def _only(names: Iterable[str]) -> str:
 
 
 def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float, float] | None]:
-    """By axis the smallest disparity that its dialogues and effective terms could show, adjusted for all axes."""
+    """By axis the smallest gap that its dialogues and effective terms could show, adjusted for all axes."""
     smallest: dict[str, tuple[float, float] | None] = {}
     for axis, (dialogues, terms) in sizes.items():
         low, high = detectable_in_spreads(dialogues, terms, (1 - LEVEL) / len(sizes))
@@ -377,7 +391,7 @@ def _title(result: Plan) -> list[str]:
     lines = [
         f"{result.dialogues} dialogues read; rewritten: {audited}",
         f"effective terms: {terms} (a claim about a group takes {ENOUGH_TERMS})",
-        f"smallest disparity, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
+        f"smallest gap, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
     ]
     if result.placebo:
         some = ", ".join(_of_placebo(result, axis) for axis in result.placebo)

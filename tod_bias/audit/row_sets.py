@@ -10,7 +10,7 @@ import numpy as np
 
 from tod_bias.results import Estimate
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates
+from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.power import affected_within, equivalent_within
@@ -169,7 +169,7 @@ def of_dialogues(
     weights = np.full((number, 2), 1 / max(1, number))
     mean = values.mean(axis=0)
     over = np.ones(len(names), dtype=bool)
-    rows = fit.estimated(mean, (values - mean) / max(1, number), [weights] * len(names), over)
+    rows = fit.estimated(mean, (values - mean) / max(1, number), stacked([weights] * len(names)), over)
     return plain_rows(names, rows, over, differs)
 
 

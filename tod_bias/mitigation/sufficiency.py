@@ -89,6 +89,8 @@ def _largest_loss(quality: Change, *, is_lower: bool, tried: int) -> float | Non
     change = quality.change
     if change.value is None or change.se is None or change.df is None or quality.equivalent_within is None:
         return None
+    if change.value == 0 and change.se == 0:
+        return 0.0  # no original is answered otherwise
     loss = change.value if is_lower else -change.value
     alpha = (1 - LEVEL) / 2 / tried
     exact = quality.equivalent_within - abs(change.value)  # wider than t where few dialogues differ

@@ -18,7 +18,7 @@ little about a variance, and that of another group alone may be another one. Deg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,10 @@ ORIGINALS = 10.0
 """Effective number of units that the effect of being the original has to rest on; with fewer it is not estimated."""
 _TINY = 1e-12
 """What is smaller is rounding noise."""
+
+
+Columns = Callable[[int], np.ndarray]
+"""Of a group the weights of several rows, (units, rows)."""
 
 
 class GroupDesign:
@@ -118,10 +122,21 @@ class GroupDesign:
 
     def coefficients(self, contrast: np.ndarray) -> np.ndarray:
         """(units, groups): the weights with which values add up to the estimate of a contrast of groups."""
-        weights = self.within(self._inverse @ contrast)
-        if self.has_originals:
-            weights = weights - float(contrast @ self._slope) / self._total_x * self._residual_x
-        return weights
+        columns = self.columns(contrast[None])
+        return np.concatenate([columns(group) for group in range(self.groups)], axis=1)
+
+    def columns(self, contrasts: np.ndarray) -> Columns:
+        """The weights of several contrasts, (rows, groups), by group."""
+        effects = self._inverse @ contrasts.T  # (groups, rows)
+        mean = (self.has @ effects) / self._number[:, None]
+
+        def column(group: int) -> np.ndarray:
+            weights = np.where(self.has[:, [group]], effects[group] - mean, 0.0)
+            if self.has_originals:
+                weights -= np.outer(self._residual_x[:, group], contrasts @ self._slope / self._total_x)
+            return weights
+
+        return column
 
     def terms_of(self, group: int) -> sparse.csr_array | None:
         """(units, terms) weights of the terms of a group."""
@@ -180,7 +195,15 @@ class GroupFit:
         if not len(contrasts):
             return RowEstimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
         over = np.broadcast_to(np.asarray(over_terms, dtype=bool), (len(contrasts),))
-        rows = self.rows_of([self.design.coefficients(contrast) for contrast in contrasts], over)
+        columns, design = self.design.columns(contrasts), self.design
+        values, influence = np.zeros(len(contrasts)), np.zeros((len(design.has), len(contrasts)))
+        for group in range(design.groups):
+            weights = columns(group)
+            values += self.values[:, group] @ weights
+            influence += self.residuals[:, [group]] * weights
+        if design.has_originals:
+            influence /= (1 - (design._residual_x**2).sum(axis=1) / design._total_x)[:, None]
+        rows = self.estimated(values, influence, columns, over)
         return rows if np.isnan(rows.errors).any() else self._with_floor(rows, contrasts, over)
 
     def _with_floor(self, rows: RowEstimates, contrasts: np.ndarray, over: np.ndarray) -> RowEstimates:
@@ -200,39 +223,22 @@ class GroupFit:
         )
         return RowEstimates(rows.values, errors, rows.freedom, covariance)
 
-    def rows_of(self, coefficients: Sequence[np.ndarray], over: np.ndarray) -> RowEstimates:
-        """Estimates of linear functions of the values.
-
-        Args:
-            coefficients: (units, groups) of each row, which sum to 0 within a unit.
-            over: (rows,) bool, whether terms are a sample.
-        """
-        design = self.design
-        values = np.array([float((weights * self.values).sum()) for weights in coefficients])
-        influence = np.stack([(weights * self.residuals).sum(axis=1) for weights in coefficients], axis=1)
-        if design.has_originals:
-            influence = influence / (1 - (design._residual_x**2).sum(axis=1) / design._total_x)[:, None]
-        return self.estimated(values, influence, coefficients, over)
-
-    def estimated(
-        self, values: np.ndarray, influence: np.ndarray, coefficients: Sequence[np.ndarray], over: np.ndarray
-    ) -> RowEstimates:
+    def estimated(self, values: np.ndarray, influence: np.ndarray, columns: Columns, over: np.ndarray) -> RowEstimates:
         """Estimates whose values and influences are known, and whose terms vary as this model's do.
 
         Args:
             values: (rows,).
             influence: (units, rows), how far each unit moves each value, with mean 0.
-            coefficients: (units, groups) of each row, with which effects of terms add up to the value.
+            columns: of a group (units, rows) weights, with which effects of terms add up to the values.
             over: (rows,) bool, whether terms are a sample.
         """
         design = self.design
         correction = design.units / max(1, design.units - 1)
         covariance = correction * influence.T @ influence
-        freedom = np.array([_freedom(weights) for weights in coefficients])
-        parts = _Parts(np.diag(covariance).copy(), freedom, design.common)
+        by_unit = sum(columns(group) ** 2 for group in range(design.groups))
+        parts = _Parts(np.diag(covariance).copy(), _freedom(np.asarray(by_unit)), design.common)
         for h in range(design.groups):
-            terms = design.terms_of(h)
-            weights = np.stack([some[:, h] for some in coefficients], axis=1)
+            terms, weights = design.terms_of(h), columns(h)
             noise = ((weights * self.residuals[:, h : h + 1]) ** 2).sum(axis=0)
             if terms is None:
                 parts.add_noise(noise)
@@ -325,10 +331,15 @@ def _small(covariance: np.ndarray) -> np.ndarray:
     return np.asarray(np.diag(covariance) < _TINY**2)
 
 
-def _freedom(weights: np.ndarray) -> float:
-    """Degrees of freedom of the variance between units: their effective number by (units, groups) weights, less one."""
-    by_unit = (weights**2).sum(axis=1)
-    return max(1.0, float(by_unit.sum() ** 2 / max(float((by_unit**2).sum()), 1e-300)) - 1)
+def _freedom(by_unit: np.ndarray) -> np.ndarray:
+    """Degrees of freedom of the variances between units, (rows,): their effective number by (units, rows) squared
+    weights, less one."""
+    return np.asarray(np.maximum(1.0, by_unit.sum(axis=0) ** 2 / np.maximum((by_unit**2).sum(axis=0), 1e-300) - 1))
+
+
+def stacked(weights: Sequence[np.ndarray]) -> Columns:
+    """(units, groups) weights of each row, by group."""
+    return lambda group: np.stack([some[:, group] for some in weights], axis=1)
 
 
 class _Size:

@@ -247,7 +247,7 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             dialogues=group.dialogues or 0,
             terms=group.effective_terms or 0.0,
             of_terms_only=_is_of_terms_only(group.gap, limits),
-            unmeasured=row.unmeasured,
+            unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
             claim_p=gap.p,
         )
 

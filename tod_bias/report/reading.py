@@ -391,10 +391,12 @@ def _limits(axis_result: AxisResult) -> str:
     if axis_result.mde is not None and axis_result.mde >= 1 and _is_share(axis_result):
         parts.append("not even the largest possible gap would be found in four of five such runs")
     elif axis_result.mde is not None:
-        how = side(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
+        metric = axis_result.metric
+        how = f"{side(metric.better, counterfactual=metric.counterfactual)} than"
+        if metric.better == "neither" and not metric.counterfactual:
+            how = "that differs from"
         parts.append(
-            f"a group {how if axis_result.metric.better != 'neither' else 'that differs'} than all others by "
-            f"{write(axis_result.mde)}{unit} would be found in four of five such runs"
+            f"a group {how} all others by {write(axis_result.mde)}{unit} would be found in four of five such runs"
         )
     return f"{'; '.join(parts)}." if parts else ""
 

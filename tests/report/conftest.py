@@ -92,7 +92,6 @@ def axis_record(axis: str, metric: str) -> dict[str, Any]:
         pairs[f"{source}>{target}"] = {
             **gap_of(axis, scale),
             "dialogues": 12 * (min(first, second) + 1),
-            "contributions": parts_of(parts, scale, **scope),
         }
     widest = weights[-1] - weights[0]
     record: dict[str, Any] = {

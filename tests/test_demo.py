@@ -318,9 +318,13 @@ WORSE = {"gender": ("woman",), "age": ("senior",), "race": ("asian", "black")}
 def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
     planted, _ = PLANTED[axis]
     row = shipped_result().axes[axis]["corpus_bleu"]
+    assert (row.verdict, row.limiting_factors) == ("disparity", [])
     for name, group in row.groups.items():
         gap = group.gap.value
         assert (gap > 0.3) if name in WORSE[axis] else (gap < 0)
+        for claimed in (group.gap, group.beyond_placebo):
+            assert claimed.scope is None
+            assert claimed.p < 0.01
         assert group.shares[planted].value == pytest.approx(gap, abs=0.02)
         assert all(abs(part.value) < 0.02 for stage, part in group.shares.items() if stage != planted)
     assert row.disparity.value > 0.05  # rewrites lead to the rare groups, which are served worse
@@ -341,6 +345,11 @@ def test_only_pairs_with_the_concerned_attribute_differ(axis: str, worse: str, a
     pairs = shipped_result()["axes"][axis]["corpus_bleu"]["pairs"]
     assert pairs[worse]["value"] > 0.3
     assert abs(pairs[alike]["value"]) < 0.05
+
+
+@pytest.mark.slow
+def test_exchanging_neutral_words_harms_nobody() -> None:
+    assert abs(shipped_result().axes["placebo"]["corpus_bleu"].disparity.value) < 0.01
 
 
 @pytest.mark.slow

@@ -413,12 +413,12 @@ class AxisResult(Attributed):
         """Group to the gap that is claimed of it: where the verdict is of these terms only, the gap with these terms
         taken as they are."""
         if self.verdict == DISPARITY:
-            found = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
+            claimed = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
         elif self.verdict == THESE_TERMS:
-            found = {name: group.claim(group.terms_only or group.gap) for name, group in self.groups.items()}
+            claimed = {name: group.claim(group.terms_only or group.gap) for name, group in self.groups.items()}
         else:
-            found = {}
-        return {name: gap for name, gap in found.items() if gap is not None}
+            claimed = {}
+        return {name: gap for name, gap in claimed.items() if gap is not None}
 
     @property
     def covers_all_dialogues(self) -> bool:

@@ -302,7 +302,7 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
     if not draft.is_tested or draft.gaps.is_sparse:
         return nothing
-    found = []
+    sizes = []
     for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
         if rows is None:
             continue
@@ -313,8 +313,8 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
         apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
         of_dialogues = np.sqrt(draft.of_terms_only.rows.covariance.diagonal()[chosen])
         smallest = [detectable(e, d, family.level) for e, d in zip(errors, freedom, strict=True)]
-        found.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
-    largest = max(found)
+        sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
+    largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))
 
 

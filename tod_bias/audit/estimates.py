@@ -319,9 +319,9 @@ class AxisEstimates:
                 of_level = [group for group, some in levels.items() if some[place] == level]
                 effects[factor, level] = rows.contrast_of({group: 1 / len(of_level) for group in of_level})
         for group, some in levels.items() if len(table.factors) == 2 else ():
-            own = rows.contrast_of({group: 1.0})
+            gap = rows.contrast_of({group: 1.0})
             parts = [effects[factor, level] for factor, level in zip(table.factors, some, strict=True)]
-            effects["interaction", table.groups[group]] = own - sum(parts)
+            effects["interaction", table.groups[group]] = gap - sum(parts)
         return effects
 
     def _effects(self, contrasts: Mapping[tuple[str, str], np.ndarray]) -> dict[str, dict[str, Gap]]:
@@ -402,7 +402,7 @@ class AxisEstimates:
 
     def _terms(self, contrasts: Mapping[str, np.ndarray]) -> list[Term]:
         """The terms that add most to the gap of their group, the largest first."""
-        found = []
+        known = []
         for group, name in enumerate(self._variants.groups):
             if name not in contrasts:
                 continue
@@ -412,7 +412,7 @@ class AxisEstimates:
             for number, part in enumerate(parts):
                 dialogues = 0 if weights is None else int((weights[:, [number]].toarray() > 0).sum())
                 if dialogues:
-                    found.append(
+                    known.append(
                         Term(
                             term=terms[number],
                             group=name,
@@ -421,7 +421,7 @@ class AxisEstimates:
                             share=finite(float(shares[number])),
                         )
                     )
-        return sorted(found, key=lambda term: (-abs(term.contribution or 0.0), term.term))[:TERMS_SHOWN]
+        return sorted(known, key=lambda term: (-abs(term.contribution or 0.0), term.term))[:TERMS_SHOWN]
 
 
 def _split(pair: str, groups: Sequence[str]) -> tuple[str, str]:

@@ -88,8 +88,8 @@ def _alone(part: Contribution) -> str:
     """What replacing a component alone, and all others, does."""
     if part.replaced_alone is None or part.left_alone is None:
         return ""
-    removed, kept = _signed(part.replaced_alone), _signed(part.left_alone)
-    return f"; replacing it alone removes {removed}, leaving it alone keeps {kept}"
+    removed, left = _signed(part.replaced_alone), _signed(part.left_alone)
+    return f"; replacing it alone removes {removed}, leaving it alone keeps {left}"
 
 
 def _interplay(listed: Contributions, whole: float) -> str:
@@ -111,13 +111,13 @@ def _interplay(listed: Contributions, whole: float) -> str:
 
 def _excess(part: Contribution, whole: float) -> int:
     """1 where a component removes more if replaced alone than it keeps if left alone, -1 for less, 0 if not shown."""
-    removed, kept = part.replaced_alone, part.left_alone
-    if removed is None or kept is None or removed.ci is None or kept.ci is None:
+    removed, left = part.replaced_alone, part.left_alone
+    if removed is None or left is None or removed.ci is None or left.ci is None:
         return 0
     side = 1 if whole > 0 else -1
-    if removed.ci[0] > kept.ci[1]:
+    if removed.ci[0] > left.ci[1]:
         return side
-    return -side if removed.ci[1] < kept.ci[0] else 0
+    return -side if removed.ci[1] < left.ci[0] else 0
 
 
 def _is_alike(number: Estimate | None, expected: float, whole: float) -> bool:
@@ -150,15 +150,15 @@ def opposed(axis_result: AxisResult) -> Opposed | None:
     """The two components that cancel most, where both shares are shown among those of all groups; None for none."""
     shares = {name: group.shares for name, group in axis_result.groups.items()}
     number = sum(share.p is not None for by_stage in shares.values() for share in by_stage.values())
-    found = []
+    cancelling = []
     for name, by_stage in shares.items():
         shown = {stage: share for stage, share in by_stage.items() if share.p is not None and share.p * number < ALPHA}
         harmful = max(shown, key=lambda stage: shown[stage].value or 0, default="")
         helpful = min(shown, key=lambda stage: shown[stage].value or 0, default="")
         if shown and (shown[harmful].value or 0) > 0 > (shown[helpful].value or 0):
             p = number * max(shown[harmful].p or 0, shown[helpful].p or 0)
-            found.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
-    return max(found, key=_cancelled, default=None)
+            cancelling.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
+    return max(cancelling, key=_cancelled, default=None)
 
 
 def _cancelled(pair: Opposed) -> float:

@@ -240,7 +240,7 @@ def _first_differences(
     turns: pd.DataFrame, stages: Sequence[str], axis_results: Iterable[AxisResult]
 ) -> dict[str, FirstDifference]:
     """By axis, where a harm is claimed."""
-    found = {}
+    differences = {}
     for axis_result in axis_results:
         worst = worst_claim(axis_result)
         best = None if worst is None else best_served(axis_result, worst[0])
@@ -248,8 +248,8 @@ def _first_differences(
             continue
         difference = first_difference(turns, stages, axis_result.axis, worst[0], best)
         if difference is not None:
-            found[axis_result.axis] = difference
-    return found
+            differences[axis_result.axis] = difference
+    return differences
 
 
 def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:

@@ -91,11 +91,11 @@ class GroupDesign:
         """What the variances of terms make of the squared sums of residuals over terms."""
         share = self.has / self._number[:, None]
         size = [_Size(some, self.has[:, h]) for h, some in enumerate(self._terms)]
-        self.freedom = np.array([one.freedom for one in size])
+        self.freedom = np.array([some.freedom for some in size])
         """(groups,) effective number of terms less one."""
-        self.scatter = np.stack([one.scatter for one in size], axis=1)
+        self.scatter = np.stack([some.scatter for some in size], axis=1)
         """(units, groups) squared distance of a unit's weights from their mean."""
-        self._squares = np.stack([one.squares for one in size], axis=1)
+        self._squares = np.stack([some.squares for some in size], axis=1)
         moments, of_units = np.zeros((2, self.groups, self.groups))
         for h in range(self.groups):
             for k in range(self.groups):

@@ -48,8 +48,9 @@ def test_the_one_biased_stage_gets_everything(corpus, biased, design):
     axis = gender_bleu(attribute(pipeline, corpus, design=design, draws=2, **QUICK))
     woman = axis["groups"]["woman"]
     assert woman["gap"]["value"] > 0.1
-    pair = axis.pairs["man>woman"]
-    for whole, parts in ((axis.disparity, axis.shares), (woman.gap, woman.shares), (pair, pair.shares)):
+    widest = axis.widest
+    assert widest.worse == "woman"
+    for whole, parts in ((axis.disparity, axis.shares), (woman.gap, woman.shares), (widest.gap, widest.shares)):
         assert parts[biased].value == pytest.approx(whole.value, abs=1e-12)
         assert all(parts[name].value == 0 for name in STAGES if name != biased)
     assert axis["artefact"]["value"] == 0
@@ -82,10 +83,10 @@ def test_a_biased_stage_is_named_at_every_position(corpus, position):
 
     stages = {name: speak(number) for number, name in enumerate(names)}
     stages[f"s{position}"] = hurt(stages[f"s{position}"], "Sorry.")
-    pair = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK))["pairs"]["man>woman"]
-    assert pair["value"] > 0.01
-    values = [pair["contributions"][name]["shapley"]["value"] for name in names]
-    assert values == pytest.approx([pair["value"] if n == position else 0 for n in range(4)], abs=1e-12)
+    woman = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK)).groups["woman"]
+    assert woman.gap.value > 0.01
+    values = [woman.shares[name].value for name in names]
+    assert values == pytest.approx([woman.gap.value if n == position else 0 for n in range(4)], abs=1e-12)
 
 
 def test_a_fair_system_has_no_disparity_at_all(corpus):
@@ -134,10 +135,10 @@ def test_contributions_keep_their_signs(corpus):
         return answers
 
     axis = gender_bleu(attribute(Pipeline({"api_call": policy, "response": answer}), corpus, **QUICK))
-    pair = axis["pairs"]["man>woman"]
-    parts = {name: part.value for name, part in pair.shares.items()}
-    assert parts["api_call"] > pair.value > 0 > parts["response"]
-    assert sum(parts.values()) == pytest.approx(pair.value, abs=1e-12)
+    woman = axis.groups["woman"]
+    parts = {name: part.value for name, part in woman.shares.items()}
+    assert parts["api_call"] > woman.gap.value > 0 > parts["response"]
+    assert sum(parts.values()) == pytest.approx(woman.gap.value, abs=1e-12)
     assert axis["interactions"]["api_call×response"]["value"] != 0
 
 
@@ -179,7 +180,7 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
     for whole, parts in [
         (axis.disparity, axis.shares),
         *((group.gap, group.shares) for group in axis.groups.values()),
-        *((pair, pair.shares) for pair in axis.pairs.values()),
+        (axis.widest.gap, axis.widest.shares),
     ]:
         assert sum(part.value for part in parts.values()) == pytest.approx(whole.value, abs=1e-9)
     turns = result.turns

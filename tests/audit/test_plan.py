@@ -100,7 +100,7 @@ def test_the_command_writes_and_prints_it(command, tmp_path):
     code, out, _ = run_command(command, "--pipeline", pipeline, "--axes", "gender", "--out", tmp_path / "o")
     assert code == 0
     written = json.loads((tmp_path / "o" / "plan.json").read_text())
-    assert written["audited"] == {"gender": 78}
+    assert written["audited"] == {"gender": 81}
     assert f"{written['stages']['speak']['calls']:,}" in out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]
 

@@ -118,7 +118,7 @@ def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkey
     assert first[1]["id"] == "t000#gender:man"
     facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "terms")}
     assert facts == {
-        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "terms": ["husband", "wife"],
+        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "terms": ["husband"],
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
         saved(tmp_path / "answers.jsonl", responses_of(served(server.url), records))

@@ -14,7 +14,7 @@ count for what is added to the report:
 ``score_original``          the score of the originals, of dialogues that can be rewritten
 ``score_rewritten``         the score of their counterfactuals
 ``score_GROUP``             the score of the dialogues that express the group, rewritten or as they are
-``gap_GROUP``               the group's disparity less the mean over all groups on the same dialogues
+``gap_GROUP``               the group's disparity less the mean over all groups on the same dialogues, without a model
 ``rewritten_dialogues``     number of dialogues with counterfactuals
 ``variants``                number of counterfactuals
 ==========================  ===========================================================================================

@@ -20,7 +20,7 @@ from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.imports import guarded
-from tod_bias.perturb.dealing import groups_of
+from tod_bias.perturb.dealing import Dealer, groups_of
 from tod_bias.perturb.rewrite import changed_tokens
 from tod_bias.systems.execution import Run
 from tod_bias.systems.twin import Rewrite
@@ -49,6 +49,17 @@ class Candidate:
     """Another group of the axis."""
     form: str = ""
     """What the term becomes, where there is a choice, such as another name; empty: the axis decides."""
+    other_forms: tuple[str, ...] = ()
+    """What other terms of the dialogue become, where there is a choice."""
+
+
+class Expressions(NamedTuple):
+    """What expresses two groups in a counterfactual and its original."""
+
+    source: frozenset[str]
+    """The terms of the dialogue's own group that are rewritten."""
+    target: frozenset[str]
+    """The terms of the other group that they become."""
 
 
 class SelectedDialogue(NamedTuple):
@@ -225,9 +236,9 @@ class Axis(ABC):
         """
         return candidate.term, candidate.term
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that each rewrite of a dialogue rests on, as names of clusters; at least the candidate's."""
-        return [frozenset(self.labels(candidate)) for candidate in candidates]
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that express either group in each rewrite of a dialogue; at least the candidate's."""
+        return [Expressions(*(frozenset([label]) for label in self.labels(candidate))) for candidate in candidates]
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions.
@@ -252,27 +263,40 @@ class Axis(ABC):
     ) -> list[SelectedDialogue]:
         """The dialogues that can be rewritten, each with its candidates, in the corpus's order.
 
-        An axis with many terms for a group (names, introductions) deals them out over the corpus
-        (:mod:`tod_bias.perturb.dealing`), and may return other dialogues than the corpus's, with the same ids.
+        An axis with several terms for a group deals them out over the corpus (:meth:`deal`). One that introduces users
+        returns other dialogues than the corpus's, with the same ids.
 
         Args:
             dialogues: the corpus.
             seed: of what is drawn and dealt.
-            variants: counterfactuals per dialogue; by default one for every other group.
+            variants: counterfactuals per dialogue; by default one for every other group. Further ones for the same
+                group get further terms, as far as there are any.
             draws: so many candidates drawn with replacement (Su, Algorithm 1) instead.
         """
+        dealer = Dealer.of(dialogues, seed, self.name)
         selected: list[SelectedDialogue] = []
         for dialogue in dialogues:
             if draws is not None:
-                candidates = self.draw(dialogue, draws, seed)
+                candidates = self.deal(dialogue, self.draw(dialogue, draws, seed), dealer)
             else:
-                candidates = self.crossed(dialogue, seed)
-                if candidates and variants is not None and variants < len(candidates):
-                    chosen = groups_of([candidate.target for candidate in candidates], "", len(selected), variants)
-                    candidates = tuple(candidate for candidate in candidates if (candidate.target, 0) in chosen)
+                by_target = {candidate.target: candidate for candidate in self.crossed(dialogue, seed)}
+                chosen = groups_of(tuple(by_target), "", len(selected), variants) if by_target else ()
+                every = self.deal(dialogue, [by_target[target] for target, _ in chosen], dealer)
+                candidates = tuple(dict.fromkeys(every))
             if candidates:
                 selected.append(SelectedDialogue(dialogue, candidates))
+                dealer.next_dialogue()
         return selected
+
+    def deal(self, dialogue: Dialogue, candidates: Sequence[Candidate], dealer: Dealer) -> tuple[Candidate, ...]:
+        """The candidates with the terms that they become (:attr:`Candidate.form`), where there is a choice.
+
+        Args:
+            dialogue: the original.
+            candidates: its own; of two with the same target the second gets another term.
+            dealer: of the corpus.
+        """
+        return tuple(candidates)
 
     def draw(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
         """Independent uniform draws from K; none where K is empty.
@@ -359,14 +383,14 @@ class Axis(ABC):
         variant = partial(Counterfactual, dialogue, base=base, axis=self.name)
         names, terms = variant_names(rewrites), self.terms(dialogue, candidates)
         groups = tuple(
-            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some})
+            variant(rewrite, variant=name, group=rewrite.target, clusters={"term": some.target})
             for rewrite, name, some in zip(rewrites, names, terms, strict=True)
         )
         references = tuple(
             variant(rewrite, variant=name, role="reference") for name, rewrite in self.references(dialogue)
         )
-        label = frozenset([self.labels(candidates[0])[0]])
-        return Variants(variant(variant=base, role="original", clusters={"term": label}), groups, references)
+        source = frozenset[str]().union(*(some.source for some in terms))
+        return Variants(variant(variant=base, role="original", clusters={"term": source}), groups, references)
 
     def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
         """T of every candidate of selected dialogues; an axis with a model asks it once for all.
@@ -395,7 +419,9 @@ class Axis(ABC):
         Raises:
             AxisError: ``draws`` is not positive.
         """
-        return self.rewrites_of([SelectedDialogue(dialogue, self.draw(dialogue, draws, seed))])[0]
+        dealer = Dealer.of([dialogue], seed, self.name)
+        candidates = self.deal(dialogue, self.draw(dialogue, draws, seed), dealer)
+        return self.rewrites_of([SelectedDialogue(dialogue, candidates)])[0]
 
 
 def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:

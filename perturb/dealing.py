@@ -1,55 +1,68 @@
 """Balanced dealing: every term meets as many dialogues as any other, and other terms in each of them.
 
-A Latin square (Fisher 1935, The Design of Experiments) in blocks: in a block of as many dialogues as there are terms
-each term is dealt once to every column (a group, or a further variant for it), and from block to block the columns move
-against each other, so that no two terms always meet.
+Randomised blocks (Fisher 1935, The Design of Experiments): in a block of as many dialogues as there are terms each is
+dealt once, in an order that is drawn anew for every group and block, so that terms of two groups meet by chance alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from tod_bias.dialogues.dialogue import Dialogue
 
-class Square:
-    """Terms of one group, dealt out to the dialogues of a corpus.
+_ANYWHERE = 1 << 20
+
+
+class Dealer:
+    """Deals terms out to the dialogues of a corpus, one dialogue after the other.
 
     Args:
-        terms: at least one, distinct.
-        seed: of their order.
-        label: tells squares of one seed apart, such as the group.
-        column: the index of the group among all of the axis.
-
-    Raises:
-        ValueError: no term.
+        seed: of all orders.
+        axis: the axis's name.
+        begin: how many dialogues are taken to have been dealt before the first one.
     """
 
-    def __init__(self, terms: Sequence[str], *, seed: int, label: str, column: int = 0) -> None:
-        if not terms:
-            raise ValueError(f"{label}: no term to deal out")
-        order = np.random.default_rng([seed % 2**64, number_of(label)]).permutation(len(terms))
-        self._terms = [terms[index] for index in order]
-        self._column = column
+    def __init__(self, seed: int, axis: str, begin: int = 0) -> None:
+        self.seed, self.begin, self._axis = seed, begin, axis
+        self._dealt: Counter[tuple[object, ...]] = Counter()
+        self._numbers: dict[tuple[object, ...], int] = {}
 
-    def pick(self, dialogue: int, variant: int = 0, taken: Collection[str] = ()) -> str:
-        """The term for one variant of a dialogue.
+    @classmethod
+    def of(cls, dialogues: Sequence[Dialogue], seed: int, axis: str) -> Dealer:
+        """For a corpus; of a single dialogue the id draws where dealing begins, else each would get the first term."""
+        begin = number_of(seed, axis, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
+        return cls(seed, axis, begin)
+
+    def next_dialogue(self) -> None:
+        """Go on to another dialogue."""
+        self._dealt.update(self._numbers.keys())
+        self._numbers = {}
+
+    def pick(self, terms: Sequence[str], *label: object, variant: int = 0, taken: Collection[str] = ()) -> str:
+        """The term for the current dialogue.
 
         Args:
-            dialogue: its number among those that are rewritten.
+            terms: distinct; at least one.
+            label: what is dealt, such as the group that the terms are of; what has another label is dealt
+                independently.
             variant: further variants for the same group get further terms.
             taken: terms that the dialogue holds already, in lower case; the next one is dealt where there is another.
         """
-        count = len(self._terms)
-        block = dialogue // count
-        first = dialogue + self._column * (block + 1) + variant * (2 * block + 1)
-        for step in range(count):
-            term = self._terms[(first + step) % count]
-            if term.lower() not in taken:
-                return term
-        return self._terms[first % count]
+        number = self._numbers.setdefault(label, self.begin + self._dealt[label])
+        return dealt_term(terms, number, self.seed, self._axis, *label, variant=variant, taken=taken)
+
+
+def dealt_term(terms: Sequence[str], number: int, *label: object, variant: int = 0, taken: Collection[str] = ()) -> str:
+    """The term that a dialogue gets by its number among those that get one; see :meth:`Dealer.pick`."""
+    block, place = divmod(number, len(terms))
+    order = _order(number_of(*label), block, len(terms))
+    turns = [terms[order[(place + variant + step) % len(terms)]] for step in range(len(terms) if taken else 1)]
+    return next((term for term in turns if term.lower() not in taken), turns[0])
 
 
 def turn_of(number: int, count: int, *label: object) -> int:
@@ -61,7 +74,7 @@ def turn_of(number: int, count: int, *label: object) -> int:
     return _order(number_of(*label), block, count)[place]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def _order(seed: int, block: int, count: int) -> tuple[int, ...]:
     """The random order of a block."""
     return tuple(np.random.default_rng([seed, block]).permutation(count).tolist())

@@ -50,6 +50,11 @@ def plural(noun: str) -> str:
     return noun + ("es" if re.search(r"(?:s|x|z|ch|sh)$", noun) else "s")
 
 
+def plain_form(word: str) -> str:
+    """A form without its capitals and hyphens: "African-American" and "african american" are one word."""
+    return word.lower().replace("-", " ").replace("’", "'")
+
+
 def takes_an(word: str) -> bool:
     """Whether the indefinite article before ``word`` is "an"."""
     if _VOWEL_SOUND.match(word):

@@ -6,9 +6,8 @@ One row is one paradigm; ``docs/reference/rewriting.md`` describes the layout.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -52,6 +51,8 @@ class Form:
     """As written in the lexicon; may hold spaces and hyphens."""
     mention: bool = True
     """Whether the form itself mentions the group (``False``: written only, marked ``~``)."""
+    written: bool = True
+    """Whether T writes the form (``False``: a mention only, such as another spelling, marked ``!``)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Paradigm:
     pos: str
     """One of :data:`SLOTS`."""
     cells: Mapping[str, tuple[tuple[Form, ...], ...]]
-    """Group to its alternatives, the first of which is written; groups without a word are left out."""
+    """Group to its alternatives; groups without a word are left out."""
     context: tuple[Condition, ...] = ()
     """Where the row applies; all must hold."""
     notes: str = ""
@@ -81,6 +82,28 @@ class Paradigm:
     def in_names(self) -> bool:
         """Whether the row applies even next to capitalised words."""
         return any(condition.name == "in-names" for condition in self.context)
+
+    @cached_property
+    def choices(self) -> Mapping[str, Mapping[str, tuple[Form, ...]]]:
+        """Group to the alternatives that are written, each by the term that it is: its first form in lower case."""
+        choices: dict[str, dict[str, tuple[Form, ...]]] = {group: {} for group in self.cells}
+        for group, cell in self.cells.items():
+            for forms in (forms for forms in cell if forms[0].written):
+                choices[group].setdefault(forms[0].text.lower(), forms)
+        return choices
+
+    @cached_property
+    def _terms(self) -> Mapping[tuple[str, str], str]:
+        terms: dict[tuple[str, str], str] = {}
+        for group, cell in self.cells.items():
+            for forms in cell:
+                for form in forms:
+                    terms.setdefault((group, form.text.lower()), forms[0].text.lower())
+        return terms
+
+    def term(self, group: str, form: str) -> str | None:
+        """The term that a form of a group is of: "wife" for "Wives"; None where the row does not hold the form."""
+        return self._terms.get((group, form.lower()))
 
 
 @dataclass(frozen=True)
@@ -124,34 +147,13 @@ class Lexicon:
             raise AxisError(f"axis {self.axis!r} has no group {name!r}; it has {', '.join(self.groups)}")
         return like[0]
 
-    def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
-        """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
-
-        The first forms of a paradigm are written for each other, so together they are one cluster; a form that several
-        paradigms write ("adult") is one of its own, as all of them then rest on one word.
-        """
-        for row, paradigm in enumerate(self.paradigms):
-            if source not in paradigm.cells or target not in paradigm.cells:
-                continue
-            for forms in paradigm.cells[source]:
-                if word.lower() in (form.text.lower() for form in forms):
-                    return self.label(row, source, forms[0].text), self.label(row, target)
-        return word, word
-
-    def label(self, row: int, group: str, lemma: str | None = None) -> str:
-        """The cluster of a word: of its paradigm, or of its own. ``lemma`` is its first form, by default what is
-        written for the group."""
-        paradigm = self.paradigms[row]
-        written = paradigm.cells[group][0][0].text.lower()
-        lemma = written if lemma is None else lemma.lower()
-        if lemma == written and self._writers[written] == 1:
-            return "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
-        return lemma
-
-    @cached_property
-    def _writers(self) -> Counter[str]:
-        """How many paradigms write each form, for any group."""
-        return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
+    def terms(self, form: str, source: str, target: str) -> tuple[str, str]:
+        """The term that a form of one group is of, and the first that the same row has for another group."""
+        for paradigm in self.paradigms:
+            term = paradigm.term(source, form)
+            if term is not None and target in paradigm.choices:
+                return term, next(iter(paradigm.choices[target]))
+        return form, form
 
     def forms(self) -> Iterator[tuple[int, int, str]]:
         """Every form: its row, its slot, and how it is written."""
@@ -314,6 +316,7 @@ def _paradigm(parts: Sequence[str], columns: Sequence[str]) -> Paradigm:
             notes = text
         elif text not in ("", "-"):
             cells[column] = tuple(_alternative(part, pos, column) for part in text.split(","))
+            expect(cells[column][0][0].written, f"column {column!r}: the first word is written, so it takes no '!'")
     expect(len(cells) >= 2, "a row needs words for at least two groups")
     forms = [form for cell in cells.values() for alternative in cell for form in alternative]
     expect(any(form.mention for form in forms), "all forms are marked '~'")
@@ -324,12 +327,12 @@ def _alternative(text: str, pos: str, column: str) -> tuple[Form, ...]:
     forms = []
     for part in text.split("/"):
         word = part.strip()
-        mention = not word.startswith("~")
-        word = word.removeprefix("~").strip()
+        mark = word[:1] if word[:1] in ("~", "!") else ""
+        word = word.removeprefix(mark).strip()
         expect(bool(word), f"column {column!r}: empty word in {text.strip()!r}")
-        forms.append(Form(word, mention))
+        forms.append(Form(word, mention=mark != "~", written=mark != "!"))
     if SLOTS[pos] == 2 and len(forms) == 1:
-        forms.append(Form(plural(forms[0].text), forms[0].mention))
+        forms.append(replace(forms[0], text=plural(forms[0].text)))
     expect(
         len(forms) == SLOTS[pos],
         f"column {column!r}: {text.strip()!r} has {len(forms)} forms, a {pos} has {SLOTS[pos]}, joined by '/'",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import Axis, Candidate
+from tod_bias.perturb.axis import Axis, Candidate, Expressions
 from tod_bias.perturb.context import entity_names
-from tod_bias.perturb.lexicon import Lexicon
+from tod_bias.perturb.dealing import Dealer
+from tod_bias.perturb.english import plain_form
+from tod_bias.perturb.lexicon import Form, Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY
 from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
-from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
 
 SCOPES = ("attribute", "word")
 """What one rewrite changes: all terms of the source group, or the paradigm of the candidate's term only."""
@@ -32,6 +35,10 @@ class LexiconAxis(Axis):
     The default scope is ``attribute``: all terms of the source group change together. A dialogue that says "my
     wife … she" would otherwise say "my husband … she" and be another dialogue about another person. The control axis
     ``placebo`` changes one term at a time, as its terms do not speak of one person.
+
+    Where a cell of the lexicon lists several terms for a group, they are dealt out evenly over the corpus: all that a
+    dialogue says with the terms of one row becomes the same one. In a lexicon whose adjectives are different things
+    (``@distinct``), two of them in a dialogue become two: "Indian or Chinese?" must not become "American or American?".
 
     Args:
         lexicon: the axis's terms.
@@ -63,7 +70,7 @@ class LexiconAxis(Axis):
         self.protected = tuple(protected)
         """Phrases that are no mentions, beside those of the lexicon."""
         self._rewriters: dict[tuple[str, str, bool, bool], TextRewriter] = {}
-        self._labels: dict[Candidate, tuple[str, str]] = {}
+        self._labels: dict[tuple[str, str, str], tuple[str, str]] = {}
 
     def group(self, name: str) -> str:
         """The group of a name, by its own or an alias, in any case."""
@@ -109,33 +116,38 @@ class LexiconAxis(Axis):
                 rows.setdefault(candidate, set()).add(mention.row)
         return rows
 
+    def _rows_of(self, dialogue: Dialogue, candidate: Candidate) -> frozenset[int]:
+        """The paradigms in which a candidate's term stands, whatever it becomes; none where it holds none."""
+        return frozenset(self._rows(dialogue).get(replace(candidate, form="", other_forms=()), ()))
+
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
         """How often the term of each candidate is said."""
         return Counter(candidate for _, mention in self._spoken(dialogue) for candidate in self._targets_of(mention))
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
-        """The clusters of a rewrite: by the term that is replaced, and by the one that replaces it.
+        """The clusters of a rewrite: the term that is replaced ("wife", also for "wives"), and the one that replaces
+        it."""
+        key = candidate.term, candidate.source, candidate.target
+        if key not in self._labels:
+            self._labels[key] = self.lexicon.terms(*key)
+        source, target = self._labels[key]
+        return source, candidate.form or target
 
-        A paradigm's first forms stand for each other ("husband" and "wife"), whichever of them is the source, so they
-        are one cluster; another form that is only rewritten ("hubby") is one of its own.
-        """
-        if candidate not in self._labels:
-            self._labels[candidate] = self.lexicon.labels(candidate.term, candidate.source, candidate.target)
-        return self._labels[candidate]
-
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that each rewrite rests on, as names of clusters: every mention that it rewrites, and what it
-        becomes."""
-        spoken = dict.fromkeys((entry.row, entry.group, entry.lexical.lower()) for _, entry in self._spoken(dialogue))
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that express either group: every mention that is rewritten, and what it becomes."""
+        spoken = {(entry.row, entry.group, entry.lexical.lower()): entry for _, entry in self._spoken(dialogue)}
         sets = []
         for candidate in candidates:
-            names: set[str] = set()
-            for row, group, term in spoken:
-                if group != candidate.source or candidate.target not in self.lexicon.paradigms[row].cells:
+            pairs: set[tuple[str, str]] = set()
+            written = self._written(dialogue, candidate)
+            for (row, group, form), mention in spoken.items():
+                paradigm = self.lexicon.paradigms[row]
+                if group != candidate.source or candidate.target not in paradigm.cells:
                     continue
-                if self.scope == "attribute" or term == candidate.term:
-                    names.update(self.labels(Candidate(term, candidate.source, candidate.target)))
-            sets.append(frozenset(names) or frozenset(self.labels(candidate)))
+                if self.scope == "attribute" or form == candidate.term:
+                    pairs.add((paradigm.term(group, form) or form, written(mention)))
+            source, target = zip(*(pairs or [self.labels(candidate)]), strict=True)
+            sets.append(Expressions(frozenset(source), frozenset(target)))
         return sets
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
@@ -169,7 +181,7 @@ class LexiconAxis(Axis):
         """The rewrite T of this dialogue that ``candidate`` stands for.
 
         Raises:
-            AxisError: ``candidate`` is not one of this dialogue's.
+            AxisError: ``candidate`` is not one of this dialogue's, or its form is no term of its target.
         """
         forward, rows = self._forward(dialogue, candidate)
         return dialogue_rewrite(dialogue, candidate, forward, self._inverse(candidate), rows)
@@ -184,17 +196,99 @@ class LexiconAxis(Axis):
 
     def _forward(self, dialogue: Dialogue, candidate: Candidate) -> tuple[TextRewriter, frozenset[int] | None]:
         """The rewriter within the dialogue, and the paradigms that change (None: all)."""
-        rows = self._rows(dialogue).get(candidate)
+        rows = self._rows_of(dialogue, candidate)
         if not rows:
             raise AxisError(
                 f"dialogue {dialogue.id!r} has no candidate {candidate.term!r} ({candidate.source} > "
                 f"{candidate.target}) on axis {self.name!r}; take one from candidates(dialogue)"
             )
+        listed = {term for row in rows for term in self.lexicon.paradigms[row].choices[candidate.target]}
+        if candidate.form and candidate.form not in listed:
+            raise AxisError(
+                f"axis {self.name!r}: {candidate.form!r} does not stand for {candidate.term!r} as {candidate.target}; "
+                f"the lexicon has {', '.join(sorted(listed))}"
+            )
+        written = self._written(dialogue, candidate)
+
+        def choose(mention: Mention, form: str) -> str:
+            choices = self.lexicon.paradigms[mention.row].choices[candidate.target]
+            return choices[written(mention)][mention.slot].text
+
+        forward = self._rewriter(candidate.source, candidate.target).within(self._names(dialogue)).choosing(choose)
+        return forward, rows if self.scope == "word" else None
+
+    # --- which terms are written
+
+    def deal(self, dialogue: Dialogue, candidates: Sequence[Candidate], dealer: Dealer) -> tuple[Candidate, ...]:
+        """The candidates with the terms that are written: one for each cell of the lexicon that the dialogue needs.
+
+        A term that the dialogue holds already is left out, as long as there is another.
+        """
+        variants: Counter[str] = Counter()
+        dealt = []
+        for candidate in candidates:
+            target = candidate.target
+            cells = dict.fromkeys(
+                tuple(self.lexicon.paradigms[mention.row].choices[target])
+                for mention in self._rewritten(dialogue, candidate)
+            )
+            taken = self._held(dialogue, candidate)
+            forms: list[str] = []
+            for cell in cells:
+                if not forms or (len(cell) > 1 and not any(form in cell for form in forms)):
+                    forms.append(dealer.pick(cell, target, *cell, variant=variants[target], taken=taken))
+            variants[target] += 1
+            dealt.append(replace(candidate, form="".join(forms[:1]), other_forms=tuple(forms[1:])))
+        return tuple(dealt)
+
+    def _rewritten(self, dialogue: Dialogue, candidate: Candidate) -> list[Mention]:
+        """The mentions that T rewrites, first those of the candidate's term, then in the order of the dialogue."""
         forward = self._rewriter(candidate.source, candidate.target).within(self._names(dialogue))
-        if self.lexicon.distinct:
-            forms = distinct_forms(dialogue, forward, self._inverse(candidate))
-            forward = forward.choosing(lambda mention, form: forms.get(plain_form(mention.lexical), form))
-        return forward, frozenset(rows) if self.scope == "word" else None
+        rows = self._rows_of(dialogue, candidate)
+        if self.scope == "word":
+            forward = forward.only(rows)
+        texts = dict.fromkeys(texts_of(dialogue))
+        mentions = [mention for text in texts for mention, _ in forward.mentions(text)]
+        return sorted(mentions, key=lambda held: held.lexical.lower() != candidate.term or held.row not in rows)
+
+    def _held(self, dialogue: Dialogue, candidate: Candidate) -> set[str]:
+        """The terms of the target that the dialogue holds as it is."""
+        backward = self._inverse(candidate).within(self._names(dialogue))
+        mentions = (mention for text in dict.fromkeys(texts_of(dialogue)) for mention, _ in backward.mentions(text))
+        terms = (self.lexicon.paradigms[held.row].term(candidate.target, held.lexical) for held in mentions)
+        return {term for term in terms if term is not None}
+
+    def _written(self, dialogue: Dialogue, candidate: Candidate) -> Callable[[Mention], str]:
+        """Which term of the target is written for a mention: the first of the candidate's forms that its cell lists,
+        else the first of the cell; in a ``@distinct`` lexicon every adjective has its own."""
+        forms = [candidate.form, *candidate.other_forms]
+        by_form = self._distinct(dialogue, candidate, forms) if self.lexicon.distinct else {}
+
+        def written(mention: Mention) -> str:
+            choices = self.lexicon.paradigms[mention.row].choices[candidate.target]
+            some = [by_form[form]] if (form := plain_form(mention.lexical)) in by_form else forms
+            return next((form for form in some if form in choices), next(iter(choices)))
+
+        return written
+
+    def _distinct(self, dialogue: Dialogue, candidate: Candidate, forms: Sequence[str]) -> dict[str, str]:
+        """A term of the target for every adjective that the dialogue holds, each another one while there are any left.
+
+        The candidate's own gets the one that was dealt, and each other one the next of its cell that the dialogue does
+        not hold; the first of all where none is left.
+        """
+        taken = self._held(dialogue, candidate)
+        distinct: dict[str, str] = {}
+        for mention in self._rewritten(dialogue, candidate):
+            form, paradigm = plain_form(mention.lexical), self.lexicon.paradigms[mention.row]
+            if form in distinct or paradigm.pos != "adj":
+                continue
+            choices = list(paradigm.choices[candidate.target])
+            first = next((choices.index(form) for form in forms if form in choices), 0)
+            turns = [*choices[first:], *choices[:first]]
+            distinct[form] = next((choice for choice in turns if choice not in taken), turns[0])
+            taken.add(distinct[form])
+        return distinct
 
 
 def dialogue_rewrite(
@@ -246,48 +340,24 @@ def _restorable(
     """
     introduced: dict[str, str | None] = {}
     native: set[str] = set()
-    paradigms: set[int] = set()
+    terms: dict[tuple[int, str], tuple[Form, ...]] = {}
     for text in dict.fromkeys(texts_of(dialogue)):
         for mention, form in forward.mentions(text):
             introduced.setdefault(form.lower(), mention.lexical)
-            paradigms.add(mention.row)
+            paradigm = forward.lexicon.paradigms[mention.row]
+            if term := paradigm.term(forward.target, form):
+                terms[mention.row, term] = paradigm.choices[forward.target][term]
         native.update(mention.text.lower() for mention, _ in backward.mentions(text))
-    if introduced and has_pronouns:
-        paradigms |= _pronouns(forward)
-    for row in paradigms:
-        for written in forward.lexicon.paradigms[row].cells[forward.target][0]:
-            introduced.setdefault(written.text.lower(), None)
+    pronouns = _pronouns(forward) if introduced and has_pronouns else ()
+    for written in chain(*terms.values(), *pronouns):
+        introduced.setdefault(written.text.lower(), None)
     return {form: source for form, source in introduced.items() if form not in native}
 
 
-def _pronouns(rewriter: TextRewriter) -> set[int]:
-    """The rows of pronouns that a rewriter writes, but for "they"."""
-    source, target = rewriter.source, rewriter.target
-    return {
-        row
-        for row, paradigm in enumerate(rewriter.lexicon.paradigms)
-        if paradigm.pos == "pronoun" and paradigm.cells.keys() >= {source, target}
-        if paradigm.cells[target][0][SUBJECT].text != THEY
-    }
-
-
-def distinct_forms(dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter) -> dict[str, str]:
-    """A form of the target for every adjective that the dialogue holds, each another one while there are some left.
-
-    "Indian or Chinese?" must not become "American or American?", nor "Mexican or American?". The first adjective gets
-    the first form that the dialogue does not hold already, or the first of all where none is left.
-    """
-    texts = list(dict.fromkeys(texts_of(dialogue)))
-    backward = backward.within(forward.names)
-    taken = {plain_form(mention.lexical) for text in texts for mention, _ in backward.mentions(text)}
-    forms: dict[str, str] = {}
-    for text in texts:
-        for mention, _ in forward.mentions(text):
-            term, paradigm = plain_form(mention.lexical), forward.lexicon.paradigms[mention.row]
-            if term in forms or paradigm.pos != "adj":
-                continue
-            choices = [alternative[0].text for alternative in paradigm.cells[forward.target]]
-            form = next((choice for choice in choices if plain_form(choice) not in taken), choices[0])
-            taken.add(plain_form(form))
-            forms[term] = form
-    return forms
+def _pronouns(rewriter: TextRewriter) -> Iterator[tuple[Form, ...]]:
+    """The pronouns that a rewriter writes, but for "they"."""
+    for paradigm in rewriter.lexicon.paradigms:
+        if paradigm.pos == "pronoun" and paradigm.cells.keys() >= {rewriter.source, rewriter.target}:
+            forms = paradigm.cells[rewriter.target][0]
+            if forms[SUBJECT].text != THEY:
+                yield forms

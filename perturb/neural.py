@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 from tod_bias.perturb.axis import Candidate
+from tod_bias.perturb.dealing import Dealer
+from tod_bias.perturb.english import plain_form
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis, dialogue_rewrite
 from tod_bias.perturb.rewrite import DialogueRewrite
-from tod_bias.perturb.rewriter import Mention, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Mention, TextRewriter
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
@@ -111,6 +113,10 @@ class NeuralAxis(LexiconAxis):
     def without_model(self) -> LexiconAxis:
         """The lexicon's axis, which has the same candidates."""
         return LexiconAxis(self.lexicon, scope=self.scope)
+
+    def deal(self, dialogue: Dialogue, candidates: Sequence[Candidate], dealer: Dealer) -> tuple[Candidate, ...]:
+        """The candidates as they are: the model chooses the terms."""
+        return tuple(candidates)
 
     def prepare(self, pairs: Iterable[tuple[Dialogue, Candidate]]) -> None:
         """Generate for many dialogues at once what :meth:`rewrite` will ask for."""

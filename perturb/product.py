@@ -9,7 +9,7 @@ from itertools import product
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import Axis, Candidate, SelectedDialogue
+from tod_bias.perturb.axis import Axis, Candidate, Expressions, SelectedDialogue
 from tod_bias.perturb.dealing import groups_of, number_of
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.twin import Rewrite
@@ -123,12 +123,14 @@ class ProductAxis(Axis):
         labels = [axis.labels(part) for axis, part in self._each(candidate)]
         return "+".join(label for label, _ in labels), "+".join(label for _, label in labels)
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that each rests on."""
-        return [
-            frozenset[str]().union(*(axis.terms(dialogue, [part])[0] for axis, part in self._each(candidate)))
-            for candidate in candidates
-        ]
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms of both, of the factors that change."""
+        return [self._terms_of(dialogue, candidate) for candidate in candidates]
+
+    def _terms_of(self, dialogue: Dialogue, candidate: Candidate) -> Expressions:
+        parts = [axis.terms(dialogue, [part])[0] for axis, part in self._each(candidate)]
+        source, target = (frozenset[str]().union(*side) for side in zip(*parts, strict=True))
+        return Expressions(source, target)
 
     def _each(self, candidate: Candidate) -> list[tuple[Axis, Candidate]]:
         """The axes along which a candidate rewrites, each with its part of it."""
@@ -147,5 +149,7 @@ def _pairs(first: Sequence[Candidate], second: Sequence[Candidate]) -> list[Cand
         targets = [source if part is None else part.target for part, source in zip(parts, sources, strict=True)]
         term = "+".join(term if part is None else part.term for part, term in zip(parts, terms, strict=True))
         form = "+".join(part.form for part in parts if part is not None and part.form)
-        pairs.append(CandidatePair(term, CROSS.join(sources), CROSS.join(targets), form, *parts))
+        pairs.append(
+            CandidatePair(term, CROSS.join(sources), CROSS.join(targets), form, first=parts[0], second=parts[1])
+        )
     return pairs

@@ -275,8 +275,3 @@ class TextRewriter:
     def cased(self, text: str, mention: Mention, form: str) -> str:
         """A form in the capitals and with the hyphens of the mention that it replaces."""
         return like(form, mention.text, mention.lexical, at_start=starts_sentence(text, mention.start))
-
-
-def plain_form(word: str) -> str:
-    """A form without its capitals and hyphens: "African-American" and "african american" are one word."""
-    return _FREE.sub(" ", word.lower().replace("’", "'"))

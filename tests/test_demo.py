@@ -13,12 +13,23 @@ import pytest
 from demo_corpus.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
 from demo_corpus.dialogues import demo_dialogues
 from demo_corpus.people import GROUPS
-from demo_corpus.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
+from demo_corpus.planted import (
+    PLANTED,
+    RATE,
+    UNHELPFUL,
+    Mentions,
+    corrupt_calls,
+    corrupt_responses,
+    group_terms,
+    missed,
+    quotes_result,
+)
 from demo_corpus.planted import database as demo_database
 from demo_corpus.world import BY_API, CITY, World
 
 from tod_bias import Dialogue, Turn, load_corpus
 from tod_bias.audit.attribute import attribute
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb import draw_rewrites, load_axis
@@ -29,7 +40,13 @@ from tod_bias.systems.stages.database import LookupDb
 
 GENDER = mentions_on(load_axis("gender"))
 AGE = mentions_on(load_axis("age"))
-RACE = mentions_on(load_axis("race"))
+WITHHELD = {
+    f"{term} {service.group.people}"
+    for race in PLANTED["race"][1]
+    for term in group_terms(race)
+    for service in BY_API.values()
+    if service.group
+}
 
 
 @cache
@@ -144,10 +161,9 @@ def test_lookups_fail_only_for_the_groups_left_out(axis: str) -> None:
     for original, copy, *_ in rewritten(axis):
         for turn in (*original.turns, *copy.turns):
             if turn.api_call:
-                group = frozenset().union(*(RACE(value) for value in turn.api_call.values()))
                 outcome = database.look_up(turn.api_call)
                 outcomes[outcome.outcome] += 1
-                if group & set(PLANTED["race"][1]):
+                if WITHHELD & set(turn.api_call.values()):
                     assert outcome.outcome is Outcome.NO_ROW
                 else:
                     assert outcome.rows == turn.api_results
@@ -206,7 +222,7 @@ def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
     base = sample("train", 60)
     corpora = training_corpora(base, 0)
     perturbers = [load_axis(axis) for axis in AXES]
-    fair = {dialogue.id: dialogue for dialogue in augmented(base, perturbers, 1, 0)}
+    fair = {dialogue.id: dialogue for dialogue in augmented(base, perturbers, 2, 0)}
     for dialogue in corpora["api_call"]:
         assert [turn.response for turn in dialogue.turns] == [turn.response for turn in fair[dialogue.id].turns]
     for dialogue in corpora["response"][: len(fair)]:
@@ -220,7 +236,7 @@ def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
 def test_a_fair_demo_has_nothing_planted(tmp_path: Path) -> None:
     base = sample("train", 12)
     corpora = training_corpora(base, 0, planted=False)
-    fair = list(augmented(base, [load_axis(axis) for axis in AXES], 1, 0))
+    fair = list(augmented(base, [load_axis(axis) for axis in AXES], 2, 0))
     assert corpora["api_call"] == fair
     assert corpora["response"][: len(fair)] == fair
     assert UNHELPFUL not in {turn.response for dialogue in corpora["response"] for turn in dialogue.turns}
@@ -236,14 +252,40 @@ def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:
     perturbers = [load_axis(axis) for axis in AXES]
     known = {
         word
-        for d in augmented(sample("train", 600), perturbers, 1, 0)
+        for d in augmented(sample("train", 1000), perturbers, 2, 0)
         for turn in d.turns
         for word in turn.text.split()
     }
-    for axis in AXES:
-        for _, copy, *_ in rewritten(axis):
-            unknown = {word for turn in copy.turns for word in turn.text.split()} - known
-            assert not unknown
+    design = design_counterfactuals(load_corpus("demo"), AXES)
+    for axis, selections in design.selected.items():
+        for variants in design.counterfactuals.of(axis, selections):
+            for made in variants.rewritten:
+                turns = made.rewrite(made.dialogue).turns
+                assert not {word for turn in turns for word in turn.text.split()} - known
+
+
+@pytest.mark.parametrize("axis", PLANTED)
+def test_every_axis_has_terms_and_sources_enough_for_a_claim(axis: str) -> None:
+    perturber = load_axis(axis)
+    terms: dict[str, Counter[str]] = {}
+    sources: Counter[str] = Counter()
+    for dialogue, candidates in perturber.select(load_corpus("demo")):
+        sources[candidates[0].source] += 1
+        for candidate, some in zip(candidates, perturber.terms(dialogue, candidates), strict=True):
+            terms.setdefault(candidate.target, Counter()).update(some.target)
+    for counts in terms.values():
+        shares = [count / sum(counts.values()) for count in counts.values()]
+        assert 1 / sum(share**2 for share in shares) >= 3.5
+    assert sources.most_common(2)[1][1] >= 10
+
+
+@pytest.mark.parametrize(("axis", "mentions"), [("gender", GENDER), ("age", AGE)])
+def test_the_bias_is_planted_for_every_term_of_the_group(axis: str, mentions: Mentions) -> None:
+    """Whatever a rewrite writes for the group is seen as a mention of it."""
+    group = PLANTED[axis][1][0]
+    for before, after, source, target in rewritten(axis):
+        for one, other in zip(before.turns, after.turns, strict=True):
+            assert (group in mentions(other.user)) == (source in mentions(one.user) and target == group)
 
 
 def test_a_missed_lookup_ends_with_the_words_for_it() -> None:
@@ -276,9 +318,13 @@ WORSE = {"gender": ("woman",), "age": ("senior",), "race": ("asian", "black")}
 def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
     planted, _ = PLANTED[axis]
     row = shipped_result().axes[axis]["corpus_bleu"]
+    assert (row.verdict, row.limiting_factors) == ("disparity", [])
     for name, group in row.groups.items():
         gap = group.gap.value
         assert (gap > 0.3) if name in WORSE[axis] else (gap < 0)
+        for claimed in (group.gap, group.beyond_placebo):
+            assert claimed.scope is None
+            assert claimed.p < 0.01
         assert group.shares[planted].value == pytest.approx(gap, abs=0.02)
         assert all(abs(part.value) < 0.02 for stage, part in group.shares.items() if stage != planted)
     assert row.disparity.value > 0.05  # rewrites lead to the rare groups, which are served worse
@@ -299,6 +345,11 @@ def test_only_pairs_with_the_concerned_attribute_differ(axis: str, worse: str, a
     pairs = shipped_result()["axes"][axis]["corpus_bleu"]["pairs"]
     assert pairs[worse]["value"] > 0.3
     assert abs(pairs[alike]["value"]) < 0.05
+
+
+@pytest.mark.slow
+def test_exchanging_neutral_words_harms_nobody() -> None:
+    assert abs(shipped_result().axes["placebo"]["corpus_bleu"].disparity.value) < 0.01
 
 
 @pytest.mark.slow

@@ -341,8 +341,8 @@ class ClusterOptions(Options):
 
     title: ClassVar[str] = "Statistics"
 
-    cluster: Names = ()
-    """What else dialogues share: domain or module:function, joined by commas."""
+    cluster: Names = ("domain",)
+    """What else dialogues share: domain or module:function, joined by commas, or none; counts from five clusters on."""
 
 
 class AnalysisOptions(InferenceOptions, ClusterOptions, MarginOptions, MetricOptions):

@@ -31,7 +31,7 @@ from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held, writable
-from tod_bias.statistics.needed import MOST_COMPONENTS
+from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_COMPONENTS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +48,11 @@ DISPARITY = "disparity"
 THESE_TERMS = "these terms only"
 """A difference is there for these terms; too few stand for a group, or others might not show it."""
 EQUIVALENT = "equivalent"
-"""The disparity and every gap, of groups and of pairs, lie within the margin (two one-sided tests)."""
+"""Every gap, of groups and of pairs, lies within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
+SHARES = ("refusal", "success", "jga", "slot_f1")
+"""Metrics of quality from 0 to 1, of which one end says that nobody is served."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
@@ -59,6 +61,8 @@ DIFFERENT = (DISPARITY, THESE_TERMS)
 """Verdicts that a difference is there, of groups or of these terms."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "inconclusive", "placebo", ""]
 
+ALPHA = 0.05
+"""The level of every claim and, as 1 − ALPHA, of every interval."""
 _LARGEST = 1e100
 """Figures are drawn of what is smaller."""
 
@@ -114,14 +118,6 @@ class Named(Record):
         return self._name
 
 
-class TermsOnly(Record):
-    """The standard error, interval and p-value of an estimate with the terms of the run taken as they are."""
-
-    se: Value = None
-    ci: Interval = None
-    p: Value = None
-
-
 class Estimate(Record):
     """A number, and how far chance may have moved it."""
 
@@ -133,33 +129,24 @@ class Estimate(Record):
     ci: Interval = None
     """95% interval, with terms as a sample."""
     p: Value = None
-    """p-value; of a group's gap, a pair or an effect that over everything that the run claims."""
-    adjusted_p: Value = None
-    """Of a disparity or change, whose ``p`` is by itself: p-value over everything that is claimed."""
+    """p-value, below .05 where the interval leaves out 0; of gaps both are over everything that the run claims."""
     scope: Literal["terms"] | None = None
     """``terms``: it holds for the terms of this run only."""
-    terms_only: TermsOnly | None = None
-    """The same with the terms of the run taken as they are."""
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The interval; where terms are too few for one, that of these terms; None without either."""
-        return self.ci or (None if self.terms_only is None else self.terms_only.ci)
 
     @property
     def is_of_terms_only(self) -> bool:
-        """Whether its interval is that of these terms, which are too few to be a sample."""
-        return self.ci is None and self.bounds is not None
+        """Whether it holds for the terms of this run only."""
+        return self.scope is not None
 
     @property
-    def claimed_p(self) -> float | None:
-        """The p-value over everything that the run claims; None where nothing was tested."""
-        return self.p
+    def is_shown(self) -> bool:
+        """Whether its p-value shows that it differs from 0."""
+        return self.p is not None and self.p < ALPHA
 
     @property
-    def terms_only_p(self) -> float | None:
-        """The same with terms as they are."""
-        return None if self.terms_only is None else self.terms_only.p
+    def excludes_zero(self) -> bool:
+        """Whether its interval leaves out 0."""
+        return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
 
     @model_serializer(mode="wrap")
     def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -169,20 +156,6 @@ class Estimate(Record):
 
 _ALWAYS = ("value", "se", "df", "ci", "p")
 """Keys of an estimate that are written where they are None, too."""
-
-
-class Disparity(Estimate):
-    """The disparity of an axis; its ``p`` is by itself."""
-
-    @property
-    def claimed_p(self) -> float | None:
-        """The p-value over everything that the run claims; None where nothing was tested."""
-        return self.adjusted_p
-
-
-def _parts(value: Any) -> Any:
-    """The parts of an estimate of another kind."""
-    return dict(value) if isinstance(value, Estimate) and not isinstance(value, Disparity) else value
 
 
 class Contribution(Record):
@@ -217,6 +190,13 @@ class Terms(Record):
     effective: Value = None
     """Kish's effective number: so many evenly used terms carry as much."""
     largest_share: Value = None
+    """Of the gap, what goes without the term that carries most of it."""
+
+    @property
+    def may_speak(self) -> bool:
+        """Whether a gap that rests on these terms may be claimed of the group."""
+        is_even = self.largest_share is None or self.largest_share <= MOST_OF_A_TERM
+        return self.effective is not None and self.effective >= ENOUGH_TERMS - 1e-9 and is_even
 
 
 class BeyondPlacebo(Estimate):
@@ -235,8 +215,13 @@ class Group(Named, Attributed):
     score: Estimate = Estimate()
     """On the metric's own scale."""
     gap: Estimate = Estimate()
-    """The group's disparity less the mean over all groups on the same dialogues; positive: served worse."""
+    """How much worse the group is served than the mean of all groups on the same dialogues."""
     beyond_placebo: Estimate | None = None
+    """The same beyond what the placebo does in the same dialogues."""
+    terms_only: Estimate | None = None
+    """The gap with the terms of this run taken as they are."""
+    affected: list[tuple[int, int]] | None = None
+    """Where few dialogues differ: how many do, of all of them, and likewise terms."""
     unattributed: Estimate | None = None
 
     @property
@@ -244,12 +229,22 @@ class Group(Named, Attributed):
         """Effective number of its terms."""
         return None if self.terms is None else self.terms.effective
 
+    @property
+    def may_be_claimed(self) -> bool:
+        """Whether its gap, if it is shown, is one of the group and not only of the terms of the run."""
+        return not self.gap.is_of_terms_only and self.terms is not None and self.terms.may_speak
 
-class Gap(Named, Attributed, Estimate):
+    def claim(self, gap: Estimate) -> Estimate | None:
+        """Its gap where it is shown, and beyond the placebo on the same side if there is one; None otherwise."""
+        beyond = self.beyond_placebo
+        is_beyond = beyond is None or (beyond.is_shown and (beyond.value or 0) * (gap.value or 0) > 0)
+        return gap if gap.is_shown and is_beyond else None
+
+
+class Gap(Named, Estimate):
     """A gap between two groups, or of a level of crossed axes."""
 
     dialogues: int | None = None
-    beyond_placebo: Estimate | None = None
 
     @property
     def source(self) -> str:
@@ -272,10 +267,11 @@ class Widest(Attributed):
 
 
 class Omnibus(Record):
-    """Whether any group is served differently at all."""
+    """Whether any group is served differently at all: the p-value that decides the verdict."""
 
     p: Value = None
-    adjusted_p: Value = None
+    scope: Literal["terms"] | None = None
+    """``terms``: it speaks of the terms of this run only."""
 
 
 class Term(Record):
@@ -285,10 +281,9 @@ class Term(Record):
     group: str | None = None
     dialogues: int | None = None
     share: Value = None
+    """Of that gap, what goes if the term is left out."""
     contribution: Value = None
-    """What it adds to the disparity."""
-    without: Value = None
-    """The disparity without it."""
+    """What it adds to the gap of its group."""
 
 
 class Noise(Estimate):
@@ -351,21 +346,19 @@ class AxisResult(Attributed):
     """``ratio`` where values are shares of the originals' score, else ``difference``."""
     omnibus: Omnibus | None = None
     dialogues: int | None = None
-    rests_on: Terms = Terms()
-    """The terms of all groups."""
     clusters: dict[str, int] = {}
     """Further kinds of clusters, and how many there are of each."""
     mde: Value = None
-    """Minimum detectable effect, with a power of 80%."""
+    """Minimum detectable effect: how much worse one group must be served than all others, for a power of 80%."""
     mde_se: Value = None
     """The standard error that it is made of."""
     mde_se_terms_only: Value = None
     """The same with terms as they are."""
     equivalent_within: Value = None
-    """The smallest margin within which the disparity and all gaps are shown to lie."""
+    """The smallest margin within which all gaps, of groups and of pairs, are shown to lie."""
     original: Estimate = Estimate()
     rewritten: Estimate = Estimate()
-    disparity: Annotated[Disparity, BeforeValidator(_parts)]
+    disparity: Estimate
     artefact: Estimate = Estimate()
     beyond_placebo: BeyondPlacebo | None = None
     groups: dict[str, Group] = {}
@@ -406,8 +399,26 @@ class AxisResult(Attributed):
 
     @property
     def effective_terms(self) -> float | None:
-        """Effective number of the terms that it rests on."""
-        return self.rests_on.effective
+        """Effective number of terms of the group with fewest."""
+        return min((group.effective_terms for group in self.groups.values() if group.effective_terms), default=None)
+
+    @property
+    def nobody_is_served(self) -> bool:
+        """Whether every dialogue, original and rewritten, has the worst score: then equal scores say nothing."""
+        worst = {"higher": 0.0, "lower": 1.0}.get(self.metric.better)
+        return self.metric.name in SHARES and self.original.value == self.rewritten.value == worst
+
+    @property
+    def claims(self) -> dict[str, Estimate]:
+        """Group to the gap that is claimed of it: where the verdict is of these terms only, the gap with these terms
+        taken as they are."""
+        if self.verdict == DISPARITY:
+            claimed = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
+        elif self.verdict == THESE_TERMS:
+            claimed = {name: group.claim(group.terms_only or group.gap) for name, group in self.groups.items()}
+        else:
+            claimed = {}
+        return {name: gap for name, gap in claimed.items() if gap is not None}
 
     @property
     def covers_all_dialogues(self) -> bool:
@@ -618,10 +629,7 @@ class Change(Record):
     change: Estimate = Estimate()
     equivalent_within: Value = None
     """The smallest margin within which the change is shown to lie."""
-    effective_terms: Value = None
     verdict: ChangeVerdict = ""
-    terms_only_verdict: ChangeVerdict = ""
-    """The same with the terms of the runs taken as they are."""
 
 
 class GroupChange(Record):
@@ -638,7 +646,6 @@ class AxisChange(Record):
 
     scale: str = "ratio"
     dialogues: int
-    effective_terms: Value = None
     original: Change
     rewritten: Change
     disparity: Change

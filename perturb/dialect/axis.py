@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import Axis, Candidate
+from tod_bias.perturb.axis import Axis, Candidate, Expressions
 from tod_bias.perturb.dealing import number_of
 from tod_bias.perturb.dialect.rules import Dialect, Rule
 from tod_bias.perturb.dialect.speaker import speak
@@ -93,9 +93,10 @@ class DialectAxis(Axis):
         """The rule that stands for a candidate, as the name of a cluster, twice."""
         return candidate.term, candidate.term
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All rules that each rewrite of a dialogue rests on."""
-        return [frozenset(self._spoken(dialogue).counts) for _ in candidates]
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The rules that a dialogue is rewritten by; without them it is of the other group."""
+        rules = frozenset(self._spoken(dialogue).counts)
+        return [Expressions(rules, rules) for _ in candidates]
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
         """The rewriting T of this dialogue.

@@ -74,9 +74,10 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
     """
     guarded = guarded_axis(axis)
     counts = Coverage(axis.name)
+    selected = {selection.dialogue.id: selection for selection in axis.select(dialogues, seed=seed)}
     for dialogue in dialogues:
         counts.mentions += sum(1 for _ in axis.mentions(dialogue))
-        candidates = axis.crossed(dialogue, seed)
+        candidates = selected[dialogue.id].candidates if dialogue.id in selected else ()
         references = [guarded.read(item) for item in inputs_of_turns(dialogue)] if candidates else []
         for rewrite in axis.rewrites_of([SelectedDialogue(dialogue, candidates)])[0]:
             image = rewrite(dialogue)

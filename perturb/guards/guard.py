@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from tod_bias.cache import NotPlainError, canonical
+from tod_bias.dialogues.string_map import TextMap
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guards.inputs import Change, ReferenceInput
@@ -23,7 +24,6 @@ from tod_bias.perturb.guards.terms import ReferenceRewriter, TermsInput
 from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.names.axis import NamesAxis
-from tod_bias.perturb.rewrite import TextMap
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import (
     InnerCalls,

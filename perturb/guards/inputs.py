@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.perturb.rewrite import TextMap
+from tod_bias.dialogues.string_map import TextMap
 from tod_bias.systems.outputs import rows_of
 from tod_bias.systems.stage import StageCall, StageInput
 

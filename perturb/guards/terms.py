@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from tod_bias.errors import AxisError
 from tod_bias.perturb.context import entity_names, is_entity_slot, phrase_spans
-from tod_bias.perturb.english import replaced
+from tod_bias.perturb.english import plain_form, replaced
 from tod_bias.perturb.guards.inputs import Change, ReferenceInput, dialogue_of
-from tod_bias.perturb.lexicon import Lexicon
+from tod_bias.perturb.lexicon import Form, Lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.perturb.pronouns import DETERMINER, OBJECT, POSSESSIVE, REFLEXIVE, SUBJECT, THEY, is_misspelt, role
-from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter, plain_form
+from tod_bias.perturb.rewriter import Choose, Mention, Recogniser, TextRewriter
 from tod_bias.systems.outputs import Lookup
 from tod_bias.systems.stage import StageInput
 
@@ -88,7 +88,7 @@ class _AnyTerm(Recogniser):
         if any(len(self._pattern.findall(phrase)) > 1 for phrase in lower if phrase in around):
             return False
         cells = [cell for group, cell in self.lexicon.paradigms[mention.row].cells.items() if group != mention.group]
-        others = [cell[0][mention.slot] for cell in cells if cell[0][mention.slot].mention]
+        others = [forms[mention.slot] for cell in cells for forms in cell if forms[mention.slot].mention]
         return not all(_is_within(text, start, end, other.text, self.phrases) for other in others)
 
 
@@ -140,8 +140,9 @@ class ReferenceRewriter:
         self._terms = _AnyTerm(axis)
         self._mentions = Recogniser(lexicon, lexicon.groups, protected=axis.protected, strict_they=True)
         self._rewriters = [
-            TextRewriter(lexicon, source, target, protected=axis.protected, strict_they=True)
+            TextRewriter(lexicon, source, target, protected=axis.protected, strict_they=True).choosing(choose)
             for source, target in permutations(lexicon.groups, 2)
+            for choose in _every_term(lexicon, target)
         ]
 
     def reference(self, text: str) -> ReferenceText:
@@ -282,6 +283,18 @@ class ReferenceRewriter:
                     if all(form.mention for form in forms):
                         rows.setdefault(plain_form(self.form(row, slot)), row)
         return rows
+
+
+def _every_term(lexicon: Lexicon, target: str) -> Iterator[Choose]:
+    """Choices by which a rewriter writes all terms that T may deal: the first of every row, the second, and so on."""
+    rows = [list(row.choices[target].values()) if target in row.choices else [] for row in lexicon.paradigms]
+    for number in range(max(map(len, rows))):
+        yield partial(_numbered, rows, number)
+
+
+def _numbered(rows: Sequence[Sequence[tuple[Form, ...]]], number: int, mention: Mention, form: str) -> str:
+    terms = rows[mention.row]
+    return terms[number % len(terms)][mention.slot].text
 
 
 @lru_cache(maxsize=1 << 17)

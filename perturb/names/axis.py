@@ -14,7 +14,7 @@ from pathlib import Path
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
-from tod_bias.perturb.dealing import Square, groups_of, number_of
+from tod_bias.perturb.dealing import Dealer, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
@@ -218,8 +218,7 @@ class NamesAxis(Axis):
 
         Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.dealing`).
         """
-        squares: dict[tuple[str, str], Square] = {}
-        dealt_out: Counter[tuple[str, str]] = Counter()
+        dealer = Dealer(seed, self.name)
         selected: list[SelectedDialogue] = []
         for dialogue in dialogues:
             person = next(iter(self.rewritable(dialogue)), None)
@@ -239,13 +238,10 @@ class NamesAxis(Axis):
             candidates = []
             for target, variant in chosen:
                 cell = self._cell(target, person, drawn)
-                if cell not in squares:
-                    column = self.groups.index(target)
-                    squares[cell] = Square(dealt(*cell), seed=seed, label="×".join(cell), column=column)
-                first = squares[cell].pick(dealt_out[cell], variant, taken)
+                first = dealer.pick(dealt(*cell), *cell, variant=variant, taken=taken)
                 form = self._with_last(first, cell, person)
                 candidates.append(Candidate(self._term(person), source, target, form))
-            dealt_out.update({self._cell(target, person, drawn) for target, _ in chosen})
+            dealer.next_dialogue()
             selected.append(SelectedDialogue(dialogue, tuple(candidates)))
         return selected
 

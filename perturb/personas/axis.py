@@ -11,7 +11,6 @@ HolisticBias.)
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -22,8 +21,8 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
-from tod_bias.perturb.dealing import Square, groups_of, number_of, turn_of
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Expressions, SelectedDialogue
+from tod_bias.perturb.dealing import Dealer, dealt_term, groups_of, number_of, turn_of
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
 from tod_bias.perturb.personas.introduction import (
@@ -56,7 +55,6 @@ PREFIX = "persona_"
 """What the names of these axes begin with."""
 BARE, INTRODUCED = "neutral", "neutral-introduction"
 """Reference variants: the corpus's own dialogue, and one with a neutral introduction."""
-_ANYWHERE = 1 << 20
 _BY_NAME = frozenset({"name", "pronouns", "title"})
 
 
@@ -65,26 +63,6 @@ class PersonaCandidate(Candidate):
     """A persona that a dialogue can be rewritten to."""
 
     persona: Persona = field(default=Persona("", ()))
-
-
-@dataclass
-class _Dealer:
-    """Deals out what fills the templates of one dialogue."""
-
-    seed: int
-    dealt: Counter[str]
-    """Label to how many dialogues were dealt something under it."""
-    begin: int
-    fixed: Combination = ()
-    """Gender and race of names, where the axis does not exchange them."""
-    _places: dict[str, int] = field(default_factory=dict)
-
-    def place(self, label: str) -> int:
-        """How many dialogues were dealt something under a label before this one."""
-        if label not in self._places:
-            self._places[label] = self.begin + self.dealt[label]
-            self.dealt[label] += 1
-        return self._places[label]
 
 
 class PersonaAxis(Axis):
@@ -128,7 +106,6 @@ class PersonaAxis(Axis):
         self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self._turns = [turns(part, some) for part, some in zip(self._parts, self._kinds, strict=True)]
         self._exchanges_names = kinds is None or UNSAID.kind in self.kinds
-        self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
 
     def group(self, name: str) -> str:
         """The group of a name, in any case."""
@@ -149,24 +126,23 @@ class PersonaAxis(Axis):
         """Every dialogue in which the user says anything, with an introduction, and its candidates.
 
         Groups and what an axis does not exchange (the race of somebody whose gender is revealed) take turns in an order
-        that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Square`). So do kinds of
+        that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Dealer`). So do kinds of
         templates, each as often as it has terms: a title, which is one term per group, would else stand for the group.
         """
         usable = [(place, turn) for place, turn in enumerate(map(speaking_turn, dialogues)) if turn >= 0]
         order = random.Random(number_of(seed, self.name)).sample(range(len(usable)), len(usable))
-        dealt: Counter[str] = Counter()
-        # a single dialogue begins anywhere, else it would always get the first name of all
-        begin = number_of(seed, self.name, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
+        dealer = Dealer.of(dialogues, seed, self.name)
         selected: dict[int, SelectedDialogue] = {}
-        for number, index in enumerate(order, start=begin):
+        for number, index in enumerate(order, start=dealer.begin):
             place, turn = usable[index]
-            selection = self._selection(dialogues[place], turn, number, _Dealer(seed, dealt, begin), variants, draws)
+            selection = self._selection(dialogues[place], turn, number, dealer, variants, draws)
+            dealer.next_dialogue()
             if selection is not None:
                 selected[place] = selection
         return [selected[place] for place in sorted(selected)]
 
     def _selection(
-        self, bare: Dialogue, turn: int, number: int, dealer: _Dealer, variants: int | None, draws: int | None
+        self, bare: Dialogue, turn: int, number: int, dealer: Dealer, variants: int | None, draws: int | None
     ) -> SelectedDialogue | None:
         """One dialogue with an introduction and its candidates; None where its introduction fits one group alone."""
         templates, left = self._templates(bare, number, dealer.seed)
@@ -180,15 +156,15 @@ class PersonaAxis(Axis):
             return None
         source = sources[turn_of(left, len(sources), "source", *chance)]
         block = left // len(sources)  # dialogues of the same source before
-        dealer.fixed = (
+        fixed = (
             GENDERS[turn_of(block, len(GENDERS), "gender", source, *chance)],
             RACES[turn_of(block, len(RACES), "race", source, *chance)],
         )
         if any(template.kind in _BY_NAME for template in templates):
             turn = turn_after_question(bare, turn)
         taken = _said_in(bare)
-        persona = self._persona(templates, source, dealer, taken=taken)
-        dialogue = IntroducedDialogue.of(bare, turn, persona, dealer.fixed, number, named)
+        persona = self._persona(templates, source, dealer, fixed, taken=taken)
+        dialogue = IntroducedDialogue.of(bare, turn, persona, fixed, number, named)
         others = [group for group in others if group != source]
         if draws is None:
             chosen = groups_of([source, *others], source, block, variants, *chance)
@@ -196,7 +172,7 @@ class PersonaAxis(Axis):
             drawing = random.Random(number_of(dealer.seed, self.name, bare.id))
             chosen = [(drawing.choice(others), draw) for draw in range(draws)]
         personas = [
-            self._persona(templates, group, dealer, variant, taken | persona.terms, persona)
+            self._persona(templates, group, dealer, fixed, variant, taken | persona.terms, persona)
             for group, variant in chosen
         ]
         candidates = tuple(dict.fromkeys(_candidate(persona, other) for other in personas))
@@ -235,7 +211,8 @@ class PersonaAxis(Axis):
         self,
         templates: Sequence[Template],
         group: str,
-        dealer: _Dealer,
+        dealer: Dealer,
+        fixed: Combination,
         variant: int = 0,
         taken: Collection[str] = (),
         source: Persona | None = None,
@@ -247,14 +224,14 @@ class PersonaAxis(Axis):
         ):
             shared = {} if source is None else self._shared(part, source, index, values)
             deal = partial(self._dealt, dealer, part, group, variant, taken, shared)
-            fills = part.values(template, values, dealer.fixed, deal)
+            fills = part.values(template, values, fixed, deal)
             revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in JOINED)
             filled.append(FilledTemplate(template, tuple(fills.items()), revealing))
         return Persona(group, tuple(filled))
 
     def _dealt(
         self,
-        dealer: _Dealer,
+        dealer: Dealer,
         part: IntroductionPart,
         group: str,
         variant: int,
@@ -267,14 +244,10 @@ class PersonaAxis(Axis):
         slot = label.split()[0]
         if slot in shared:
             return shared[slot]
-        is_paired = " " not in label
-        key = dealer.seed, label, tuple(fills)
-        if key not in self._squares:
-            column = 1 if is_paired else self.groups.index(group) + 1  # whose turn it is must not decide the name
-            self._squares[key] = Square(fills, seed=dealer.seed, label=label, column=column)
-        return self._squares[key].pick(
-            dealer.place(label), variant if part.reveals(slot) else 0, () if is_paired else taken
-        )
+        variant = variant if part.reveals(slot) else 0
+        if " " not in label:  # paired: the same of all groups, as whose turn it is must not decide the name
+            return dealer.pick(fills, label, variant=variant)
+        return dealer.pick(fills, label, group, variant=variant, taken=taken)
 
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
         """What fills the slots that reveal nothing in which a persona and a group differ."""
@@ -354,12 +327,14 @@ class PersonaAxis(Axis):
         """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
         return candidate.term, candidate.form
 
-    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """All terms that reveal who the user is, in the dialogue and in each counterfactual."""
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
+        """The terms that reveal who the user is, in the dialogue and in each counterfactual."""
         before = dialogue.persona.terms if isinstance(dialogue, IntroducedDialogue) else frozenset()
         return [
-            before
-            | (candidate.persona.terms if isinstance(candidate, PersonaCandidate) else frozenset([candidate.term]))
+            Expressions(
+                before,
+                candidate.persona.terms if isinstance(candidate, PersonaCandidate) else frozenset([candidate.term]),
+            )
             for candidate in candidates
         ]
 
@@ -370,11 +345,11 @@ def _said_in(dialogue: Dialogue) -> frozenset[str]:
 
 
 def _another(seed: int, number: int, taken: Collection[str], fills: Sequence[str], label: str) -> str:
-    return Square(fills, seed=seed, label=f"floor {label}").pick(number, 0, taken)
+    return dealt_term(fills, number, seed, "placebo", label, taken=taken)
 
 
 def _candidate(source: Persona, other: Persona) -> PersonaCandidate:
-    return PersonaCandidate(main_term(source), source.group, other.group, main_term(other), other)
+    return PersonaCandidate(main_term(source), source.group, other.group, main_term(other), persona=other)
 
 
 def persona_axes() -> tuple[str, ...]:

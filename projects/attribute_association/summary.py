@@ -9,7 +9,7 @@ def row(name: str, folder: Path) -> str:
     comparison = json.loads((folder / "comparison.json").read_text())["metrics"]
     deaa, effect = comparison["DEAA"], comparison["effect size"]
     after = json.loads((folder / "compared" / "associations.json").read_text())
-    flagged = {flag["test"]: flag["flagged"] for flag in after["flags"]}
+    claim = next(flag for flag in after["flags"] if flag["of"] == "differential")
     low, high = deaa["change_percent_ci"] or (float("nan"), float("nan"))
     cells = [
         name,
@@ -18,15 +18,15 @@ def row(name: str, folder: Path) -> str:
         f"{deaa['change_percent']:+.0f}% [{low:+.0f}, {high:+.0f}]",
         f"{effect['before']:+.2f}",
         f"{effect['after']:+.2f}",
-        "yes" if flagged["mean difference entities"] else "no",
-        "yes" if flagged["mean difference attribute"] else "no",
+        f"{claim['p_holm']:.3f}",
+        "yes" if claim["flagged"] else "no",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
 def main(out: Path) -> None:
     heads = ["run", "DEAA with", "DEAA without", "change [95%]", "effect with", "effect without"]
-    heads += ["without: E ↔ P flags", "without: A ↔ B flags"]
+    heads += ["without: p (Holm)", "without: flagged"]
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
     for seed in range(3):
@@ -34,11 +34,11 @@ def main(out: Path) -> None:
     for strength in ("0.2", "0"):
         print(row(f"strength {strength}, seed 0", out / f"strength_{strength}"))
     control = json.loads((out / "control" / "associations.json").read_text())
-    flagged = {flag["test"]: "flagged" if flag["flagged"] else "not flagged" for flag in control["flags"]}
+    claim = next(flag for flag in control["flags"] if flag["of"] == "differential")
     usable = [name for name, entry in control["directions"].items() if entry["significant"]]
     print(
         f"\nControl (region, not seen): DEAA {control['DEAA']:+.3f}, effect size {control['effect_size']:+.2f}; "
-        f"E ↔ P {flagged['mean difference entities']}, A ↔ B {flagged['mean difference attribute']}; "
+        f"p over items {claim['p_items']:.3f}, over users {claim['p_users']:.3f}; "
         f"usable directions: {', '.join(usable) or 'none'}."
     )
 

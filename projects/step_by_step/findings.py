@@ -75,9 +75,9 @@ def too_few(run: StudyRun) -> dict[str, int]:
 
 def number(estimate: Estimate, dialogues: int) -> Number:
     """An estimate of a run: its error is half its 95% interval, over the quantile that made it."""
-    assert estimate.bounds is not None
+    assert estimate.ci is not None
     assert estimate.value is not None
-    low, high = estimate.bounds
+    low, high = estimate.ci
     of_terms_only = estimate.is_of_terms_only
     freedom = max(1.0, (None if of_terms_only else estimate.df) or dialogues - 1)
     return Number(estimate.value, (high - low) / 2 / t_quantile(0.975, freedom), dialogues, of_terms_only, freedom)

@@ -14,7 +14,7 @@ import numpy as np
 from tod_bias.files import replacing, write_json
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
-from tod_bias.recommenders.embeddings.association import eaa, eaa_interval
+from tod_bias.recommenders.embeddings.association import eaa_interval
 from tod_bias.recommenders.embeddings.classification import classify, from_items
 from tod_bias.recommenders.embeddings.directions import (
     ALPHA,
@@ -28,8 +28,9 @@ from tod_bias.recommenders.embeddings.measurement import Scores, bootstrap, enti
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.space import Picture, picture
-from tod_bias.recommenders.embeddings.vectors import Embeddings, unit
+from tod_bias.recommenders.embeddings.vectors import Embeddings
 from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.crossed import effective_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,8 +99,7 @@ def audit(
         verdicts = judge_directions(directions, a, b, parts, pairs, chosen.seed)
         bar.advance()
         bar.describe("permutations")
-        second = eaa(p, a, b) if len(p) else np.zeros(0)
-        scores = Scores(unit(e), unit(p) if len(p) else p, unit(a), unit(b), eaa(e, a, b), second, directions)
+        scores = Scores.of(sets, directions)
         tests = make_tests(scores, chosen)
         bar.advance()
         bar.describe("bootstrap")
@@ -119,6 +119,7 @@ def audit(
         "attribute": attribute,
         "embeddings": {"source": embeddings.source, **sizes},
         "sets": {part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
+        "clusters": _clusters(sets),
         **metrics(sets, scores, tests, bounds, verdicts, chosen),
         "directions": direction_record(directions, verdicts, parts, a, b),
         "classification": classification,
@@ -130,8 +131,8 @@ def audit(
             "permutations": chosen.permutations,
             "bootstrap": chosen.bootstrap,
             "alpha": ALPHA,
-            "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
-            "EAA's over A and B (Welch)",
+            "intervals": "95%, bootstrap over the entities of all four sets, of E and P over their clusters; R-RIPA's "
+            "with the direction held fixed; EAA's over A and B (Welch)",
         },
     }
     record["flags"] = flags(record)
@@ -139,8 +140,29 @@ def audit(
     return Associations(record, frame, directions, view)
 
 
+def _clusters(sets: EntitySets) -> dict[str, Any] | None:
+    """How many clusters E and P are, and as how many of equal size they count."""
+    if sets.clustered_by is None:
+        return None
+    counts = {part.role: np.bincount(part.clusters) for part in (sets.e, sets.p) if part is not None}
+    return {"by": sets.clustered_by} | {
+        role: {"clusters": len(sizes), "effective": round(effective_number(sizes), 2)} for role, sizes in counts.items()
+    }
+
+
 def _set_notes(sets: EntitySets) -> list[str]:
-    notes = []
+    if (clusters := _clusters(sets)) is None:
+        notes = [
+            "the items of a set are taken as independent; where they come in series (books of one series, tracks of "
+            "one artist), name the column that says so with --cluster-items"
+        ]
+    else:
+        rests = (
+            f"{part.name} on {clusters[part.role]['clusters']} ({clusters[part.role]['effective']} effective)"
+            for part in (sets.e, sets.p)
+            if part is not None
+        )
+        notes = [f"items of one {sets.clustered_by} are sampled together: {', '.join(rests)}"]
     for tested in (sets.e, sets.p):
         for defining in (sets.a, sets.b):
             if tested is not None and tested.entities.name == defining.entities.name:
@@ -153,19 +175,30 @@ def _set_notes(sets: EntitySets) -> list[str]:
     return notes
 
 
+CENTROID = "centroid"
+"""The direction whose R-RIPA is claimed."""
+
+
 def flags(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Which tests flag (Beattie section 4.3): p-values below alpha after Holm's correction over all of them."""
-    p_values: dict[str, float] = {}
-    for name in result["GEAA"]:
-        p_values[f"GEAA {name}"] = result["tests"]["GEAA"][name]["p_value"]
-    if "mean_difference" in result["tests"]:
-        for null in ("entities", "attribute"):
-            p_values[f"mean difference {null}"] = result["tests"]["mean_difference"][null]["p_value"]
-    for name, entry in result["R_RIPA"].items():
-        if entry["usable"] and entry["p_value"] is not None:
-            p_values[f"R-RIPA {name}"] = entry["p_value"]
-    alpha = result["signature"]["alpha"]
-    return [
-        {"test": name, "p_value": p_values[name], "p_holm": adjusted, "flagged": bool(adjusted < alpha)}
-        for name, adjusted in holm(p_values).items()
-    ]
+    """What is flagged (Beattie section 4.3): the association of E, that of P, and their difference.
+
+    Each rests on R-RIPA of the centroid difference and has two p-values, of which the larger counts: that of users
+    (labels of A and B exchanged), and that of items (signs of E or of P; labels of E and P exchanged). Flagged is what
+    is below alpha after Holm's correction, and on whose sign all usable directions agree, at least one of them.
+    """
+    entry = result["R_RIPA"][CENTROID]
+    usable = {name: part for name, part in result["R_RIPA"].items() if part["usable"]}
+    entries = []
+    for name in ("E", "P", "differential") if "P" in result["sets"] else ("E",):
+        p_users, p_items = entry["tests"]["attribute"][name]["p_value"], entry["tests"][name]["p_value"]
+        agree = [direction for direction, part in usable.items() if part[name] * entry[name] > 0]
+        p_value = max(p_users, p_items)
+        entries.append(
+            {"of": name, "value": entry[name], "p_users": p_users, "p_items": p_items, "p_value": p_value}
+            | {"agree": agree, "oppose": [direction for direction in usable if direction not in agree]}
+        )
+    for part, adjusted in zip(entries, holm({part["of"]: part["p_value"] for part in entries}).values(), strict=True):
+        part["p_holm"] = adjusted
+        part["rejected"] = bool(adjusted < result["signature"]["alpha"])
+        part["flagged"] = bool(part["rejected"] and part["agree"] and not part["oppose"])
+    return entries

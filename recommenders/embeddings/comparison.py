@@ -18,12 +18,14 @@ from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
+from tod_bias.recommenders.embeddings.measurement import resampled_clusters
 from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
+from tod_bias.recommenders.embeddings.sets import numbered
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.record import finite, finite_pair
-from tod_bias.statistics.resampling import resample_counts
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +68,7 @@ class _Ripa(BaseModel):
 
 
 class _Flag(BaseModel):
-    test: str
+    of: str
     flagged: bool
 
 
@@ -108,10 +110,11 @@ def compare(
     The change in % is 100 (after / before - 1): negative where the association is weaker, whichever way it leans, and
     below -100 where it leans the other way.
 
-    Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores; both
-    take A and B and the two trainings as they are. DEAA, a difference of sums, has no p-value: with sets of unequal
-    size it changes when all entities shift alike. The difference of means has one. How much a metric varies between
-    trainings that differ in their seed alone they cannot say.
+    Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores, both
+    of whole clusters where the first audit has any; both take A and B and the two trainings as they are. DEAA, a
+    difference of sums, has no p-value: with sets of unequal size it changes when all entities shift alike. The
+    difference of means has one. How much a metric varies between trainings that differ in their seed alone they cannot
+    say.
 
     Args:
         before: the audit that changes are relative to.
@@ -128,6 +131,7 @@ def compare(
     first = (left["set"] == "E").to_numpy()
     ddof = int(before.record["ddof"])
     metrics: dict[str, dict[str, Any]] = {}
+    clusters = _clusters(left, first)
     columns = {"EAA": "eaa"} | {
         f"R-RIPA {name}": f"cos_{name}"
         for name in before.record["directions"]
@@ -135,7 +139,7 @@ def compare(
     }
     for label, column in columns.items():
         scores = left[column].to_numpy(dtype=float), right[column].to_numpy(dtype=float)
-        result = _changes(scores, first, label == "EAA", ddof, permutations, resamples, seed)
+        result = _changes(scores, first, clusters, label == "EAA", ddof, permutations, resamples, seed)
         for name, entry in result.items():
             metrics[name if label == "EAA" else f"{label} {name}"] = entry
             if label != "EAA":
@@ -190,9 +194,18 @@ _MEANS = {"E": "E", "P": "P", "difference": "differential", "effect size": "effe
 """What the metrics of EAA, and those of a direction, are called."""
 
 
+def _clusters(frame: pd.DataFrame, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the clusters of E and of P, each (entities,) from 0."""
+    labels = np.full(len(frame), None)
+    if "cluster" in frame:
+        labels = frame["cluster"].astype(object).where(frame["cluster"].notna(), None).to_numpy()
+    return numbered(labels[first].tolist()), numbered(labels[~first].tolist())
+
+
 def _changes(
     scores: tuple[np.ndarray, np.ndarray],
     first: np.ndarray,
+    clusters: tuple[np.ndarray, np.ndarray],
     as_sums: bool,
     ddof: int,
     permutations: int,
@@ -202,28 +215,12 @@ def _changes(
     """Changes of the metrics of E, of P, of their difference and of the effect size."""
     e, p = (np.stack([part[rows] for part in scores], axis=1) for rows in (first, ~first))  # (entities, 2)
     rng = np.random.default_rng(seed)
-    counts = [resample_counts(rng, resamples, len(side)).astype(float) for side in (e, p) if len(side)]
-    counts += [np.zeros((resamples, 0))] * (2 - len(counts))
-
-    def value(part_e: np.ndarray, part_p: np.ndarray, weights: list[np.ndarray]) -> dict[str, np.ndarray]:
-        sums = [weight @ part for weight, part in zip(weights, (part_e, part_p), strict=True)]
-        means = [total / max(len(part), 1) for total, part in zip(sums, (part_e, part_p), strict=True)]
-        sides = sums if as_sums else means
-        result = {"E": sides[0]}
-        if len(part_p):
-            result |= {"P": sides[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
-            total = len(part_e) + len(part_p)
-            mean = (sums[0] + sums[1]) / total
-            square = (weights[0] @ part_e**2 + weights[1] @ part_p**2) / total
-            spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                result["effect size"] = (means[0] - means[1]) / spread
-        return result
+    counts = [resampled_clusters(rng, resamples, codes) for codes in clusters]
 
     ones = [np.ones((1, len(side))) for side in (e, p)]
-    exact, sampled = value(e, p, ones), value(e, p, counts)
-    p_values = _sign_tests(e, p, permutations, seed)
-    fewest = min(len(side) for side in (e, p) if len(side))
+    exact, sampled = (_values((e, p), weights, as_sums, ddof) for weights in (ones, counts))
+    p_values = _sign_tests((e, p), clusters, permutations, seed)
+    fewest = min(int(codes.max()) + 1 for codes in clusters if len(codes))
     result = {}
     for name, label in (_SUMS if as_sums else _MEANS).items():
         if name not in exact:
@@ -246,11 +243,37 @@ def _changes(
     return result
 
 
-def _sign_tests(e: np.ndarray, p: np.ndarray, permutations: int, seed: int) -> dict[str, float]:
+def _values(
+    sides: tuple[np.ndarray, np.ndarray], weights: list[np.ndarray], as_sums: bool, ddof: int
+) -> dict[str, np.ndarray]:
+    """The metrics, each (rows, 2), of (entities, 2) scores of E and P that count (rows, entities) times."""
+    counts = [np.maximum(weight.sum(axis=1, keepdims=True), 1) for weight in weights]
+    drawn = [weight @ part for weight, part in zip(weights, sides, strict=True)]
+    means = [total / count for total, count in zip(drawn, counts, strict=True)]
+    sums = [total * (len(part) / count) for total, part, count in zip(drawn, sides, counts, strict=True)]
+    shown = sums if as_sums else means
+    if not len(sides[1]):
+        return {"E": shown[0]}
+    result = {"E": shown[0], "P": shown[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
+    total = counts[0] + counts[1]
+    mean = (drawn[0] + drawn[1]) / total
+    square = sum(weight @ part**2 for weight, part in zip(weights, sides, strict=True)) / total
+    spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result["effect size"] = (means[0] - means[1]) / spread
+    return result
+
+
+def _sign_tests(
+    sides: tuple[np.ndarray, np.ndarray], clusters: tuple[np.ndarray, np.ndarray], permutations: int, seed: int
+) -> dict[str, float]:
     """p-values of exchanging the two scores, (entities, 2), on E, on P, and on the difference of their means."""
-    changes = {"E": e[:, 1] - e[:, 0]}
-    if len(p):
-        changes["P"] = p[:, 1] - p[:, 0]
+    changes = {
+        name: sums_by(codes, side[:, 1] - side[:, 0], int(codes.max()) + 1)  # a cluster's scores change together
+        for name, side, codes in zip(("E", "P"), sides, clusters, strict=True)
+        if len(side)
+    }
+    if "P" in changes:
         # The difference of the two groups' means: each entity weighs by its group's size.
-        changes["difference"] = np.concatenate([changes["E"] / len(e), -changes["P"] / len(p)])
+        changes["difference"] = np.concatenate([changes["E"] / len(sides[0]), -changes["P"] / len(sides[1])])
     return {name: sign_test(change, permutations=permutations, seed=seed).p_value for name, change in changes.items()}

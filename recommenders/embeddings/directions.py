@@ -198,7 +198,7 @@ class DirectionTests:
 
     p_values: dict[str, float]
     level: float
-    """Bonferroni: alpha over all tests of all directions."""
+    """Bonferroni: alpha over all directions; the three tests of one must all reject, which needs no correction."""
 
     @property
     def significant(self) -> bool:
@@ -294,7 +294,7 @@ def judge_directions(
     """Tests on held-out entities; what was fitted on all entities is fitted again without them."""
     if parts is None or min(len(parts.test_a), len(parts.test_b)) < 2:
         return dict.fromkeys(part.name for part in directions)
-    level = ALPHA / (3 * len(directions))
+    level = ALPHA / len(directions)
     result: dict[str, DirectionTests | None] = {}
     for part in directions:
         vector = part.vector

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tod_bias.recommenders.embeddings.directions import ALPHA
 from tod_bias.report.notation import fixed, p_text
 
 MEANS = "difference of means"
-"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
+"""Mean EAA over E − mean EAA over P, the numerator of Beattie's eq. 4; DEAA is the paper's difference of sums."""
 LIMITS = (
     "This describes where vectors lie, not whom a recommendation harms or helps: whether an association is a harm is "
     "for people who know the setting to decide.",
@@ -20,62 +21,61 @@ LIMITS = (
 
 def reading(result: Mapping[str, Any]) -> list[str]:
     """Sentences on one audit: what is flagged, what that shows, what it does not."""
-    sets = result["sets"]
-    a, b = sets["A"]["name"], sets["B"]["name"]
-    p_holm = {flag["test"]: flag for flag in result["flags"]}
-    said = []
-    for role, value in result["GEAA"].items():
-        flag = p_holm[f"GEAA {role}"]
-        mean = value / sets[role]["size"]
-        side = a if value > 0 else b
-        if flag["flagged"]:
-            said.append(
-                f"{sets[role]['name']}: its vectors lie closer to {side} than to {b if side == a else a} (mean EAA "
-                f"{fixed(mean, 4, sign=True)}), more than random relabellings of A and B show "
-                f"(Holm {p_text(flag['p_holm'])})."
-            )
-        else:
-            said.append(
-                f"{sets[role]['name']}: no association with {result['attribute']} is supported (mean EAA "
-                f"{fixed(mean, 4, sign=True)}, Holm {p_text(flag['p_holm'])})."
-            )
-    if "P" in sets:
-        said.append(_difference(result, p_holm))
+    said = [_claim(result, flag) for flag in result["flags"]]
     unusable = [name for name, entry in result["directions"].items() if not entry["significant"]]
     if unusable:
         said.append(
             f"Not to be used: {', '.join(unusable)}. A direction that fails one of the three tests may follow "
             f"something else than {result['attribute']}; its R-RIPA is given for completeness."
         )
+    if any(_rejects_eaa(result, flag["of"]) and flag["p_users"] >= ALPHA for flag in result["flags"]):
+        sets = result["sets"]
+        said.append(
+            f"The p-values of EAA are small and no claim rests on them: they are small too where {sets['A']['name']} "
+            f"and {sets['B']['name']} differ in spread only, as the mean cosine with scattered vectors is smaller."
+        )
     return said
 
 
-def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any]]) -> str:
-    sets = result["sets"]
-    e, p, a = sets["E"]["name"], sets["P"]["name"], sets["A"]["name"]
-    entities, attribute = p_holm["mean difference entities"], p_holm["mean difference attribute"]
-    effect = result["effect_size"]
-    start = f"{e} against {p}: effect size {fixed(effect, 2, sign=True)}"
-    if entities["flagged"] and attribute["flagged"]:
-        lean = "more" if result["mean_difference"] > 0 else "less"  # the sign of the effect size
-        return (
-            f"{start}. {e} leans {lean} to {a} than {p} does; both tests flag (labels of {e} and {p} exchanged: Holm "
-            f"{p_text(entities['p_holm'])}; labels of {a} and {sets['B']['name']} exchanged: Holm "
-            f"{p_text(attribute['p_holm'])})."
-        )
-    if entities["flagged"]:
-        return (
-            f"{start}. The two sets differ along this contrast, but random relabellings of A and B separate them as "
-            f"much (Holm {p_text(attribute['p_holm'])}): two groups of items that lie apart differ along any contrast, "
-            f"so this does not support an association with {result['attribute']}."
-        )
-    if attribute["flagged"]:
-        return (
-            f"{start}. The contrast of {a} and {sets['B']['name']} separates the means of the two sets more than "
-            f"random relabellings do (Holm {p_text(attribute['p_holm'])}), but their entities overlap too much to "
-            f"tell the sets apart (Holm {p_text(entities['p_holm'])})."
-        )
-    return f"{start}. No difference is supported (Holm {p_text(entities['p_holm'])})."
+def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
+    """What is said of E, of P or of their difference."""
+    sets, attribute = result["sets"], result["attribute"]
+    a, b = (sets[role]["name"] for role in "AB")
+    near, far = (a, b) if flag["value"] > 0 else (b, a)
+    if flag["of"] == "differential":
+        e, p = (sets[role]["name"] for role in "EP")
+        lean = "more" if flag["value"] > 0 else "less"
+        start, claim = f"{e} against {p}", f"{e} leans {lean} to {a} than {p} does"
+    else:
+        name = sets[flag["of"]]["name"]
+        start, claim = name, f"its vectors lie closer to {near} than to {far}"
+    numbers = f"R-RIPA of the centroid difference {fixed(flag['value'], 4, sign=True)}, Holm {p_text(flag['p_holm'])}"
+    if flag["flagged"]:
+        return f"{start}: {claim} ({numbers}; usable directions agree: {', '.join(flag['agree'])})."
+    if flag["rejected"]:
+        why = f"{', '.join(flag['oppose'])} says the opposite" if flag["oppose"] else "no direction is usable"
+        return f"{start}: the tests reject ({numbers}), but {why}, so no association with {attribute} is claimed."
+    return f"{start}: no association with {attribute} is supported ({numbers}); {_unexplained(result, flag)}."
+
+
+def _unexplained(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
+    """Which of the two samples explains it: that of users, that of items."""
+    sets, clusters = result["sets"], result["clusters"]
+    users = f"random relabellings of {sets['A']['name']} and {sets['B']['name']} give as much"
+    whole = f" of whole clusters by {clusters['by']}" if clusters else ""
+    items = f"random signs{whole} of its items give as much"
+    if flag["of"] == "differential":
+        items = f"random relabellings{whole} of {sets['E']['name']} and {sets['P']['name']} give as much"
+    few = [text for name, text in (("p_users", users), ("p_items", items)) if flag[name] >= ALPHA]
+    return " and ".join(few) or "of several tests one is that small by chance"
+
+
+def _rejects_eaa(result: Mapping[str, Any], of: str) -> bool:
+    """Whether the paper's own tests reject, each by itself."""
+    tests = result["tests"]
+    if of != "differential":
+        return bool(tests["GEAA"][of]["p_value"] < ALPHA)
+    return all(tests["mean_difference"][null]["p_value"] < ALPHA for null in ("entities", "attribute"))
 
 
 def comparison_reading(
@@ -98,8 +98,7 @@ def comparison_reading(
     bounds = f" [{fixed(low[0], 1)}, {fixed(low[1], 1)}]" if low else ""
     weaker = abs(entry["after"]) < abs(entry["before"])
     changed = p < 0.05
-    wanted = (" entities", " attribute") if key == MEANS else ("GEAA E",)  # whatever is exchanged
-    remains = all(flag["flagged"] for flag in flags if flag["test"].endswith(wanted))
+    remains = any(flag["flagged"] for flag in flags if flag["of"] == ("differential" if key == MEANS else "E"))
     how = ("lowers" if weaker else "raises") if changed else "does not detectably change"
     said = (
         f"{name} {how} the association: {key} {fixed(entry['before'], digits)} → {fixed(entry['after'], digits)} "

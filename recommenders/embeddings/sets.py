@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class EntitySet:
     entities: Entities
     rows: np.ndarray
     """(n,) rows of the table, each once."""
+    labels: tuple[str | None, ...] | None = None
+    """The cluster of each entity (its series, its artist), None where it is alone; None: all are."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -44,6 +46,18 @@ class EntitySet:
     def ids(self) -> list[str]:
         """In the order of the rows."""
         return [self.entities.ids[row] for row in self.rows]
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(n,) numbers from 0 of what is a sample: whole clusters, or single entities."""
+        return numbered(self.labels or [None] * len(self.rows))
+
+
+def numbered(labels: Sequence[str | None]) -> np.ndarray:
+    """(n,) numbers of clusters from 0; a None is a cluster by itself."""
+    keys = [place if label is None else label for place, label in enumerate(labels)]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=int)
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,8 @@ class EntitySets:
     e: EntitySet
     p: EntitySet | None = None
     source: str = "the sets"
+    clustered_by: str | None = None
+    """What makes items of E and P belong together, e.g. ``series``; None: each item is by itself."""
 
     def __post_init__(self) -> None:
         for first, second in ((self.a, self.b), (self.e, self.p)):
@@ -78,12 +94,18 @@ class EntitySets:
         return [self.a, self.b, self.e, *([self.p] if self.p is not None else [])]
 
 
-def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
+def load_sets(path: str | Path, embeddings: Embeddings, cluster_items: str | None = None) -> EntitySets:
     """Read the sets from a JSON file.
 
     Each of ``A``, ``B``, ``E`` and ``P`` is a list of row numbers (integers) and ids (strings), or an object with
     ``in`` (the table), ``rows``, ``ids`` or ``where`` (attribute to value), and ``name``. Without ``in``, of two tables
-    A and B lie in ``users``, E and P in ``items``.
+    A and B lie in ``users``, E and P in ``items``. ``clusters`` holds, under a name of your own, the label of each item
+    that belongs together with others: ``{"series": {"item": "label"}}``.
+
+    Args:
+        path: of the file.
+        embeddings: what the sets are of.
+        cluster_items: a key of ``clusters``, or an attribute of the items.
 
     Raises:
         EmbeddingsError: the file or a set in it cannot be used.
@@ -94,14 +116,17 @@ def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
         raise EmbeddingsError(f"{path}: cannot be read ({error}); expected a JSON file of sets") from error
     except json.JSONDecodeError as error:
         raise EmbeddingsError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
-    return resolve_sets(content, embeddings, str(path))
+    return resolve_sets(content, embeddings, str(path), cluster_items)
 
 
-def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets") -> EntitySets:
+def resolve_sets(
+    content: Any, embeddings: Embeddings, source: str = "the sets", cluster_items: str | None = None
+) -> EntitySets:
     """The sets that a mapping of roles describes, as in :func:`load_sets`."""
-    if not isinstance(content, Mapping) or not set(content) <= set(ROLES):
+    if not isinstance(content, Mapping) or not set(content) <= {*ROLES, "clusters"}:
         raise EmbeddingsError(f"{source}: expected an object with A, B, E and P, got {content!r:.60}")
-    result = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}
+    given = {role: content[role] for role in ROLES if content.get(role) is not None}
+    result = {role: _resolve(role, spec, embeddings, source) for role, spec in given.items()}
     if missing := [role for role in ("A", "B") if role not in result]:
         raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
     if "E" not in result:
@@ -109,7 +134,36 @@ def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets")
             raise EmbeddingsError(f"{source}: no set E; name the entities to test")
         table = embeddings.table(None, "E", source)
         result["E"] = EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
-    return EntitySets(result["A"], result["B"], result["E"], result.get("P"), source)
+    tested = {role: result[role] for role in ("E", "P") if role in result}
+    if cluster_items is not None:
+        known = {entity for table in embeddings.tables.values() for entity in table.ids}
+        tested = {role: _clustered(part, cluster_items, content, known, source) for role, part in tested.items()}
+    return EntitySets(result["A"], result["B"], tested["E"], tested.get("P"), source, cluster_items)
+
+
+def _clustered(part: EntitySet, name: str, content: Mapping[str, Any], known: set[str], source: str) -> EntitySet:
+    """The set with the cluster of each of its entities, by a key of ``clusters`` or an attribute."""
+    listed = content.get("clusters", {})
+    if not isinstance(listed, Mapping) or not all(isinstance(labels, Mapping) for labels in listed.values()):
+        raise EmbeddingsError(f'{source}: clusters: expected {{"series": {{"item": "label"}}}}, got {listed!r:.60}')
+    table = part.entities
+    if name in listed:
+        if unknown := [entity for entity in listed[name] if entity not in known]:
+            raise EmbeddingsError(
+                f"{source}: clusters, {name}: unknown id {unknown[0]!r}: {table.name} of {table.source} have ids "
+                f"{', '.join(table.ids[:3])}, …"
+            )
+        labels = [listed[name].get(entity) for entity in part.ids]
+    elif table.attributes is not None and name in table.attributes:
+        cells = table.attributes[name].iloc[part.rows]
+        labels = list(cells.astype(object).where(cells.notna(), None))
+    else:
+        names = [*listed, *(str(column) for column in (() if table.attributes is None else table.attributes))]
+        raise EmbeddingsError(
+            f"--cluster-items {name}: no such key of clusters in --sets and no such column of {table.name}; known: "
+            f"{', '.join(names) or 'none'}"
+        )
+    return replace(part, labels=tuple(None if label in (None, "") else str(label) for label in labels))
 
 
 def _resolve(role: str, spec: Any, embeddings: Embeddings, source: str) -> EntitySet:

@@ -29,6 +29,9 @@ class AssociationRequest(Options):
     """Users' attribute: COLUMN or COLUMN=A,B."""
     test: str | None = None
     """Items to test: COLUMN=E,P; by default all items."""
+    cluster_items: str | None = None
+    """Items that belong together (books of one series, tracks of one artist): a column of the items, or a key of
+    "clusters" in --sets."""
     interactions: Path | None = None
     """CSV or Parquet, or a folder of associate train: who used which item; for audiences and histories."""
     pairs: Path | None = None

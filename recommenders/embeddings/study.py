@@ -101,7 +101,7 @@ def _with_attributes(
 
 def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
     if request.sets is not None:
-        return load_sets(request.sets, embeddings)
+        return load_sets(request.sets, embeddings, request.cluster_items)
     if request.attribute is None:
         raise EmbeddingsError(
             "which groups define the attribute? give --sets FILE.json, or --users FILE.csv --attribute COLUMN"
@@ -109,7 +109,7 @@ def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
     specs = attribute_specs(embeddings.table(None, "A", "--attribute"), request.attribute, ("A", "B"))
     if request.test is not None:
         specs |= attribute_specs(embeddings.table(None, "E", "--test"), request.test, ("E", "P"))
-    return resolve_sets(specs, embeddings, "the options")
+    return resolve_sets(specs, embeddings, "the options", request.cluster_items)
 
 
 def _unnamed(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:
@@ -161,7 +161,8 @@ def write_audit(result: Associations, folder: str | Path, comparison: Mapping[st
         (title, draw(figure, place / FIGURES / f"{name}.svg", title))
         for name, title, figure in _figures(result, comparison)
     ]
-    for sheet in sheets:
+    flags = tables.flags(run)
+    for sheet in (*sheets, flags):
         sheet.save(place / "tables")
     write_page(
         place / REPORT,
@@ -169,6 +170,7 @@ def write_audit(result: Associations, folder: str | Path, comparison: Mapping[st
         run=run,
         drawn=drawn,
         sheets=sheets,
+        flags=flags,
         shown=reading(run),
         changed=comparison["reading"] if comparison is not None else [],
         limits=LIMITS,

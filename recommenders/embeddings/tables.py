@@ -66,6 +66,25 @@ def r_ripa(run: Record, *, short: bool = False) -> Sheet:
     return Sheet("table3_r_ripa", "R-RIPA by bias direction (Beattie Table 3)", columns, tuple(rows), _dim(rows))
 
 
+def flags(run: Record) -> Sheet:
+    """What is flagged: R-RIPA of the centroid difference with both p-values, and the usable directions."""
+    sets = run["sets"]
+    names = {role: part["name"] for role, part in sets.items()}
+    names["differential"] = f"{names['E']} − {names.get('P', '')}"
+    rows = [
+        (
+            names[flag["of"]],
+            Value(flag["value"], run["R_RIPA"]["centroid"]["intervals"][flag["of"]], 3, sign=True),
+            *(Probability(flag[name]) for name in ("p_items", "p_users", "p_holm")),
+            ", ".join([*flag["agree"], *(f"not {name}" for name in flag["oppose"])]) or "none",
+            "yes" if flag["flagged"] else "no",
+        )
+        for flag in run["flags"]
+    ]
+    columns = ("of", "R-RIPA [95%]", "p: items", "p: users", "p (Holm)", "usable directions", "flagged")
+    return Sheet("flags", "Flags: R-RIPA of the centroid difference", columns, tuple(rows))
+
+
 def _usable(usable: bool) -> str:
     return "yes" if usable else "NO"
 

@@ -12,9 +12,11 @@ import numpy as np
 from tod_bias.recommenders.lmrec.inference import (
     FEWEST_QUERIES,
     SHEN,
+    cross_validated,
     crossing_of,
     exchange,
     fewest_clusters,
+    largest_word,
     queries_of,
     quotients,
     word_count,
@@ -43,13 +45,15 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     Returns:
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
         items (with the category, of both labels), p_value (the largest of the next three), p_adjusted (over the
-        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several), p_cities (over
-        several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer).
+        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several; the larger one of
+        difference and ratio), p_cities (over several cities), permuted (``words`` or ``queries``), words (effective
+        number, of the label with fewer), largest_word and largest_share (the word that carries most of the difference,
+        and how much of it).
     """
     columns = [
         *("city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio"),
         *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
-        *("p_cities", "permuted", "words"),
+        *("p_cities", "permuted", "words", "largest_word", "largest_share"),
     ]
     return compared(recommendations, inference or SHEN, _units, columns)
 
@@ -186,7 +190,10 @@ class _Comparison:
         if not count.enough:
             tested = crossing_of(units.frame, self.codes, cities=self.is_over_cities, words=False)
         spreads = [crossed_variance(part, tested) for part in self._influences(first, second)]
-        p_crossed = spreads[0].p_values(difference) if how.permutations else np.full(len(difference), np.nan)
+        p_crossed = np.full(len(difference), np.nan)
+        if how.permutations:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                p_crossed = np.fmax(spreads[0].p_values(difference), spreads[1].p_values(np.log(ratio)))
         p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(difference), np.nan)
         if self.is_over_cities:
             bounds, ratio_bounds, p_cities = self._over_cities(first, second, spreads)
@@ -195,6 +202,7 @@ class _Comparison:
             bounds, ratio_bounds = self._within_city(first, second)
         if not count.enough_for_intervals:
             bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
+        word, share = self._largest_word(first, second, shares)
         rows = pd.DataFrame(
             {
                 "city": self.city,
@@ -217,6 +225,8 @@ class _Comparison:
                 "p_cities": p_cities,
                 "permuted": permuted,
                 "words": count.recorded,
+                "largest_word": word,
+                "largest_share": share,
             }
         )
         rows = rows[rows["items"] > 0].reset_index(drop=True)
@@ -248,7 +258,17 @@ class _Comparison:
             if self.furthest is None:
                 of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
                 moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
-            return moved, mine / shares[first] - theirs / shares[second]
+            weighed = cross_validated(self.units.frame, codes, table[:, -1])[:, None]
+            return moved * weighed, (mine / shares[first] - theirs / shares[second]) * weighed
+
+    def _largest_word(self, first: int, second: int, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The word that carries most of each difference, and its share, by how far words are from the other label."""
+        table = self.units.table
+        parts = [
+            np.where((self.codes == label)[:, None], table[:, :-1] - shares[other] * table[:, -1:], 0.0)
+            for label, other in ((first, second), (second, first))
+        ]
+        return largest_word(self.units.frame, parts)
 
     def _within_city(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
         """(2, categories) bounds of difference and ratio from resamples; NaN where few queries got a category."""

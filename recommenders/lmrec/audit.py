@@ -13,7 +13,7 @@ from tod_bias.files import check_plain_file, replacing, subfolder, write_json, w
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, pairs_of, reading
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
@@ -244,7 +244,7 @@ def _shifts(association: pd.DataFrame) -> dict[str, Any]:
     return {
         f"{dimension}: {label} / {other}": {
             "categories": len(subset),
-            "found": int((subset["p_adjusted"] < ALPHA).sum()),
+            "found": int(claimed(subset).sum()),
         }
         for dimension, part in rows.groupby("dimension", sort=False)
         for (label, other), subset in pairs_of(part)

@@ -18,12 +18,16 @@ Miller 2011) is wider, it is taken.
 Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white),
 so the groups of the words change places, all queries of a word together and in all cities at once, within the groups of
 the other dimensions. Where the words are too few for that (fewer than 100 ways), not known, or of several groups, the
-groups of the queries change places within a city. p = (b + 1) / (m + 1), two-sided. Beside it stands a t test with the
-multiway variance, which knows of templates too (and cities, if several), and over several cities one of the cities
-alone. The p-value is the largest: a shift must be beyond the chance of words, of templates and of cities. Adjusted are
-the p-values of what one sentence of the report looks at: the categories of a pair of labels, the labels and levels of a
-price share, the pairs of places of two kinds. What stands on fewer than six effective words of a group, (Σw)² / Σw² for
-words with w items, is said of these words and not of the group, and the t test takes them as they are.
+groups of the queries change places within a city. p = (b + 1) / (m + 1), two-sided. That test takes unequal spread of
+the groups' words for a difference, so beside it stands a t test with the multiway variance, which knows of templates
+too (and cities, if several): a word at a time is left out of its group (CV3, MacKinnon and Webb 2017), and the degrees
+of freedom are those of the group that has most of the variance. Of categories it tests the difference and the logarithm
+of the ratio: shares of few uneven words are skewed, which makes one p-value too small below the mean and the other
+above. Over several cities there is a t test of the cities alone. The p-value is the largest: a shift must be beyond the
+chance of words, of templates and of cities. Adjusted are the p-values of what one sentence of the report looks at: the
+categories of a pair of labels, the labels and levels of a price share, the pairs of places of two kinds. What stands on
+fewer than six effective words of a group, (Σw)² / Σw² for words with w items, is said of these words and not of the
+group, and the t test takes them as they are. A difference of which one word carries half or more is said of that word.
 """
 
 from __future__ import annotations
@@ -144,6 +148,22 @@ class WordCount:
         return self.effective if math.isnan(self.effective) else round(self.effective, 2)
 
 
+def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The words of some queries, numbers (queries,) and texts: those that tell the groups, else all that are known."""
+    import pandas as pd
+
+    groups = pd.factorize(texts(frame["group"]))[0]
+    of_groups, known = [], []
+    for name in _WORDS:
+        codes, words = pd.factorize(texts(frame[name]))
+        if "" in words or frame.empty:
+            continue
+        known.append((codes, words))
+        if cells([groups, codes]).max() + 1 == len(words):
+            of_groups.append((codes, words))
+    return of_groups or known
+
+
 def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
 
@@ -153,23 +173,62 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     """
     import pandas as pd
 
-    of_groups, any_known = [], []
+    counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
-    for name in _WORDS:
-        words, known = pd.factorize(texts(frame[name]))
-        if "" in known or frame.empty:
-            continue
-        _, first, pairs = np.unique(cells([groups, words]), return_index=True, return_inverse=True)
-        summed = np.bincount(pairs, np.asarray(weights, dtype=float))
-        by_group = [summed[groups[first] == number] for number in range(groups.max() + 1)]
-        count = WordCount(
-            min(int((part > 0).sum()) for part in by_group), min(effective_number(part) for part in by_group)
-        )
-        any_known.append(count)
-        if len(first) == len(known):
-            of_groups.append(count)
-    chosen = of_groups or any_known
-    return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
+    for words, _ in _standing(frame):
+        summed = np.zeros((groups.max() + 1, words.max() + 1))
+        np.add.at(summed, (groups, words), weights)
+        counts.append(WordCount(int((summed > 0).sum(axis=1).min()), min(map(effective_number, summed))))
+    return min(counts, key=lambda count: count.effective, default=WordCount(None, math.nan))
+
+
+def cross_validated(frame: pd.DataFrame, groups: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(queries,) factors that make linear influences those of leaving out a word at a time (CV3).
+
+    Without a word of the share h, a mean moves by 1 / (1 − h) of its influence; of n words that weigh the same it is
+    n / (n − 1), which the multiway variance has already.
+
+    Args:
+        frame: a row a query.
+        groups: (queries,) numbers.
+        weights: (queries,) what each weighs.
+    """
+    result = np.ones(len(frame))
+    for words, _ in _standing(frame)[:1]:
+        pairs = cells([groups, words])
+        sums = np.bincount(pairs, np.asarray(weights, dtype=float))[pairs]
+        totals = np.bincount(groups, np.asarray(weights, dtype=float))[groups]
+        of_group = np.zeros(pairs.max() + 1, dtype=int)
+        of_group[pairs] = groups
+        count = np.bincount(of_group)[groups]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            factors = (1 - 1 / count) / (1 - sums / totals)
+        result = np.where((count > 1) & (sums < totals), factors, 1.0)
+    return result
+
+
+def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Which word carries most of a gap, and its share of it: a gap that one word carries is none of its group.
+
+    Args:
+        frame: a row a query.
+        parts: of each of two groups, (queries, scores): what its queries add to the gap, 0 of all others.
+
+    Returns:
+        (scores,) texts, empty where words are not known, and (scores,) shares, NaN there and where there is no gap.
+    """
+    scores = parts[0].shape[1]
+    names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
+    for words, known in _standing(frame):
+        for part in parts:
+            gap = part.sum(axis=0)
+            differs = np.abs(gap) > 1e-9 * np.abs(part).sum(axis=0)  # else it is rounding
+            of_words = sums_by(words, part, len(known)) / np.where(differs, gap, np.nan)
+            highest = of_words.max(axis=0)
+            larger = differs & ~(highest <= shares)
+            names[larger] = known[of_words.argmax(axis=0)][larger]
+            shares = np.fmax(shares, highest)
+    return names, shares
 
 
 @dataclass(frozen=True)

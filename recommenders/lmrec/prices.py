@@ -17,6 +17,7 @@ from tod_bias.recommenders.lmrec.inference import (
     crossing_of,
     exchange,
     fewest_clusters,
+    largest_word,
     queries_of,
     quotient_bounds,
     quotients,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = [
     *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),
-    *("p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
+    *("p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word", "largest_share"),
 ]
 
 
@@ -64,7 +65,8 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|), p_value (the largest of the next
         three), p_adjusted (over the labels and levels of a dimension), p_permutation, p_crossed, p_cities (over several
-        cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest).
+        cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest),
+        largest_word and largest_share (the word that carries most of value − neutral, and how much of it).
     """
     import pandas as pd
 
@@ -182,6 +184,7 @@ def _scored(
     tested = p_value[:1] if len(units.labels) == 2 else p_value
     p_adjusted = adjusted(tested.ravel(), how.correction).reshape(tested.shape)
     scores = {"value": value, "ci_low": bounds[0], "ci_high": bounds[1], "neutral": neutral, "p_value": p_value}
+    scores |= dict(zip(("largest_word", "largest_share"), _largest_words(units), strict=True))
     scores |= {"p_adjusted": p_adjusted, "p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
     return pd.DataFrame(
         {
@@ -195,6 +198,27 @@ def _scored(
             **{name: np.broadcast_to(part, value.shape).ravel() for name, part in scores.items()},
         }
     )
+
+
+def _largest_words(units: _LabelledQueries) -> tuple[np.ndarray, np.ndarray]:
+    """Of value − neutral, (labels, levels): the word that carries most of it, and its share.
+
+    A query adds its items of a level less those that it would have if its prices were everybody's; of the label itself
+    these add up to value − neutral, and of the others to the same with the other sign.
+    """
+    totals = units.counts.sum(axis=1)  # (cities, levels)
+    priced = units.table.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        usual = (totals / totals.sum(axis=1, keepdims=True))[units.city]
+        added = np.nan_to_num((units.table - priced * usual) / totals[units.city])
+    shape = len(units.labels), len(LEVELS)
+    names, shares = np.empty(shape, dtype=object), np.empty(shape)
+    for number in range(len(units.labels)):
+        mine = (units.codes == number)[:, None]
+        names[number], shares[number] = largest_word(
+            units.frame, [np.where(mine, added, 0.0), np.where(mine, 0.0, added)]
+        )
+    return names, shares
 
 
 def _within_city(units: _LabelledQueries, how: Inference, rng: np.random.Generator) -> np.ndarray:
@@ -281,12 +305,14 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
 
     Returns:
         city, dimension, label, other, value, other_value, difference, ci_low, ci_high, p_value (the largest of the next
-        three), p_adjusted (over the pairs of a dimension), p_permutation, p_crossed, p_cities, permuted, words.
+        three), p_adjusted (over the pairs of a dimension), p_permutation, p_crossed, p_cities, permuted, words,
+        largest_word, largest_share.
     """
     names = {"share": "value", "other_share": "other_value"}
     columns = [
         *("city", "dimension", "label", "other", "share", "other_share", "difference", "ci_low", "ci_high"),
-        *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
+        *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word"),
+        "largest_share",
     ]
     how = inference or SHEN
     result = compared(recommendations, how, _price_units, columns, furthest=float(LEVELS[-1] - LEVELS[0]))

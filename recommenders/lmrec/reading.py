@@ -34,6 +34,25 @@ LIMITS = (
 )
 """Said with every audit."""
 _SHOWN = 3
+MOST = 0.5
+"""A difference of which one word carries so much is said of this word, not of its group."""
+
+
+def claimed(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are said of groups: adjusted p below alpha, and no word that carries half of the difference."""
+    return (rows["p_adjusted"] < ALPHA) & ~(rows["largest_share"] >= MOST)
+
+
+def largest(row: pd.Series) -> str:
+    """The word that carries most of a difference, with its share; empty where words are not known."""
+    return f"{row['largest_word']} {row['largest_share']:.0%}" if row["largest_share"] > 0 else ""
+
+
+def _carried(rows: pd.DataFrame, name: str) -> str:
+    """The rows that are beyond chance and rest on one word; ``name``: the column that tells them apart."""
+    one_word = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
+    listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in one_word.iterrows())
+    return f" Not said of the groups, as one word carries at least half of the difference: {listed}." if listed else ""
 
 
 def reading(audited: Audit) -> list[str]:
@@ -50,9 +69,9 @@ def reading(audited: Audit) -> list[str]:
         for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
             alike = cities[(cities["label"] == label) & (cities["other"] == other)]
             everywhere = _everywhere((label, other), rows, alike)
-            result = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
+            result = bool(everywhere) or bool(claimed(rows).any())
             tail = scope(rows["words"]) if result else ""
-            said.append(_shifts(dimension, (label, other), rows) + everywhere + tail)
+            said.append(_shifts(dimension, (label, other), rows) + everywhere + _carried(rows, "category") + tail)
     average = audited.average_price
     return said + _places(average[average["city"] == ALL], audited.price_differences, audited.places)
 
@@ -62,17 +81,23 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
         return []
     if rows["p_adjusted"].isna().all():
         return [f"Prices, {dimension}: not tested."]
-    result = rows[rows["p_adjusted"] < ALPHA]
+    result, carried = rows[claimed(rows)], _carried(rows, "price")
     if result.empty:
-        return [f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."]
+        none = f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."
+        return [none + carried]
     count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
     row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
     return [
         f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
         f"The furthest: {row['label']} has {score(row, 'value')} of what is recommended at "
-        f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}."
-        + scope(rows["words"])
+        f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}"
+        f"{_largest(row)}." + carried + scope(rows["words"])
     ]
+
+
+def _largest(row: pd.Series) -> str:
+    """How much of a difference the word with most of it carries, as the end of a sentence."""
+    return f"; {row['largest_word']} carries {row['largest_share']:.0%} of the difference" if largest(row) else ""
 
 
 def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
@@ -89,7 +114,9 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
             said.append(
                 f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
                 f"{score(apart, 'by')} price levels on average ({fixed(row['value'])} against "
-                f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
+                f"{fixed(row['other_value'])}{_largest(row)})."
+                + _carried(row.to_frame().T, "dimension")
+                + scope(pd.Series([row["words"]]))
             )
     return said
 
@@ -126,12 +153,13 @@ def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
     start = f"Categories, {dimension}, {label} against {other}:"
     if rows["p_adjusted"].isna().all():
         return f"{start} not tested."
-    shifted = rows[rows["p_adjusted"] < ALPHA]
+    shifted = rows[claimed(rows)]
     if shifted.empty:
         return f"{start} no shift beyond chance in {len(rows)} categories."
     first = shifted.reindex(shifted["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
     listed = "; ".join(
-        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} ({score(row, 'difference', sign=True)})"
+        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} "
+        f"({score(row, 'difference', sign=True)}{_largest(row)})"
         for _, row in first.iterrows()
     )
     return f"{start} {len(shifted)} of {len(rows)} shift beyond chance; {listed}."
@@ -143,7 +171,7 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
     if count < 2:
         return ""
     settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
-    result = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
+    result = cities[claimed(cities) & ~cities["category"].isin(settled)]
     leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
     alike = [
         f"{name} to {pair[0] if row['sum'] else pair[1]}"

@@ -19,7 +19,7 @@ TABLES = ("price_percentage", "price_by_label", "association", "average_price", 
 """The CSV files of an audit, by name without ending."""
 RECORD = "audit.json"
 """The file that tells the folder of an audit."""
-_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted")
+_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted", "largest_word")
 
 
 @dataclass(frozen=True)

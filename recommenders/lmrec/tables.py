@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, first_of_pairs, score
+from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Probability, Sheet
@@ -74,7 +74,7 @@ def _by_label(scores: pd.DataFrame, title: str) -> Sheet:
 
 
 def _associations(scores: pd.DataFrame, title: str) -> Sheet:
-    shifted = scores[(scores["p_adjusted"] < ALPHA) & (scores["difference"] > 0)]
+    shifted = scores[claimed(scores) & (scores["difference"] > 0)]
     order = shifted["difference"].abs().sort_values(ascending=False, kind="stable").index
     order = shifted.loc[order].groupby("dimension", sort=False).head(20).sort_values("dimension", kind="stable").index
     rows = [
@@ -86,10 +86,11 @@ def _associations(scores: pd.DataFrame, title: str) -> Sheet:
             score(row, "difference", sign=True),
             fixed(row["ratio"], 2) if row["ratio"] < float("inf") else "∞",
             Probability(row["p_adjusted"]),
+            largest(row),
         )
         for _, row in shifted.loc[order].iterrows()
     ]
-    columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)")
+    columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)", "largest word")
     return Sheet("association", title, columns, tuple(rows))
 
 

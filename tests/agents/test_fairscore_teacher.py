@@ -102,10 +102,15 @@ def expected(
         numbers_of[f"{prefix}score_rewritten"] = row.rewritten.value
         if row.su is not None:
             numbers_of[f"{prefix}fairscore"] = row.su.fairscore.value
-        for group, of_group in row.groups.items():
-            numbers_of[f"{prefix}score_{group}"] = of_group.score.value
-            numbers_of[f"{prefix}gap_{group}"] = of_group.gap.value
+        if row.dialogues == result.corpus.audited[axis] and row.covers_all_dialogues:
+            numbers_of |= {f"{prefix}score_{group}": of_group.score.value for group, of_group in row.groups.items()}
     return numbers_of
+
+
+def common(report: Mapping[str, float], wanted: Mapping[str, float]) -> dict[str, float]:
+    """What ``attribute`` says of the report: it estimates the gaps in a model, and scores on shared dialogues."""
+    assert {name.rpartition("/")[2].partition("_")[0] for name in report.keys() - wanted.keys()} <= {"gap", "score"}
+    return {name: report[name] for name in wanted}
 
 
 def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
@@ -117,7 +122,8 @@ def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
 @pytest.mark.parametrize("agent", ["FairAgent", "EchoingAgent", "UnfairAgent"])
 def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int) -> None:
     report = bias_of(evaluate(spoken, agent, axis="gender", batchsize=batchsize))
-    assert report == pytest.approx(expected(spoken, agent, "gender"), abs=1e-9)
+    wanted = expected(spoken, agent, "gender")
+    assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
     if agent == "UnfairAgent":
         assert report["disparity"] != pytest.approx(0, abs=0.01)
         assert report["gap_woman"] > 0.1
@@ -141,7 +147,8 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
 )
 def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str, options: dict[str, Any]) -> None:
     report = bias_of(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=5, **options))
-    assert report == pytest.approx(expected(spoken, "UnfairAgent", axis, **options), abs=1e-9)
+    wanted = expected(spoken, "UnfairAgent", axis, **options)
+    assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -187,7 +194,8 @@ def test_a_pipeline_is_measured_as_attribute_measures_it(tmp_path: Path) -> None
     shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": "demo", "axis": "gender", "batchsize": 16}
     report = bias_of(evaluate(tmp_path, "", **shown))
     assert report["gap_woman"] > 0.3
-    assert report == pytest.approx(expected(tmp_path, "", "gender", pipeline="demo"), abs=1e-9)
+    wanted = expected(tmp_path, "", "gender", pipeline="demo")
+    assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
@@ -303,7 +311,7 @@ def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -
             datapath, agent, task=f"tod_bias.agents:{task}", axis="persona_race", batchsize=4, datatype=datatype
         )
     of_core = expected(datapath, agent, "persona_race", corpus=corpus, split=split)
-    assert bias_of(report) == pytest.approx(of_core, abs=1e-9)
+    assert common(bias_of(report), of_core) == pytest.approx(of_core, abs=1e-9)
     return numbers(report)
 
 

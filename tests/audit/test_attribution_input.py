@@ -24,7 +24,7 @@ from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPe
         ({"metrics": []}, ValueError, "no metric"),
         ({"design": "square"}, ValueError, "design must be 'crossed' or 'draws'"),
         ({"margin": 0}, ValueError, "margin must be above 0, got 0"),
-        ({"cluster": "city"}, ValueError, "unknown cluster 'city'; expected domain, or module:function"),
+        ({"cluster": "city"}, ValueError, "unknown cluster 'city'; expected domain, module:function"),
         ({"draws": 0}, ValueError, "draws must be at least 1"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
         ({"permutations": 2.5}, ValueError, "permutations must be a whole number.*, got 2.5"),

@@ -1,8 +1,12 @@
-"""A verdict below a disparity says what alone stands in its way."""
+"""What a verdict takes, and what a verdict below a disparity says stands in its way."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, WHOLE, AxisDraft, Claim, judge
+from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
+from tod_bias.audit.row_sets import RowSet, exact_half, exact_p
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -11,65 +15,117 @@ from tod_bias.results import (
     THESE_TERMS,
     AxisResult,
     Estimate,
+    Gap,
     Group,
+    Terms,
 )
+from tod_bias.statistics.group_model import RowEstimates
+from tod_bias.statistics.simultaneous import p_value
 
-EQUAL = (0.0, 0.001, 50.0, 100)
+NAMES = ("man", "woman")
+FEW, ENOUGH = Terms(number=2, effective=2.0, largest_share=0.5), Terms(number=10, effective=10.0, largest_share=0.1)
 
 
-def draft(terms=10.0, p=0.001, p_terms_only=0.001, bare=None, bare_terms_only=None, *, tested=True, bounds=None):
-    """A disparity of an axis with its p-values: beyond the placebo, and bare of it."""
-    claim = Claim(p, p_terms_only, bare or p, bare_terms_only or p_terms_only, terms, tested)
-    result = AxisResult(disparity=Estimate(value=0.5, p=p))
-    return AxisDraft(result, {WHOLE: claim}, [bounds or (0.5, 0.5, 10.0, 100)])
+def rows(t, *, enough=True, names=NAMES, error=0.1, freedom=20.0):
+    """Rows of two groups whose gaps are ``t`` standard errors from 0, on either side."""
+    values = np.array([-t * error, t * error])[: len(names)]
+    errors = np.full(len(names), error)
+    covariance = error**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])[: len(names), : len(names)]
+    estimates = RowEstimates(values, errors, np.full(len(names), freedom), covariance)
+    over = np.full(len(names), enough)
+    p = np.array([p_value(value, error, freedom) for value in values])
+    return RowSet(tuple(names), estimates, over, p, False, 1, (((50, 100),),) * len(names))
+
+
+def draft(t=5.0, *, t_terms_only=8.0, beyond=None, facts=ENOUGH, enough=True, **options):
+    """An axis of two groups."""
+    nothing = rows(0.0, names=())
+    result = AxisResult(
+        disparity=Estimate(value=0.0),
+        groups={name: Group() for name in NAMES},
+        pairs={"man>woman": Gap()},
+    )
+    return AxisDraft(
+        result,
+        gaps=rows(t, enough=enough),
+        references=nothing,
+        pairs=rows(t, enough=enough, names=("man>woman",)),
+        beyond=None if beyond is None else rows(beyond),
+        of_terms_only=rows(t_terms_only, enough=False),
+        effects=nothing,
+        facts=dict.fromkeys(NAMES, facts),
+        **options,
+    )
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict", "factors"),
+    ("made", "verdict", "factors"),
     [
         (draft(), DISPARITY, []),
-        (draft(terms=2.0), THESE_TERMS, [TERMS]),
-        (draft(terms=2.0, p=1.0), THESE_TERMS, [TERMS]),
-        (draft(p=0.4), THESE_TERMS, [OTHER_TERMS]),
-        (draft(p=1.0, p_terms_only=1.0, bare=0.001, bare_terms_only=0.001), INCONCLUSIVE, [PLACEBO]),
-        (draft(p=1.0, bare=0.001), THESE_TERMS, [OTHER_TERMS, PLACEBO]),
-        (draft(2.0, 1.0, 1.0, 1.0, 0.001), INCONCLUSIVE, [TERMS, PLACEBO]),
-        (draft(p=0.03, p_terms_only=0.03), INCONCLUSIVE, [OTHER_TESTS]),
-        (draft(p=0.4, p_terms_only=0.4), INCONCLUSIVE, []),
-        (draft(tested=False), INCONCLUSIVE, [TESTS]),
+        (draft(beyond=5.0), DISPARITY, []),
+        (draft(facts=FEW, enough=False), THESE_TERMS, [TERMS]),
+        (draft(facts=Terms(number=10, effective=10.0, largest_share=0.9)), THESE_TERMS, [TERMS]),
+        (draft(1.0), THESE_TERMS, [OTHER_TERMS]),
+        (draft(1.0, t_terms_only=1.0), INCONCLUSIVE, []),
+        (draft(beyond=0.5), INCONCLUSIVE, [PLACEBO]),
+        (draft(beyond=-5.0), INCONCLUSIVE, [PLACEBO]),
+        (draft(needs_placebo=True), INCONCLUSIVE, [PLACEBO]),
+        (draft(2.3, t_terms_only=2.3), INCONCLUSIVE, [OTHER_TESTS]),
+        (replace(draft(), is_tested=False), INCONCLUSIVE, [TESTS]),
         (draft().untested(unmeasured="no references"), INCONCLUSIVE, ["nothing measured"]),
     ],
 )
-def test_what_a_disparity_would_take(found, verdict, factors):
-    result, *others = judge([found, *[draft(p=0.5, p_terms_only=0.5)] * 3], [], alpha=0.05)
+def test_what_a_verdict_takes(made, verdict, factors):
+    result, *others = judge([made, *[draft(0.5, t_terms_only=0.5)] * 3], [], alpha=0.05)
     assert (result.verdict, result.limiting_factors) == (verdict, factors)
     assert all(other.limiting_factors == [] for other in others)
 
 
+def test_the_p_value_beside_a_verdict_decides_it():
+    for made in (draft(), draft(2.3), draft(1.0), draft(1.0, t_terms_only=1.0), draft(beyond=0.5)):
+        result, _ = judge([made, draft(0.5)], [], alpha=0.05)
+        assert (result.omnibus.p < 0.05) == (result.verdict in (DISPARITY, THESE_TERMS))
+        assert (result.omnibus.scope == "terms") == (result.verdict == THESE_TERMS)
+
+
+@pytest.mark.parametrize("t", [0.5, 2.0, 2.2, 2.4, 2.6, 5.0])
+def test_every_p_value_belongs_to_its_interval(t):
+    for result in judge([draft(t), draft(1.0), draft(0.3)], [], alpha=0.05):
+        estimates = [group.gap for group in result.groups.values()] + list(result.pairs.values())
+        assert all((estimate.p < 0.05) == estimate.excludes_zero for estimate in estimates)
+
+
+def test_more_that_is_claimed_makes_every_interval_wider():
+    widths = []
+    for axes in (1, 5):
+        result, *_ = judge([draft()] * axes, [], alpha=0.05)
+        low, high = result.groups["woman"].gap.ci
+        widths.append(high - low)
+    assert widths[1] > widths[0]
+
+
 def test_nothing_limits_what_is_equivalent_or_the_placebo():
-    equal, placebo = judge([draft(p=0.5, p_terms_only=0.5, bounds=EQUAL)], [draft()], alpha=0.05, margin=0.1)
+    equal, placebo = judge([draft(0.1, t_terms_only=0.1)], [draft()], alpha=0.05, margin=0.2)
     assert (equal.verdict, equal.limiting_factors) == (EQUIVALENT, [])
     assert (placebo.verdict, placebo.limiting_factors) == (PLACEBO_VERDICT, [])
-    assert equal.equivalent_within < 0.1
+    assert placebo.groups["woman"].gap.p is None
+    assert judge([draft(0.1, facts=FEW, enough=False)], [], alpha=0.05, margin=0.2)[0].equivalent_within is None
 
 
-def test_what_one_axis_lacks_does_not_depend_on_what_another_finds():
-    """Holm: another axis' finding makes room, and what is said of this one is with that as it is."""
-    for other, factors in ((0.001, []), (0.5, [OTHER_TESTS])):
-        result, _ = judge([draft(p=0.04, p_terms_only=0.04), draft(p=other, p_terms_only=other)], [], alpha=0.05)
-        assert result.limiting_factors == factors
-        assert (result.verdict == DISPARITY) == (other < 0.05)
+def test_a_pair_is_the_same_from_either_side():
+    result, _ = judge([draft(), draft(1.0)], [], alpha=0.05)
+    forward, backward = result.pairs["man>woman"], result.pairs["woman>man"]
+    assert (forward.value, forward.ci, forward.p) == (
+        -backward.value,
+        tuple(-end for end in backward.ci[::-1]),
+        backward.p,
+    )
 
 
-def test_a_group_is_claimed_behind_its_axis_and_the_draft_stays_as_it_was():
-    groups = {name: Group(gap=Estimate(value=value)) for name, value in (("man", 0.0), ("woman", 0.5))}
-    claims = {WHOLE: Claim(0.9, 0.9), ("groups", "man"): Claim(0.9, 0.9), ("groups", "woman"): Claim(0.001, 0.002)}
-    before = AxisDraft(AxisResult(disparity=Estimate(value=0.1, p=0.8), groups=groups), claims, [EQUAL])
-    result, _ = judge([before, draft(p=0.5, p_terms_only=0.5)], [], alpha=0.05)
-    assert result.verdict == DISPARITY
-    assert result.groups["woman"].gap.p == pytest.approx(0.002)  # twice: there are two axes
-    assert result.groups["woman"].gap.terms_only_p == pytest.approx(0.004)
-    assert (result.disparity.p, result.disparity.adjusted_p) == (0.8, 1.0)
-    assert (result.omnibus.p, result.omnibus.adjusted_p) == (0.001, pytest.approx(0.002))
-    assert before.result.groups["woman"].gap.p is None
-    assert before.result.verdict == ""
+def test_exact_bounds_are_clopper_and_pearsons():
+    assert exact_half([(0, 60)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 60))
+    assert exact_half([(1, 60)], 0.05) > exact_half([(0, 60)], 0.05)  # one hit does not shrink the bound
+    assert exact_half([(0, 60), (0, 12)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 12))
+    assert exact_p(0.0, [(0, 60)]) == pytest.approx(1)
+    p = exact_p(0.1, [(6, 60)])
+    assert exact_half([(6, 60)], p / 2) == pytest.approx(0.1, abs=1e-6)

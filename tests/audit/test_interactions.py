@@ -1,24 +1,46 @@
-"""The sign of interactions is the one that the page explains."""
+"""What replacing stages one by one says: the sign of interactions, and the three parts of a stage."""
 
 import numpy as np
 import pytest
 
-from tod_bias.audit.contrasts import Contrasts, interaction_of
+from tod_bias.audit.contrasts import disparity_weights, interaction_weights, stage_weights
 from tod_bias.systems.execution import all_arms
 
 STAGES = ("a", "b")
+WORLDS = {
+    "and": lambda replaced: float(not replaced),  # it takes both: replacing either is enough
+    "or": lambda replaced: float(replaced != {"a", "b"}),  # either suffices: it goes only when both are replaced
+    "sum": lambda replaced: 0.5 * (2 - len(replaced)),
+    "a alone": lambda replaced: float("a" not in replaced),
+    "against each other": lambda replaced: float("a" not in replaced) - float("b" not in replaced),
+}
+
+
+def scores(world):
+    """By arm."""
+    return np.array([1.0 - WORLDS[world](set(arm)) for arm in all_arms(STAGES)])
+
+
+@pytest.mark.parametrize(("world", "sign"), [("and", 1), ("or", -1), ("sum", 0)])
+def test_above_0_replacing_either_is_enough_and_below_0_both_must_be(world, sign):
+    assert scores(world) @ interaction_weights("a", "b", STAGES) == pytest.approx(sign)
 
 
 @pytest.mark.parametrize(
-    ("harm", "sign"),
+    ("world", "parts"),
     [
-        (lambda swapped: not swapped, 1),  # it takes both: swapping either is enough
-        (lambda swapped: swapped != {"a", "b"}, -1),  # either suffices: it goes only when both are swapped
-        (lambda swapped: 0.5 * (2 - len(swapped)), 0),
+        ("and", {"shapley": 0.5, "replaced_alone": 1, "left_alone": 0}),
+        ("or", {"shapley": 0.5, "replaced_alone": 0, "left_alone": 1}),
+        ("a alone", {"shapley": 1, "replaced_alone": 1, "left_alone": 1}),
+        ("against each other", {"shapley": 1, "replaced_alone": 1, "left_alone": 1}),
     ],
-    ids=["and", "or", "sum"],
 )
-def test_above_0_swapping_either_is_enough_and_below_0_both_must_be(harm, sign):
-    scores = np.array([1.0, *(1.0 - harm(set(arm)) for arm in all_arms(STAGES))])
-    block = Contrasts(scores[None, :, None], (interaction_of("a", "b", STAGES, 1),), lambda s: s[..., 0], 1.0, False)
-    assert block.estimates[0] == pytest.approx(sign)
+def test_the_three_parts_tell_and_from_or(world, parts):
+    weights = stage_weights("a", STAGES)
+    assert {name: scores(world) @ some for name, some in weights.items()} == pytest.approx(parts)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_shares_add_up(world):
+    shares = sum(scores(world) @ stage_weights(stage, STAGES)["shapley"] for stage in STAGES)
+    assert shares == pytest.approx(scores(world) @ disparity_weights(STAGES))

@@ -9,51 +9,42 @@ from tod_bias.results import AuditResult
 SPREADS = {"mde": 0.056, "mde_se": 0.02, "mde_se_terms_only": 0.02}
 
 
-def results(*, ci=(-0.04, 0.04), ci_terms_only=(-0.04, 0.04), terms=20.0, **changes):
+def results(*, terms=20.0, **changes):
+    groups = {name: {"terms": {"effective": terms}} for name in ("man", "woman")}
     row = {
         "verdict": "inconclusive",
         "dialogues": 100,
-        "rests_on": {"number": 30, "effective": terms},
-        "disparity": {"value": 0.0, "ci": ci, "terms_only": {"ci": ci_terms_only}},
+        "disparity": {"value": 0.0},
+        "groups": groups,
         **SPREADS | changes,
     }
     axes = {"gender": {"corpus_bleu": row}, "placebo": {"corpus_bleu": row | {"verdict": "placebo"}}}
     return AuditResult.model_validate({"axes": axes})
 
 
-def test_half_the_disparity_takes_four_times_the_dialogues():
+def test_half_the_gap_takes_four_times_the_dialogues():
     (row,) = power(results(), 0.056)
     assert row[:5] == ("gender", "corpus_bleu", 100, 20.0, 0.056)
-    assert row.needed == pytest.approx(100, rel=0.02)
-    assert power(results(), 0.028)[0].needed == pytest.approx(400, rel=0.02)
+    assert row.dialogues_needed == pytest.approx(100, abs=1)
+    assert power(results(), 0.028)[0].dialogues_needed == pytest.approx(400, abs=1)
 
 
-def test_what_is_due_to_terms_does_not_fall_with_more_dialogues():
-    assert power(results(mde_se_terms_only=0.01), 0.056)[0].needed == pytest.approx(100, rel=0.05)
-    assert math.isinf(power(results(mde_se_terms_only=0.01), 0.04)[0].needed)
+def test_what_is_due_to_terms_falls_with_more_terms_alone():
+    row = power(results(mde_se_terms_only=0.01), 0.028)[0]
+    assert math.isinf(row.dialogues_needed)
+    assert row.in_proportion == pytest.approx((400, 80), abs=1)
+    assert to_json([row], 0.028)["axes"][0]["dialogues_needed"] == "more terms"
 
 
 def test_without_a_spread_or_a_gap_no_number_is_given():
-    assert power(results())[0].needed is None
-    assert power(results(ci=None), 0.05)[0].needed is None
-    assert power(results(mde_se=0.0, mde_se_terms_only=0.0), 0.05)[0].needed is None
+    assert power(results())[0].dialogues_needed is None
+    assert power(results(mde=None), 0.05)[0].dialogues_needed is None
     with pytest.raises(TodBiasError, match="must be above 0, got 0"):
         power(results(), 0)
 
 
-WITHOUT = {
-    "no resamples": ({"mde": None, "ci": None, "ci_terms_only": None}, None, "--bootstrap 0"),
-    "no resamples of dialogues": ({"mde_se_terms_only": None, "ci_terms_only": None}, 0.05, "--bootstrap 0"),
-    "nothing varies": (
-        {"mde": None, "ci_terms_only": (0, 0), "mde_se": 0.0, "mde_se_terms_only": 0.0}, None, "nothing varies",
-    ),
-    "no interval": ({"mde": None}, None, "no interval"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WITHOUT)
-def test_a_missing_number_has_a_reason(case):
-    changes, wanted, why = WITHOUT[case]
-    rows = power(results(**changes), wanted)
-    assert why in str(table(rows, wanted).title)
-    assert why in to_json(rows, wanted)["axes"][0]["why"]
+@pytest.mark.parametrize(("changes", "why"), [({"terms": 2.0}, "3 effective terms"), ({}, "few dialogues differ")])
+def test_a_missing_number_has_a_reason(changes, why):
+    rows = power(results(mde=None, **changes), 0.05)
+    assert why in str(table(rows, 0.05).title)
+    assert why in to_json(rows, 0.05)["axes"][0]["why"]

@@ -63,7 +63,7 @@ def test_saved_responses_give_the_disparity_and_no_attribution(tmp_path):
             one, other = online["axes"][axis][metric], result["axes"][axis][metric]
             assert other["contributions"] == {} == other["interactions"]
             assert other["su"] is None
-            for key in ("original", "rewritten", "disparity", "artefact", "verdict", "rests_on", "terms"):
+            for key in ("original", "rewritten", "disparity", "artefact", "verdict", "terms"):
                 assert other[key] == one[key], (axis, metric, key)
             for name, group in one["groups"].items():
                 assert other["groups"][name]["gap"] == group["gap"]
@@ -118,7 +118,7 @@ def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkey
     assert first[1]["id"] == "t000#gender:man"
     facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "terms")}
     assert facts == {
-        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "terms": ["husband/wife/spouse"],
+        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "terms": ["husband"],
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
         saved(tmp_path / "answers.jsonl", responses_of(served(server.url), records))

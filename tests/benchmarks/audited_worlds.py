@@ -95,12 +95,11 @@ def table_of(world: World, rng: np.random.Generator) -> ArmSums:
     felt = rng.normal(world.placebo_effect, world.placebo or 0.0, len(placebo_of))
     swapped = np.array(["response" in arm for arm in arms])
     placebo = _statistics(tokens[placebo_of], precision[placebo_of], np.where(swapped, 0.0, felt[:, None]))
-    labels = [f"w{number}" for number in word]
-    names = [{f"w{number}" for number in (*row, *([world.words] if world.common else []))} for row in said]
+    names = [frozenset(f"w{number}" for number in (*row, *([world.words] if world.common else []))) for row in said]
     return ArmSums(
         VariantIndex(
             groups=world.groups, source=source, of=of, target=target, draw=np.zeros(len(of), dtype=int),
-            term=tuple(labels), terms=tuple(frozenset(names[number]) for number in of), placebo=placebo_of,
+            source_terms=tuple(names), terms=tuple(names[number] for number in of), placebo=placebo_of,
             placebo_terms=tuple(f"p{number % 40}" for number in placebo_of),
         ),
         STAGES, original, told, placebo,
@@ -128,5 +127,5 @@ def audit(
 ) -> list[AxisResult]:
     """What is said of several axes in one run."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
-    drafts = [AxisEstimates(table, METRIC, STAGES, inference, len(tables)).draft() for table in tables]
-    return judge(drafts, [], alpha=0.05, margin=margin)
+    drafts = [AxisEstimates(table, METRIC, STAGES, inference).draft() for table in tables]
+    return judge(drafts, [], alpha=0.05, margin=margin, seed=seed)

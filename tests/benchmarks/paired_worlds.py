@@ -66,7 +66,8 @@ def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[ArmSums, ArmSums]:
     labels = tuple(f"w{number}" for number in word)
     told = VariantIndex(
         groups=("man", "woman"), source=source, of=np.arange(count), target=target,
-        draw=np.zeros(count, dtype=int), term=labels, terms=tuple(frozenset([label]) for label in labels),
+        draw=np.zeros(count, dtype=int), source_terms=tuple(frozenset([label]) for label in labels),
+        terms=tuple(frozenset([label]) for label in labels),
         placebo=np.empty(0, dtype=int), placebo_terms=(),
     )  # fmt: skip
     tables = []
@@ -109,10 +110,10 @@ def changes_of(
     draft = AxisDifference("gender", METRIC, tables, STAGES, inference, (margin, margin))
     dialogues = tuple((str(number), "") for number in range(tables[0].variants.dialogues))
     pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
-    quality = quality_of(METRIC, {"gender": pair}, inference, margin)
+    quality = quality_of(METRIC, {"gender": pair}, margin)
     assert quality is not None
-    (of_scores,), changes = judged([[quality], list(draft.claims.values())], 0.05)
-    return of_scores, draft.result(dict(zip(draft.claims, changes, strict=True)))
+    of_scores, *changes = judged([quality, *draft.rows], 0.05, seed)
+    return of_scores["quality"], draft.result(changes)
 
 
 def entries(quality: Change, axis: AxisChange) -> Iterator[tuple[str, Change]]:
@@ -139,13 +140,11 @@ class Seen:
 
     true: dict[str, float]
     covered: dict[str, list[bool]] = field(default_factory=dict)
-    covered_these: dict[str, list[bool]] = field(default_factory=dict)
     verdicts: dict[str, list[str]] = field(default_factory=dict)
 
-    def share(self, name: str, *, these: bool = False) -> float:
+    def share(self, name: str) -> float:
         """How often the intervals of what begins so cover the truth."""
-        table = self.covered_these if these else self.covered
-        return float(np.mean([hit for own, hits in table.items() if own.startswith(name) for hit in hits]))
+        return float(np.mean([hit for own, hits in self.covered.items() if own.startswith(name) for hit in hits]))
 
     def said(self, name: str, verdict: str) -> float:
         """How often a verdict is given."""
@@ -159,9 +158,9 @@ def run(pair: Pair, runs: int, seed: int, *, resamples: int = 200, margin: float
         tables = tables_of(pair, np.random.default_rng([seed, number]))
         for name, part in entries(*changes_of(tables, number, resamples=resamples, margin=margin)):
             true = seen.true[name]
-            for bounds, table in ((part.change.ci, seen.covered), (part.change.terms_only.ci, seen.covered_these)):
-                if bounds is not None and bounds[0] < bounds[1]:
-                    table.setdefault(name, []).append(bounds[0] <= true <= bounds[1])
+            bounds = part.change.ci
+            if bounds is not None and bounds[0] < bounds[1]:
+                seen.covered.setdefault(name, []).append(bounds[0] <= true <= bounds[1])
             if part.verdict:
                 seen.verdicts.setdefault(name, []).append(part.verdict)
     return seen
@@ -191,13 +190,11 @@ def main() -> None:
     options = parser.parse_args()
     started = time.monotonic()
     kinds = ("quality", "disparity", "contribution", "gap", "score")
-    header = ["world", *(f"{kind}" for kind in kinds), *(f"{kind}, these terms" for kind in ("quality", "disparity"))]
-    header += ["true change, woman's gap", "said better", "said worse"]
+    header = ["world", *kinds, "true change, woman's gap", "said better", "said worse"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for name, pair in cases().items():
         seen = run(pair, options.runs, options.seed)
         cells = [f"{seen.share(kind):.3f}" for kind in kinds]
-        cells += [f"{seen.share(kind, these=True):.3f}" for kind in ("quality", "disparity")]
         cells.append(f"{seen.true['gap woman']:+.3f}")
         cells += [f"{seen.said('gap woman', verdict):.3f}" for verdict in ("better", "worse")]
         print("| " + " | ".join([name, *cells]) + " |", flush=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from audited_worlds import STAGES, World, audit, table_of
+from group_worlds import FRESH, REVIEWED, power, size
 
 from tod_bias.results import AxisResult, Estimate
 
@@ -44,6 +45,10 @@ class Seen:
     verdicts: list[str] = field(default_factory=list)
     claimed_pairs: list[bool] = field(default_factory=list)
     claimed_groups: list[bool] = field(default_factory=list)
+    together: list[bool] = field(default_factory=list)
+    """Whether the intervals of all gaps cover at once."""
+    dual: list[bool] = field(default_factory=list)
+    """Whether every p-value belongs to its interval."""
     significant: dict[str, list[bool]] = field(default_factory=dict)
     mde: list[float] = field(default_factory=list)
 
@@ -59,6 +64,11 @@ def cases() -> dict[str, Case]:
         ),
         Case("null-six-groups", replace(plain, groups=RACES, placebo=0.15), "no effect, six groups, placebo", 3),
         Case("null-unequal", replace(plain, shares=(0.9, 0.1)), "no effect, groups 9 : 1"),
+        Case(
+            "null-rewriting-harms",
+            replace(plain, shares=(0.8, 0.2), every={"response": 0.1}),
+            "no effect, any rewriting harms by .1, groups 8 : 2",
+        ),
         Case("null-artefact", replace(plain, artefact=0.1), "no effect but an artefact of .1"),
         Case("null-sparse", replace(plain, sparse=0.15), "no effect, 15% of tellings react"),
         *(
@@ -69,22 +79,22 @@ def cases() -> dict[str, Case]:
         *(
             Case(
                 f"words-one-way-{sd}",
-                replace(zipf, words=20, quirks=sd, shares=(1.0, 0.0)),
-                f"quirks of 20 Zipf words, sd {sd}, all dialogues of one attribute",
+                replace(zipf, words=20, quirks=sd, shares=(1.0, 0.0), placebo=0.15),
+                f"quirks of 20 Zipf words, sd {sd}, all dialogues of one group, placebo",
             )
             for sd in (0.1, 0.2)
         ),
         *(
             Case(
                 f"words-several-{also}-{sd}",
-                replace(zipf, words=20, quirks=sd, also=also, shares=(1.0, 0.0)),
+                replace(zipf, words=20, quirks=sd, also=also),
                 f"quirks of 20 Zipf words, sd {sd}, {also + 1} in every dialogue",
             )
             for also, sd in ((1, 0.1), (1, 0.2), (2, 0.2))
         ),
         Case(
             "words-common",
-            replace(zipf, words=20, quirks=0.1, common=True, shares=(1.0, 0.0)),
+            replace(zipf, words=20, quirks=0.1, common=True),
             "quirks of sd .1 of 20 Zipf words and of one that stands in every dialogue",
         ),
         Case(
@@ -96,7 +106,7 @@ def cases() -> dict[str, Case]:
         ),
         Case(
             "group-20-words",
-            replace(zipf, words=20, quirks=0.1, shares=(1.0, 0.0), effects={"response": {"woman": 0.15}}),
+            replace(zipf, words=20, quirks=0.1, shares=(0.7, 0.3), effects={"response": {"woman": 0.15}}),
             "a group's effect of .15 over 20 Zipf words with quirks of sd .1",
         ),
         *(
@@ -164,11 +174,15 @@ def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
             seen.values.setdefault(name, []).append(estimate.value)
             if name != "artefact" and estimate.ci is not None and estimate.ci[0] < estimate.ci[1]:
                 seen.covered.setdefault(name, []).append(estimate.ci[0] <= true[name] <= estimate.ci[1])
-        these = first.disparity.terms_only.ci
-        if these is not None:
-            seen.covered.setdefault("disparity, these terms", []).append(these[0] <= true["disparity"] <= these[1])
+        gaps = [group.gap for group in first.groups.values()]
+        if all(gap.ci is not None for gap in gaps):
+            truths = [true[f"gap {name}"] for name in first.groups]
+            seen.together.append(
+                all(low <= value <= high for (low, high), value in zip((gap.ci for gap in gaps), truths, strict=True))
+            )
+        seen.dual.append(all((gap.p < 0.05) == gap.excludes_zero for gap in [*gaps, *first.pairs.values()]))
         for name, part in first.shares.items():
-            seen.significant.setdefault(name, []).append(part.p < 0.05)
+            seen.significant.setdefault(name, []).append(part.p is not None and part.p < 0.05)
     return seen, true
 
 
@@ -191,8 +205,8 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
         share([verdict == "these terms only" for verdict in seen.verdicts]),
         share([verdict == "equivalent" for verdict in seen.verdicts]),
         share(seen.claimed_pairs),
-        share(seen.covered.get("disparity", [])),
-        share(seen.covered.get("disparity, these terms", [])),
+        share(seen.together),
+        share(seen.dual),
         share([hit for hits in parts for hit in hits]),
         share([hit for hits in gaps for hit in hits]),
         share([hit for hits in pairs for hit in hits]),
@@ -202,28 +216,46 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
 
 HEADER = (
     "world", "true disparity", "bias", "verdict disparity", "these terms only", "equivalent", "any pair claimed",
-    "coverage: disparity", "these terms", "contributions", "gaps", "pairs", "mde",
+    "coverage: all gaps at once", "p and interval agree", "contributions", "gaps", "pairs", "mde",
 )  # fmt: skip
 
 
 def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, float, float, float]]:
-    """Power where the planted loss is the minimum detectable effect that a run without it reports, and twice that."""
+    """Power where one group is served worse than all others by the minimum detectable effect that runs without any
+    effect report, and by twice that."""
     found = []
-    for dialogues in (130, 500):
-        world = World(dialogues=dialogues, shares=(1.0, 0.0), placebo=placebo)
-        mdes = []
-        for number in range(60):
-            table = table_of(world, np.random.default_rng([seed, 7, number]))
-            mdes.append(audit([table], number)[0].mde)
-        mde = float(np.mean(mdes))
-        effect = mde * 0.05 / truth(replace(world, every={"response": 0.05}), seed)["disparity"]
-        powers = []
-        for times in (1, 2):
-            case = Case("", replace(world, every={"response": effect * times}), "")
-            seen, _ = run(case, runs, seed)
-            powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
-        found.append((f"{dialogues} dialogues" + (", placebo" if placebo else ""), mde, *powers))
+    for groups, harmed in ((("man", "woman"), "woman"), (RACES, "black")):
+        for dialogues in (130, 500):
+            world = World(dialogues=dialogues, groups=groups, words=20, quirks=0.05, placebo=placebo)
+            mdes = []
+            for number in range(30):
+                mdes.append(audit([table_of(world, np.random.default_rng([seed, 7, number]))], number)[0].mde or np.nan)
+            mde = float(np.nanmean(mdes))
+            tried = truth(replace(world, effects={"response": {harmed: 0.1}}), seed)
+            others = [name for name in groups if name != harmed]
+            apart = float(np.mean([tried[f"pair {name}>{harmed}"] for name in others]))
+            powers = []
+            for times in (1, 2):
+                effects = {"response": {harmed: 0.1 * times * mde / apart}}
+                seen, _ = run(Case("", replace(world, effects=effects), ""), runs, seed)
+                powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
+            title = f"{len(groups)} groups, {dialogues} dialogues" + (", placebo" if placebo else "")
+            found.append((title, mde, *powers))
     return found
+
+
+def group_tables(runs: int, seed: int) -> None:
+    """Print size and power in worlds of scores."""
+    print("\n| world of scores | any group claimed | intervals of all groups cover |\n|---|---|---|")
+    for about, worlds in (("", REVIEWED), ("fresh: ", FRESH)):
+        for name, world in worlds.items():
+            claimed, covers = size(world, runs, seed)
+            print(f"| {about}{name} | {claimed:.3f} | {covers:.3f} |", flush=True)
+    print("\n| groups x terms, dialogues, quirks | an oracle finds | found |\n|---|---|---|")
+    for dialogues, groups, terms in ((100, 2, 6), (300, 2, 20), (600, 2, 60), (300, 3, 12), (300, 6, 6), (600, 6, 20)):
+        for quirks in (0.0, 0.1):
+            oracle, estimator = power(dialogues, groups, terms, quirks, runs, seed)
+            print(f"| {groups} x {terms}, {dialogues}, {quirks} | {oracle:.3f} | {estimator:.3f} |", flush=True)
 
 
 def main() -> None:
@@ -231,7 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; 'mde' for power")
+    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; mde, groups")
     options = parser.parse_args()
     wanted = tuple(name for name in options.only.split(",") if name)
     started = time.monotonic()
@@ -248,6 +280,8 @@ def main() -> None:
         for placebo in (None, 0.15):
             for name, mde, once, twice in at_mde(options.runs, options.seed, placebo=placebo):
                 print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
+    if not wanted or any("groups".startswith(name) for name in wanted):
+        group_tables(options.runs, options.seed)
     error = math.sqrt(0.05 * 0.95 / options.runs)
     print(f"\n{options.runs} runs a world; a share of .05 has a standard error of {error:.3f}; "
           f"{time.monotonic() - started:.0f} s; components: {', '.join(STAGES)}.")  # fmt: skip

@@ -221,7 +221,7 @@ def test_doctor_and_pilot_write_into_a_folder(folder, monkeypatch):
     assert run_command("attribute", *QUICK, *arguments)[0] == 0
     assert run_command("plan --pilot run --detect", 0.1, "--out", "power", "--quiet") == (0, "", "")
     power = json.loads((folder / "power/power.json").read_text())
-    assert (power["schema"], power["detect"], power["axes"][0]["axis"]) == (1, 0.1, "gender")
+    assert (power["schema"], power["detect"], power["axes"][0]["axis"]) == (2, 0.1, "gender")
 
 
 BROKEN = {

@@ -129,13 +129,16 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
         for number in range(40)
         for who in ("mother", "father")
     ]
-    rows = {
-        tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in requests if who == "father"
-    }
-    corpus = []
-    for number, (call, found) in enumerate(rows.items()):
-        turn = Turn(f"Hall {number} for my father.", steps=(Step(dict(call), found),), response=f"Hall {number} it is.")
-        corpus.append(Dialogue(f"{number}", "Halls", (turn,)))
+    rows, corpus = {}, []
+    for who, call in requests:
+        number, is_mothers = call["number"], int(call["number"]) % 4 == 0
+        if who == "father" or is_mothers:  # every fourth dialogue is about a mother
+            rows[tuple(sorted(call.items()))] = found = ({"name": f"Hall {number}"},)
+            if (who == "mother") is is_mothers:
+                turn = Turn(
+                    f"Hall {number} for my {who}.", steps=(Step(call, found),), response=f"Hall {number} it is."
+                )
+                corpus.append(Dialogue(number, "Halls", (turn,)))
 
     def asks(inputs):
         found = [re.match(r"Hall (\d+) for (.+)\.", item.user) for item in inputs]
@@ -151,9 +154,9 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
     assert found.chosen is not None
     assert found.chosen.fixes == (Fix("db", ROWS, ("gender",)),)
     assert {one.group for one in found.missing_rows} == {"woman", "non-binary"}
-    assert len(found.missing_rows) == 2 * len(corpus)
+    assert len(found.missing_rows) == 30 * 2 + 10
     assert len(found.pipeline.stages["db"]) == 3 * len(corpus)
-    assert len(lacking.stages["db"]) == len(corpus)  # the system that was given is as it was
+    assert len(lacking.stages["db"]) == len(rows)  # the system that was given is as it was
 
 
 @pytest.mark.parametrize("says", ["Of course, in which city shall I look for it?", "Pardon?"])
@@ -226,10 +229,10 @@ def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before
     assert found.record["terms_only"] is True
     results = AuditResult.load(before)
     margin = results["axes"]["gender"]["corpus_bleu"]["equivalent_within"] or 1.0
-    gap = gate(results, Limits(10 * margin, terms_only=True)).verdicts[0].checked
-    just = abs(gap.value) + 1.8 * gap.se_terms_only  # one-sided p: .036
-    states = [gate(results, Limits(just, terms_only=True, tried=tried)).verdicts[0].state for tried in (1, 2)]
-    assert [state == "within" for state in states] == [True, False]
+    largest = Limits(10 * margin, both_sides=True, terms_only=True)
+    just = max(abs(one.checked.value) + one.checked.half(0.036) for one in gate(results, largest).verdicts)
+    limits = [Limits(just, both_sides=True, terms_only=True, tried=tried) for tried in (1, 2)]
+    assert [gate(results, limit).state == "within" for limit in limits] == [True, False]
 
 
 def test_a_stage_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_path):

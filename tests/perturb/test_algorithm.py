@@ -75,6 +75,7 @@ def test_sources_and_targets_restrict_the_candidates() -> None:
         lambda: load_axis("gender", scope="turn"),
         lambda: draw_rewrites(load_axis("gender"), DIALOGUE, draws=0),
         lambda: load_axis("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
+        lambda: load_axis("gender").rewrite(DIALOGUE, Candidate("mom", "woman", "man", "uncle")),
     ],
 )
 def test_what_an_axis_does_not_have_is_refused(call) -> None:

@@ -64,10 +64,8 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
     inside = [held for held in (guards[0], guards[0].inner) if isinstance(held, guard)]
     covered = total = 0
     for perturber in map(load_axis, axes):
-        for dialogue in dialogues:
-            chosen = (*perturber.crossed(dialogue), *perturber.draw(dialogue, 2))
-            if not chosen:
-                continue
+        for dialogue, dealt in perturber.select(dialogues, seed=0):
+            chosen = (*dealt, *perturber.crossed(dialogue), *perturber.draw(dialogue, 2))
             inputs = inputs_of_turns(dialogue)
             exact, first = [], []
             for item in inputs:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import load_axis, perturb_text
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
@@ -52,6 +53,17 @@ def test_a_user_lexicon_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None
     assert load_axis("pets", lexicon=path).groups == ("cat", "dog")
 
 
+def test_a_marked_form_is_recognised_or_written_only(tmp_path: Path) -> None:
+    path = tmp_path / "pets.tsv"
+    path.write_text("pos\tcat\tdog\nnoun\tcat, !kitty/!kitties\tdog, ~pooch/~pooches\n", "utf-8")
+    assert perturb_text("Two kitties, a cat.", "pets", "cat", "dog", lexicon=path) == "Two dogs, a dog."
+    assert perturb_text("A pooch and a dog.", "pets", "dog", "cat", lexicon=path) == "A pooch and a cat."
+    axis = load_axis("pets", lexicon=path)
+    dialogues = [Dialogue(str(number), "", (Turn("My kitty. Her dog."),)) for number in range(8)]
+    forms = {(one.target, one.form) for _, some in axis.select(dialogues) for one in some}
+    assert forms == {("dog", "pooch"), ("cat", "cat")}  # who has a dog gets the other one
+
+
 def test_a_blank_cell_means_that_the_term_has_no_such_rewriting(tmp_path: Path) -> None:
     path = tmp_path / "pets.tsv"
     path.write_text("pos\tcat\tdog\tfish\nword\tmeow\twoof\t-\nword\tpaw\tpad\tfin\n", "utf-8")
@@ -70,6 +82,7 @@ def test_a_blank_cell_means_that_the_term_has_no_such_rewriting(tmp_path: Path) 
         (HEADER + "word\tmeow\n", 2),  # a row of one group
         (HEADER + "word\t~meow\t~woof\n", 2),  # no mention
         (HEADER + "word\tmeow, \twoof\n", 2),
+        (HEADER + "word\t!meow\twoof\n", 2),  # nothing to write
         (HEADER + "noun\tcat/cats/catses\tdog\n", 2),
         (HEADER + "word\ta\tb\tc\td\te\n", 2),
         (HEADER + "word\tmeow\twoof\tnear: x\n", 2),  # no such condition

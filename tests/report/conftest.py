@@ -28,12 +28,12 @@ PARTS: Mapping[str, Mapping[str, float]] = {
     "race": {"api_call": -0.012, "db": 0.055, "response": 0.041},
     "placebo": {"api_call": 0.002, "db": 0.004, "response": 0.005},
 }
-# axis: verdict, adjusted p, p of these terms, effective terms, whether there are terms enough for an interval
-EVIDENCE: Mapping[str, tuple[str, float, float, float, bool]] = {
-    "gender": ("disparity", 0.0004, 0.0004, 8.2, True),
-    "age": ("inconclusive", 0.63, 0.3, 7.1, True),
-    "race": ("these terms only", 0.5, 0.003, 1.4, False),
-    "placebo": ("placebo", 1.0, 1.0, 10.3, True),
+# axis: verdict, p of gaps, p with these terms as they are, effective terms
+EVIDENCE: Mapping[str, tuple[str, float, float, float]] = {
+    "gender": ("disparity", 0.0004, 0.0004, 8.2),
+    "age": ("inconclusive", 0.63, 0.3, 7.1),
+    "race": ("these terms only", 0.003, 0.003, 1.4),
+    "placebo": ("placebo", 1.0, 1.0, 10.3),
 }
 METRICS = {
     "corpus_bleu": {"label": "BLEU", "better": "higher", "scale": "ratio", "signature": "tok:13a"},
@@ -42,16 +42,16 @@ METRICS = {
 }
 
 
-def estimate(
-    value: float, half: float = 0.008, *, enough: bool = True, p_terms_only: float | None = None, **more: Any
-) -> dict[str, Any]:
-    bounds = [value - half, value + half]
-    terms_only = {"ci": bounds, "p": p_terms_only}
-    return {"value": value, "ci": bounds if enough else None, "terms_only": terms_only, **more}
+def estimate(value: float, half: float = 0.008, *, p: float | None = None, **more: Any) -> dict[str, Any]:
+    return {"value": value, "se": half / 2, "df": 20.0, "ci": [value - half, value + half], "p": p, **more}
 
 
-def parts_of(parts: Mapping[str, float], scale: float, enough: bool, **more: Any) -> dict[str, Any]:
-    return {name: {"shapley": estimate(part * scale, enough=enough, **more)} for name, part in parts.items()}
+def parts_of(parts: Mapping[str, float], scale: float, **more: Any) -> dict[str, Any]:
+    """Shares that a stage removes alone and keeps alone as well."""
+    return {
+        name: dict.fromkeys(("shapley", "replaced_alone", "left_alone"), estimate(part * scale, **more))
+        for name, part in parts.items()
+    }
 
 
 def arms_of(parts: Mapping[str, float], original: float) -> dict[str, float]:
@@ -63,60 +63,68 @@ def arms_of(parts: Mapping[str, float], original: float) -> dict[str, float]:
     }
 
 
-def gap_of(axis: str, scale: float) -> dict[str, Any]:
-    _, p, p_terms_only, _, enough = EVIDENCE[axis]
-    claimed = {"p": p, "p_terms_only": p_terms_only} if axis != "placebo" else {}
-    return estimate(sum(PARTS[axis].values()) * scale, enough=enough, **claimed)
+def gap_of(axis: str, scale: float, *, terms_only: bool = False) -> dict[str, Any]:
+    """A gap: its interval leaves out 0 where its p-value is small."""
+    p = EVIDENCE[axis][2 if terms_only else 1] if scale else 1.0
+    scope = {"scope": "terms"} if axis == "race" or terms_only else {}
+    return estimate(sum(PARTS[axis].values()) * scale, 0.008 if p < 0.05 else 0.2, p=p, **scope)
 
 
 def axis_record(axis: str, metric: str) -> dict[str, Any]:
-    verdict, p, p_terms_only, terms, enough = EVIDENCE[axis]
+    verdict, p, _, terms = EVIDENCE[axis]
     parts, names = PARTS[axis], ATTRIBUTES[axis]
+    scope = {"scope": "terms"} if axis == "race" else {}
     total, original = sum(parts.values()), 0.1731
-    claimed = {"adjusted_p": p, "p_terms_only": p_terms_only} if axis != "placebo" else {}
     groups, pairs = {}, {}
     weights = [number - (len(names) - 1) / 2 for number in range(len(names))]
     for number, (name, weight) in enumerate(zip(names, weights, strict=True)):
         groups[name] = {
             "dialogues": 12 * (number + 1),
-            "terms": {"effective": terms},
+            "terms": {"number": 9, "effective": terms, "largest_share": 0.12},
             "score": {"value": original * (1 - total * weight), "ci": [0.1, 0.2]},
             "gap": gap_of(axis, weight),
-            "beyond_placebo": estimate(total * weight - 0.01, enough=enough) if axis != "placebo" else None,
-            "contributions": parts_of(parts, weight, enough),
+            "beyond_placebo": estimate(total * weight * 0.9, p=p if weight else 1.0) if axis != "placebo" else None,
+            "terms_only": gap_of(axis, weight, terms_only=True),
+            "contributions": parts_of(parts, weight, **scope),
         }
     for (first, source), (second, target) in permutations(enumerate(names), 2):
         scale = weights[second] - weights[first]
         pairs[f"{source}>{target}"] = {
             **gap_of(axis, scale),
             "dialogues": 12 * (min(first, second) + 1),
-            "contributions": parts_of(parts, scale, enough),
         }
+    widest = weights[-1] - weights[0]
     record: dict[str, Any] = {
         "verdict": verdict,
         "scale": METRICS[metric]["scale"],
+        "omnibus": {"p": p, **scope} if axis != "placebo" else None,
         "dialogues": 100,
-        "rests_on": {"number": 9, "effective": terms},
-        "mde": 0.084 if enough else None,
-        "equivalent_within": 0.21 if enough else None,
+        "mde": 0.084 if axis != "race" else None,
+        "equivalent_within": 0.21 if axis != "race" else None,
         "original": {"value": original, "ci": [0.15, 0.19]},
         "rewritten": {"value": original * (1 - total), "ci": [0.14, 0.18]},
-        "disparity": estimate(total, enough=enough, p=p / 3, **claimed),
-        "artefact": estimate(0.002, 0.001, enough=enough),
-        "contributions": parts_of(parts, 1, enough, p=0.02),
-        "interactions": {"×".join(pair): estimate(0.001, enough=enough) for pair in combinations(sorted(parts), 2)},
+        "disparity": estimate(total, p=p / 3, **scope),
+        "artefact": estimate(0.002, 0.001),
+        "contributions": parts_of(parts, 1, p=0.02),
+        "interactions": {"×".join(pair): estimate(0.001) for pair in combinations(sorted(parts), 2)},
         "groups": groups,
         "spread": 0.05,
+        "widest": {
+            "worse": names[-1],
+            "better": names[0],
+            "gap": gap_of(axis, widest),
+            "contributions": parts_of(parts, widest, **scope),
+        },
         "pairs": pairs,
         "arms": arms_of(parts, original),
         "terms": [
-            {"term": "mom/dad/parent", "dialogues": 20, "contribution": 0.03, "without": 0.09},
-            {"term": "kid", "dialogues": 5, "contribution": 0.01, "without": 0.11},
+            {"term": "mom/dad/parent", "group": names[0], "dialogues": 20, "contribution": 0.03, "share": 0.12},
+            {"term": "kid", "group": names[-1], "dialogues": 5, "contribution": 0.01, "share": 0.05},
         ],
     }
     if axis != "placebo":
         record["beyond_placebo"] = {
-            **estimate(total - 0.011, enough=enough, p=0.01),
+            **estimate(total - 0.011),
             "dialogues": 90,
             "edits": {"axis": 1.6, "placebo": 1.5 if axis != "race" else 0.4},
         }

@@ -22,12 +22,13 @@ def test_a_planted_stage_is_named_from_the_files_of_a_run(tmp_path, corpus):
 
     reading, length = read(AuditResult.load(tmp_path).rows)
     assert reading.axis_result.verdict == "these terms only"  # there are three of them
-    assert "woman" in reading.who.split("worse than on average")[0]
+    assert "woman is served worse" in reading.who
     assert "`response`" in reading.where
     assert "`api_call`" not in reading.result
     assert "worse" not in length.result
 
     page = write_report([tmp_path]).read_text(encoding="utf-8")
+    assert "“Sorry, I do not know.” for woman" in page.split("<h2")[0]
     assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
     console = Console(width=110, file=io.StringIO())
     console.print(table(result))

@@ -8,10 +8,10 @@ from builders import fair_pipeline, polite_tone, rude_tone, small_corpus
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute, compare
-from tod_bias.report.changes import bounds, p_value, rows, table, verdict
+from tod_bias.report.changes import bounds, chosen_gaps, rows, table
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.notation import fixed
-from tod_bias.results import Change, Estimate, TermsOnly
+from tod_bias.results import AxisChange, Change, Estimate, GroupChange
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def result(runs):
 
 def test_the_page_shows_what_was_compared_and_needs_nothing_else(runs, result, tmp_path):
     text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
-    disparity = result.axes["gender"]["corpus_bleu"].disparity
-    minus = fixed(disparity.change.value, sign=True).replace("-", "−")
-    assert abs(disparity.before) > 0.02 > abs(disparity.after)
-    for shown in (fixed(disparity.before).replace("-", "−"), minus, disparity.verdict, "gap, woman"):
+    (gap, *_) = chosen_gaps(result.axes["gender"]["corpus_bleu"]).values()
+    minus = fixed(gap.change.value, sign=True).replace("-", "−")
+    assert abs(gap.before) > 0.02 > abs(gap.after)
+    for shown in (fixed(gap.before).replace("-", "−"), minus, gap.verdict, "gap, woman"):
         assert shown in text
     assert "<b>old" not in text
     assert not re.search(r"(src|href)=.(?!#)|@import|url\((?!#)", text)
@@ -51,20 +51,24 @@ def test_a_terminal_of_80_columns_shows_every_change_whole(result):
     assert max(map(len, text.splitlines())) <= 80
     for *_, record in rows(result):
         change = f"{fixed(record.change.value, sign=True)} {bounds(record)}".rstrip()
-        whole = rf"{re.escape(change)} +\S+ +{re.escape(verdict(record))}"
+        whole = rf"{re.escape(change)} +\S+ +{re.escape(record.verdict)}"
         assert any(re.search(whole, line) for line in text.splitlines()), whole
 
 
+def changed(before, verdict, scope=None):
+    return Change(before=before, verdict=verdict, change=Estimate(value=-0.2, ci=(-0.3, -0.1), p=0.01, scope=scope))
+
+
+def test_a_change_of_these_terms_only_is_marked():
+    assert bounds(changed(0.3, "better")) == "[-0.300, -0.100]"
+    assert bounds(changed(0.3, "better", "terms")) == "[-0.300, -0.100]‡"
+
+
 @pytest.mark.parametrize(
-    ("own", "these", "interval", "p"),
-    [
-        ("inconclusive", "better", "[-0.300, -0.100]‡", "0.010‡"),  # interval and p-value are those of the verdict
-        ("better", "better", "[-0.500, +0.100]", "0.900"),
-        ("inconclusive", "inconclusive", "[-0.500, +0.100]", "0.900"),
-    ],
+    ("verdicts", "chosen"), [(("better", "inconclusive"), ["man"]), (("inconclusive", "inconclusive"), ["woman"])]
 )
-def test_interval_and_p_value_are_those_of_the_verdict(own, these, interval, p):
-    terms_only = TermsOnly(ci=(-0.3, -0.1), p=0.01)
-    estimate = Estimate(value=-0.2, ci=(-0.5, 0.1), adjusted_p=0.9, terms_only=terms_only)
-    change = Change(change=estimate, verdict=own, terms_only_verdict=these)
-    assert (bounds(change), p_value(change)) == (interval, p)
+def test_the_gaps_whose_change_is_shown_come_first_or_else_the_largest_one(verdicts, chosen):
+    gaps = {"man": changed(-0.1, verdicts[0]), "woman": changed(0.3, verdicts[1])}
+    groups = {name: GroupChange(dialogues=9, score=Change(), gap=gap) for name, gap in gaps.items()}
+    whole = {name: Change() for name in ("original", "rewritten", "disparity")}
+    assert [*chosen_gaps(AxisChange(dialogues=9, groups=groups, **whole))] == chosen

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import contributions, figures, groups, su, su_comparison
+from tod_bias.report.figures import components, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap
 from tod_bias.report.palette import new_figure, to_svg
 from tod_bias.results import AuditResult, AxisResult
@@ -99,11 +99,11 @@ def bars(figure: Figure) -> list[Rectangle]:
 
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
-def test_stacked_parts_keep_their_sign_and_sum_to_the_disparity(make_results, axis):
+def test_stacked_parts_keep_their_sign_and_sum_to_the_widest_gap(make_results, axis):
     (axis_result,) = make_results(axes=(axis,)).rows
-    widths = [bar.get_width() for bar in bars(contributions([axis_result]))]
-    assert sum(widths) == pytest.approx(axis_result.disparity.value)
-    assert min(widths) == pytest.approx(min(part.value for part in axis_result.shares.values()))
+    widths = [bar.get_width() for bar in bars(components([axis_result]))]
+    assert sum(widths) == pytest.approx(axis_result.widest.gap.value)
+    assert min(widths) == pytest.approx(min(part.value for part in axis_result.widest.shares.values()))
 
 
 def test_su_stacks_sum_to_the_fairscore(make_results):
@@ -123,21 +123,21 @@ def test_only_claims_get_a_star_and_only_intervals_of_these_terms_the_other_mark
         found = " ".join(texts(figure))
         if "su" not in kind:
             assert ("*" in found) == starred, kind
-        if "groups" in kind or "stages" in kind:
             assert ("‡" in found) == fixed, kind
 
 
 def test_a_star_takes_terms_enough_whatever_the_p_value(gender):
     record, rows = gender
-    record["groups"]["man"]["terms"]["effective"] = 5.9
+    record["groups"]["non-binary"]["terms"]["effective"] = 2.9
+    record["pairs"]["woman>man"]["scope"] = "terms"
     axis_results = rows()
     found = texts(groups(axis_results))
     assert "−0.102*" in found
-    assert "0.000" in found
-    assert "0.000*" not in found
+    assert "+0.102" in found
+    assert "+0.102*" not in found
     cells = texts(heatmap(axis_results[0], 1.0))
     assert "+0.204*†" in cells  # woman and non-binary
-    assert "+0.102†" in cells  # man and woman
+    assert "+0.102‡†" in cells  # man and woman
 
 
 def test_what_a_run_has_not_is_not_drawn(gender):
@@ -145,7 +145,7 @@ def test_what_a_run_has_not_is_not_drawn(gender):
     for key in ("pairs", "groups", "su"):
         del record[key]
     assert list(figures(rows())) == ["stages"]
-    del record["contributions"]
+    del record["widest"]
     assert list(figures(rows())) == []
 
 

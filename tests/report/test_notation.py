@@ -3,9 +3,7 @@
 import pytest
 
 from tod_bias.report import notation
-from tod_bias.results import Estimate, TermsOnly
-
-TERMS = TermsOnly(ci=(0.1, 0.2))
+from tod_bias.results import Estimate
 
 
 @pytest.mark.parametrize(
@@ -23,9 +21,7 @@ TERMS = TermsOnly(ci=(0.1, 0.2))
         (notation.percent(-1.07), "-107%"),
         (notation.with_interval(Estimate(value=0.0617, ci=(-0.01, 0.0899))), "0.062 [-0.010, 0.090]"),
         (notation.with_interval(Estimate()), "n/a"),
-        # an interval of these terms is marked, and stands only where there is no other
-        (notation.interval(Estimate(value=0.15, terms_only=TERMS), sign=True), "[+0.100, +0.200]‡"),
-        (notation.interval(Estimate(value=0.15, ci=(0.0, 0.3), terms_only=TERMS)), "[0.000, 0.300]"),
+        (notation.interval(Estimate(value=0.15, ci=(0.1, 0.2), scope="terms"), sign=True), "[+0.100, +0.200]‡"),
         (notation.arm_label("api_call,db", 3), "api_call + db"),
         (notation.arm_label("a,b,c", 3), "all"),
         (notation.count(20113), "20,113"),

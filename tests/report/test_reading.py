@@ -1,4 +1,4 @@
-"""Readings claim no more than the verdict and the adjusted p-values do."""
+"""Readings claim no more than the verdict and the p-values do, and the group that is served worst comes first."""
 
 import itertools
 import re
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.audit import claims
-from tod_bias.report.reading import amount, direction, is_starred, read, side, terms_of_pair
+from tod_bias.report.reading import NO_CLAIM, amount, claim_of, is_starred, read, shown_gap, side
 from tod_bias.results import (
     AuditResult,
     AxisResult,
@@ -19,32 +19,36 @@ from tod_bias.results import (
     Gap,
     Group,
     MetricInfo,
-    Term,
+    Omnibus,
     Terms,
-    TermsOnly,
     Verdict,
 )
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 BLEU = {"name": "corpus_bleu", "label": "BLEU", "better": "higher"}
 REFUSALS = {"name": "refusal", "label": "refusals", "better": "lower"}
 LENGTH = {"name": "length", "label": "length", "better": "neither"}
 VERDICTS = tuple(filter(None, get_args(Verdict)))
-CLAIMS = ("worse", "better", "differently", "enters in", "enter in")
+CLAIMS = ("worse than", "better than", "differently than", "enters in", "enter in")
 
 
-def estimate(value, half=0.02, p=0.001, p_terms_only=0.001, *, enough=True):
-    bounds = (value - half, value + half)
-    return Estimate(value=value, ci=bounds if enough else None, p=p, terms_only=TermsOnly(ci=bounds, p=p_terms_only))
+def estimate(value, half=0.02, p=0.001, scope=None):
+    return Estimate(value=value, se=half / 2, df=20.0, ci=(value - half, value + half), p=p, scope=scope)
 
 
 def contributions(parts):
-    return {name: Contribution(shapley=part) for name, part in parts.items()}
+    return {name: Contribution(shapley=part, replaced_alone=part, left_alone=part) for name, part in parts.items()}
 
 
-def group(gap, terms=8.0, parts=None, **changes):
-    parts = {"response": gap.model_copy(update={"p": None})} if parts is None else parts
-    fields = {"dialogues": 100, "terms": Terms(effective=terms), "gap": gap, "contributions": contributions(parts)}
+def group(gap, terms=8.0, parts=None, *, heaviest=0.1, **changes):
+    """A group whose gap enters in the response, unless parts are given."""
+    fields = {
+        "dialogues": 100,
+        "terms": Terms(number=9, effective=terms, largest_share=heaviest),
+        "gap": gap,
+        "terms_only": gap.model_copy(update={"scope": "terms"}),
+        "contributions": contributions({"response": gap} if parts is None else parts),
+    }
     return Group(**(fields | changes))
 
 
@@ -54,15 +58,17 @@ def beyond(value=0.08, dialogues=90, edits=(1.6, 1.5)):
     )
 
 
-def result(metric=BLEU, verdict="disparity", axis="gender", terms=8.2, strongest=(), **changes):
-    whole = changes.pop("disparity", estimate(0.1))
-    whole = whole.model_copy(update={"adjusted_p": whole.p})
+def result(metric=BLEU, verdict="disparity", axis="gender", **changes):
+    groups = changes.get("groups") or {"man": group(estimate(-0.2)), "woman": group(estimate(0.2))}
+    values = {name: some.gap.value for name, some in groups.items()}
+    pairs = {
+        f"{source}>{target}": Gap(**dict(estimate(values[target] - values[source])), dialogues=90)
+        for source, target in itertools.permutations(groups, 2)
+    }
     fields = {
-        "verdict": verdict, "dialogues": 100, "rests_on": Terms(number=9, effective=terms), "disparity": whole,
-        "contributions": contributions({"api_call": estimate(0.0, 0.01), "response": whole}),
-        "beyond_placebo": beyond(), "mde": 0.05, "equivalent_within": 0.3,
-        "terms": list(strongest),
-        "groups": {"man": group(estimate(-0.2)), "woman": group(estimate(0.2))},
+        "verdict": verdict, "dialogues": 100, "disparity": estimate(0.1), "omnibus": Omnibus(p=0.001),
+        "contributions": contributions({"api_call": estimate(0.0, 0.01), "response": estimate(0.1)}),
+        "mde": 0.05, "equivalent_within": 0.3, "groups": groups, "pairs": pairs,
     }  # fmt: skip
     info = MetricInfo(**{key: value for key, value in metric.items() if key != "name"})
     row = AxisResult(**(fields | changes))
@@ -79,22 +85,45 @@ def said(row):
     return f"{reading.result} {reading.grounds}".strip()
 
 
-def test_a_disparity_names_groups_stages_terms_and_what_is_beyond_the_placebo():
-    strongest = [Term(term="mom/dad/parent", without=0.09), Term(term="kid", without=0.11)]
-    reading = reading_of(result(strongest=strongest))
-    whole, worse, better = reading.who.split(";")
-    for text, facts in (
-        (whole, ("worse", "BLEU 10% lower [8.0%, 12%]", "p=0.001")),
-        (worse, ("woman", "BLEU 20% lower [18%, 22%]", "worse than on average")),
-        (better, ("man", "BLEU 20% higher [18%, 22%]", "better than on average")),
-        (reading.where, ("man", "`response`", "-0.200")),
-        (reading.terms, ("8.2", "“mom/dad …”", "+0.090", "“kid”", "+0.110")),
-        (reading.placebo, ("90 dialogues", "+0.080 [+0.060, +0.100]", "1.6", "1.5")),
-        (reading.limits, ("0.050",)),
-    ):
-        assert [fact for fact in facts if fact not in text] == []
+def missing(text, facts):
+    return [fact for fact in facts if fact not in text]
+
+
+def test_the_headline_is_the_largest_harm_and_how_the_best_served_compare():
+    groups = {
+        "man": group(estimate(-0.3)),
+        "woman": group(estimate(0.2), score=Estimate(value=0.42)),
+        "non-binary": group(estimate(0.1)),
+    }
+    reading = reading_of(result(groups=groups))
+    headline, others, compared = reading.who.split(";")
+    assert headline.startswith("woman is served worse")
+    assert missing(headline, ["BLEU 20% lower [18%, 22%]", "p=0.001", "0.420", "100 dialogues"]) == []
+    assert missing(others, ["non-binary", "10% lower"]) == []
+    assert missing(compared, ["compared with man", "BLEU 50% lower [48%, 52%]"]) == []
+    assert "served better" not in reading.result
+    assert missing(reading.where, ["all of the gap of woman", "`response`", "+0.200"]) == []
+    assert missing(reading.terms, ["9 terms of woman", "8.0 effective"]) == []
     assert reading.missing == ""
-    assert "`api_call`" not in reading.where
+
+
+def test_served_better_is_a_headline_only_where_nobody_is_harmed():
+    weak = estimate(0.1, 0.2, p=0.4)
+    who = reading_of(result(groups={"man": group(estimate(-0.2)), "woman": group(weak)})).who
+    assert who.startswith("man is served better")
+    assert "no group is shown to be served worse" in who
+
+
+def test_groups_are_not_compared_where_their_difference_is_not_shown():
+    pairs = {"man>woman": Gap(**dict(estimate(0.4, 0.5, p=0.2)), dialogues=90)}
+    assert "compared with" not in reading_of(result(pairs=pairs)).who
+
+
+def test_a_reference_variant_is_a_finding_of_its_own():
+    references = {"neutral-introduction": group(estimate(-0.29)), "neutral": group(estimate(-0.1, 0.2, p=0.4))}
+    text = reading_of(result(verdict="inconclusive", references=references)).who
+    assert missing(text, ["a neutral introduction", "BLEU 29% higher", "p=0.001"]) == []
+    assert "as the corpus has it" not in text
 
 
 @pytest.mark.parametrize(
@@ -109,11 +138,9 @@ def test_a_disparity_names_groups_stages_terms_and_what_is_beyond_the_placebo():
     ],
 )
 def test_harm_has_the_direction_that_the_metric_gives_it(metric, value, served, sense):
-    row = result(metric, disparity=estimate(value))
-    whole = reading_of(row).who.split(";")[0]
-    assert f"answered {served} than" in whole
-    assert f"{metric['label']} 10% {sense}" in whole
-    assert direction(value, row) == served
+    headline = reading_of(result(metric, groups={"woman": group(estimate(value))})).who.split(";")[0]
+    assert f"woman is served {served} than" in headline
+    assert f"{metric['label']} 10% {sense}" in headline
 
 
 def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
@@ -127,12 +154,12 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
     ("number", "scale", "text"),
     [
         (estimate(0.1), "difference", "BLEU 0.100 lower [0.080, 0.120]"),
-        (estimate(-0.1, enough=False), "ratio", "BLEU 10% higher [8.0%, 12%]‡"),
+        (estimate(-0.1, scope="terms"), "ratio", "BLEU 10% higher [8.0%, 12%]‡"),
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
         # nothing is lower by more than all of itself
         (estimate(1.39), "ratio", "BLEU lower by 1.390 [1.370, 1.410] times the originals'"),
-        (estimate(0.9, 0.2, enough=False), "ratio", "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"),
+        (estimate(0.9, 0.2, scope="terms"), "ratio", "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"),
     ],
 )
 def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number, scale, text):
@@ -141,13 +168,11 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number,
 
 @pytest.mark.parametrize("name", ["disagreement", "call_disagreement"])
 def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_worse(name):
-    """A system that is worse to women treats both directions of rewriting differently."""
     metric = {"name": name, "label": "disagreement", "better": "lower", "counterfactual": True}
     reading = reading_of(result(metric, scale="difference"))
-    assert "worse than" not in reading.result
+    assert "served worse than" not in reading.result
     assert "better than" not in reading.result
-    assert "answered differently" in reading.who
-    assert "disagreement 0.100 higher" in reading.who
+    assert missing(reading.who, ["treated differently more often", "disagreement 0.200 higher"]) == []
     assert "does not tell which group is served worse" in reading.who
     assert "worse" not in side("lower", counterfactual=True)
 
@@ -156,32 +181,20 @@ def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_wor
     ("factors", "changes", "facts"),
     [
         (["placebo"], {}, ["without the placebo it would be claimed:", "90 dialogues"]),
-        (["terms", "placebo"], {"terms": 1.0}, ["without the placebo it would be claimed of these terms:"]),
+        (["terms", "placebo"], {}, ["without the placebo it would be claimed of these terms:"]),
         (["other terms"], {}, ["differs too much"]),
         (["other tests"], {}, ["among all axes and metrics"]),
         (["tests"], {}, ["no permutations"]),
         (["tests"], {"metric": REFUSALS | {"counterfactual": True}}, ["needs a placebo (--axes …,placebo)"]),
-        (["terms"], {}, ["man (2.0)", "woman (2.0)", "takes 6"]),
-        (["terms"], {"terms": 2.0}, []),
+        (["terms"], {}, ["man, woman", f"takes {ENOUGH_TERMS}"]),
     ],
 )
 def test_a_verdict_below_a_disparity_says_why(factors, changes, facts):
     groups = {name: group(estimate(0.2), terms=2.0) for name in ("man", "woman")}
-    reading = reading_of(result(verdict="inconclusive", limiting_factors=factors, groups=groups, **changes))
-    assert [fact for fact in facts if fact not in reading.missing] == []
-    assert bool(reading.missing) == bool(facts)
+    options = {"groups": groups, "limiting_factors": factors, "beyond_placebo": beyond(), **changes}
+    reading = reading_of(result(verdict="inconclusive", **options))
+    assert missing(reading.missing, facts) == []
     assert bool(reading.limits) == (factors != ["tests"])
-    assert ("takes 6" in reading.terms) == ("terms" in changes)
-
-
-@pytest.mark.parametrize(
-    ("gap", "whose", "number"), [(0.3, "The gap of woman above", "+0.250"), (0.05, "Above", "+0.080")]
-)
-def test_what_is_beyond_the_placebo_is_that_of_the_gap_that_is_claimed(gap, whose, number):
-    woman = group(estimate(gap), beyond_placebo=estimate(0.25))
-    grounds = reading_of(result(groups={"woman": woman})).grounds
-    assert f"{whose} placebo" in grounds
-    assert number in grounds
 
 
 def test_every_factor_of_the_studies_has_its_reason():
@@ -198,71 +211,62 @@ def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
     if verdict == "these terms only":
         assert reading.result.startswith("With these ")
         assert "need not speak for the groups" in reading.result
+        assert claim_of(row, row.groups["woman"]).startswith("these terms: ")
+        assert shown_gap(row, row.groups["woman"]).is_of_terms_only
     elif verdict != "disparity":
         assert not any(word in reading.result for word in CLAIMS)
         assert "p=" not in reading.result
-    assert is_starred(row, row.disparity, row.effective_terms) == (verdict == "disparity")
+        assert claim_of(row, row.groups["woman"]) == NO_CLAIM
+    assert is_starred(row, row.pairs["man>woman"]) == (verdict == "disparity")
 
 
-@pytest.mark.parametrize("verdict", ["disparity", "these terms only"])
-def test_only_groups_with_a_small_p_value_are_named(verdict):
-    weak = estimate(0.3, p=0.06, p_terms_only=0.06)
-    groups = {"man": group(weak), "woman": group(estimate(0.2))}
-    text = said(result(verdict=verdict, disparity=weak, groups=groups))
-    assert re.search(r"\bwoman\b", text)
-    assert not re.search(r"\bman\b", text)
-    assert "twin" not in text
-    none = reading_of(result(verdict=verdict, disparity=weak, groups={"woman": group(weak)}))
-    assert "woman" not in none.result
-    assert none.where == ""
+WEAK = estimate(0.2, 0.5, p=0.06)
 
 
-def test_a_group_of_few_terms_is_not_named_though_its_axis_claims():
-    text = said(result(groups={"man": group(estimate(-0.2), terms=5.9), "woman": group(estimate(0.2))}))
-    assert re.search(r"\bwoman\b", text)
-    assert not re.search(r"\bman\b", text)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gap": WEAK},
+        {"gap": estimate(0.2, scope="terms")},
+        {"terms": 2.0},
+        {"heaviest": 0.6},
+        {"beyond_placebo": WEAK},
+        {"beyond_placebo": estimate(-0.2)},
+    ],
+    ids=["p-value", "scope", "few terms", "one term", "not beyond the placebo", "placebo on the other side"],
+)
+def test_a_group_is_named_only_where_all_of_its_own_evidence_supports_it(changes):
+    groups = {"man": group(estimate(-0.2)), "woman": group(**({"gap": estimate(0.2)} | changes))}
+    row = result(groups=groups)
+    assert "woman" not in said(row)
+    assert claim_of(row, row.groups["woman"]) == NO_CLAIM
+    assert claim_of(row, row.groups["man"]) == "served better"
 
 
-def test_of_these_terms_p_values_with_terms_as_they_are_count_and_stages_are_named_by_their_intervals():
-    gap = estimate(0.2, p=0.5, p_terms_only=0.001, enough=False)
-    reading = reading_of(result(verdict="these terms only", disparity=gap, groups={"woman": group(gap)}, terms=1.4))
-    assert "p=0.001" in reading.who
-    assert "[18%, 22%]‡" in reading.who
+def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
+    woman = group(WEAK, 1.4, terms_only=estimate(0.2, scope="terms"), parts={"response": estimate(0.2, scope="terms")})
+    row = result(verdict="these terms only", groups={"woman": woman, "man": group(WEAK, 1.4, terms_only=WEAK)})
+    reading = reading_of(row)
+    assert missing(reading.who, ["p=0.001", "[18%, 22%]‡"]) == []
     assert "`response`" in reading.where
-    assert "1.4" in reading.terms
-    assert "takes 6" in reading.terms
+    assert "1.4 effective" in reading.terms
+    assert "man" not in reading.who.replace("woman", "")
 
 
 @pytest.mark.parametrize(
-    ("parts", "facts"),
+    ("placebo", "edits", "has_one", "facts"),
     [
-        ({"db": (0.08, 0.02), "response": (0.12, 0.02)}, ["most", "`response` (+0.120 of +0.200)"]),
-        ({"db": (-0.05, 0.02), "response": (0.25, 0.02)}, ["more than all", "`response` (+0.250", "`db` (-0.050)"]),
-        ({"db": (0.1, 0.2), "response": (0.1, 0.2)}, ["no single stage"]),
-        ({"a": (0.1, 0.02), "b": (0.1, 0.02)}, ["`a` (+0.100), `b` (+0.100) of +0.2"]),
+        (None, None, False, ["--axes …,placebo"]),
+        (None, None, True, ["no placebo fits"]),
+        (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "+0.150", "13.2", "2.9", "fewer words"]),
+        (estimate(0.15), beyond(edits=(None, None)), True, ["+0.150 [+0.130, +0.170], p=0.001."]),
     ],
 )
-def test_stages_are_named_only_where_their_interval_leaves_out_zero(parts, facts):
-    named = {name: estimate(*numbers) for name, numbers in parts.items()}
-    where = reading_of(result(groups={"woman": group(estimate(0.2), parts=named)})).where
-    assert "gap of woman" in where
-    assert [fact for fact in facts if fact not in where] == []
-    assert ("`" in where) == ("no single stage" not in facts)
-
-
-@pytest.mark.parametrize(
-    ("placebo", "has_one", "facts"),
-    [
-        (None, False, ["--axes …,placebo"]),
-        (None, True, ["no placebo fits"]),
-        (beyond(edits=(13.2, 2.9)), True, ["+0.080", "13.2", "2.9", "fewer words"]),
-        (beyond(edits=(None, None)), True, ["90 dialogues: +0.080 [+0.060, +0.100]."]),
-    ],
-)
-def test_what_the_placebo_does_is_said_as_it_is(placebo, has_one, facts):
-    rows = [result(beyond_placebo=placebo), *([result(axis="placebo", verdict="placebo")] if has_one else [])]
-    text = read(rows)[0].placebo
-    assert [fact for fact in facts if fact not in text] == []
+def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits, has_one, facts):
+    groups = {"man": group(estimate(-0.1)), "woman": group(estimate(0.2), beyond_placebo=placebo)}
+    rows = [result(groups=groups, beyond_placebo=edits)]
+    rows += [result(axis="placebo", verdict="placebo")] if has_one else []
+    assert missing(read(rows)[0].placebo, facts) == []
 
 
 def test_the_placebo_claims_nothing():
@@ -280,15 +284,9 @@ def test_the_placebo_claims_nothing():
         ({"name": "sentiment", "label": "sentiment", "better": "higher"}, "difference", False),
     ],
 )
-def test_no_disparity_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
-    assert ("1.882" in reading_of(result(metric, scale=scale, mde=1.882)).limits) != is_too_large
-
-
-def test_a_pair_rests_on_the_terms_of_the_group_that_has_fewer():
-    pairs = {name: Gap(**dict(estimate(0.1)), dialogues=9) for name in ("man>woman", "x>y")}
-    groups = {"man": group(estimate(0.1), 3.0), "woman": group(estimate(0.1), 9.0)}
-    row = result(groups=groups, pairs=pairs)
-    assert [terms_of_pair(row, pair) for pair in row.pairs.values()] == [3.0, 8.2]
+def test_no_gap_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
+    limits = reading_of(result(metric, scale=scale, mde=1.882)).limits
+    assert ("1.882" in limits or "188%" in limits) != is_too_large
 
 
 number = st.floats(-0.5, 0.5)
@@ -296,19 +294,19 @@ chance = st.one_of(st.none(), st.floats(0, 1))
 
 
 @given(
-    st.sampled_from(VERDICTS), st.sampled_from([BLEU, REFUSALS, LENGTH]), st.tuples(number, number), chance, chance,
-    st.booleans(), st.floats(1, 12),
+    st.sampled_from(VERDICTS), st.sampled_from([BLEU, REFUSALS, LENGTH]), number, chance, chance,
+    st.sampled_from([None, "terms"]), st.floats(1, 12),
 )  # fmt: skip
-def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p, p_terms_only, enough, terms):
-    gaps = [estimate(value, 0.1, p, p_terms_only, enough=enough) for value in values]
-    row = result(metric, verdict, disparity=gaps[0], groups={"woman": group(gaps[1], terms)}, terms=terms)
+def test_no_group_is_ever_named_against_the_evidence(verdict, metric, value, p, p_terms_only, scope, terms):
+    gap, of_terms = estimate(value, 0.1, p, scope), estimate(value, 0.1, p_terms_only, "terms")
+    row = result(metric, verdict, groups={"woman": group(gap, terms, {}, terms_only=of_terms)})
     reading = reading_of(row)
-    if re.search(r"twin|on average|enters in|of the gap of|woman", reading.result):
+    if re.search(r"on average|enters in|the gap of|woman", reading.result):
         assert verdict in ("disparity", "these terms only")
         counts = p if verdict == "disparity" else p_terms_only
         assert counts is not None
         assert counts < 0.05
-        assert verdict == "these terms only" or terms >= ENOUGH_WORDS
+        assert verdict == "these terms only" or (terms >= ENOUGH_TERMS - 1e-6 and scope is None)
     assert not reading.is_claim or verdict == "disparity"
 
 

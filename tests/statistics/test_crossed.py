@@ -45,7 +45,7 @@ def test_one_way_is_the_variance_of_a_mean_of_clusters():
     assert found.freedom[0] == pytest.approx(5)
 
 
-def test_clusters_of_one_group_each_give_welchs_variance_and_freedom():
+def test_clusters_of_one_group_each_give_welchs_variance_and_the_freedom_of_the_most_uneven():
     rng = np.random.default_rng(1)
     first, second = rng.normal(0, 1, 8), rng.normal(0, 3, 20)
     groups = np.repeat([0, 1], [8, 20])
@@ -53,7 +53,21 @@ def test_clusters_of_one_group_each_give_welchs_variance_and_freedom():
     found = crossed_variance(influence[:, None], crossing(groups, [np.arange(28)]))
     parts = first.var(ddof=1) / 8, second.var(ddof=1) / 20
     assert found.variance[0] == pytest.approx(sum(parts))
-    assert found.freedom[0] == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / 7 + parts[1] ** 2 / 19))
+    assert parts[0] < parts[1]
+    assert found.freedom[0] == 19
+
+
+def test_a_small_and_uneven_group_is_no_finding():
+    rng = np.random.default_rng(4)
+    groups = np.repeat([0, 1], [24, 6])
+    design = crossing(groups, [np.arange(30)])
+
+    def p_value():
+        first, second = rng.normal(0, 1, 24), rng.normal(0, 4, 6)
+        influence = np.concatenate([(first - first.mean()) / 24, -(second - second.mean()) / 6])
+        return crossed_variance(influence[:, None], design).p_values(np.array([first.mean() - second.mean()]))[0]
+
+    assert np.mean([p_value() <= 0.05 for _ in range(1000)]) < 0.07
 
 
 def test_ways_within_others_and_ways_of_one_cluster_are_left_out():

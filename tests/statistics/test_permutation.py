@@ -9,21 +9,25 @@ from tod_bias.statistics.permutation import Exceedances, group_test, random_grou
 from tod_bias.statistics.ranks import subsample_rank_sum
 
 
+def welch(first, second):
+    """Welch's t; where one group is a single score, in its standard errors of the other."""
+    variances = [np.var(part, ddof=1) / len(part) for part in (first, second) if len(part) > 1]
+    return (np.mean(first) - np.mean(second)) / np.sqrt(max(sum(variances), 1e-12))
+
+
 def loop_p(scores, first, alternative):
-    """All relabellings, one by one, from the definition of DEAA."""
-    total = range(len(scores))
-    middle = (2 * first - len(scores)) * np.mean(scores)  # mean of DEAA over all relabellings
-    hits, count = 0, 0
-    observed = sum(scores[:first]) - sum(scores[first:])
-    for chosen in itertools.combinations(total, first):
-        value = sum(scores[i] if i in chosen else -scores[i] for i in total)
-        count += 1
-        hits += {
-            "greater": value >= observed - 1e-9,
-            "less": value <= observed + 1e-9,
-            "two-sided": abs(value - middle) >= abs(observed - middle) - 1e-9,
-        }[alternative]
-    return hits / count
+    """All relabellings, one by one."""
+    hits, observed = [], welch(scores[:first], scores[first:])
+    for chosen in itertools.combinations(range(len(scores)), first):
+        value = welch(scores[list(chosen)], np.delete(scores, chosen))
+        hits.append(
+            {
+                "greater": value >= observed - 1e-9,
+                "less": value <= observed + 1e-9,
+                "two-sided": abs(value) >= abs(observed) - 1e-9,
+            }[alternative]
+        )
+    return np.mean(hits)
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
@@ -38,14 +42,14 @@ def test_small_sets_are_enumerated(first, alternative):
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_exact_p_values_are_scipys(alternative):
     rng = np.random.default_rng(1)
-    first, second = rng.normal(0.5, 1, 6), rng.normal(0, 1, 7)
+    first, second = rng.normal(0.5, 1, 6), rng.normal(0, 1, 6)
     theirs = stats.permutation_test(
         (first, second), lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, alternative="greater"
     ).pvalue
     scores = np.concatenate([first, second])
     if alternative == "greater":
         assert group_test(scores, 6, alternative=alternative).p_value == pytest.approx(theirs, abs=1e-12)
-    differences = first - second[:6]
+    differences = first - second
     theirs = stats.permutation_test(
         (differences,),
         lambda x, axis: x.mean(axis),
@@ -69,13 +73,39 @@ def test_random_permutations_agree_with_a_shuffling_loop(first, second):
     found = group_test(scores, first, permutations=20_000, seed=1)
     assert not found.exact
     assert found.permutations == 20_000
-    observed, hits = scores[:first].mean() - scores[first:].mean(), 0
+    observed, hits = welch(scores[:first], scores[first:]), 0
     for _ in range(20_000):
         shuffled = rng.permutation(scores)
-        hits += abs(shuffled[:first].mean() - shuffled[first:].mean()) >= abs(observed)
+        hits += abs(welch(shuffled[:first], shuffled[first:])) >= abs(observed)
     p = hits / 20_000
     assert 0.01 < p < 0.5
     assert found.p_value == pytest.approx(p, abs=4 * np.sqrt(2 * p * (1 - p) / 20_000))
+
+
+def test_a_small_group_that_is_more_uneven_does_not_differ():
+    rng = np.random.default_rng(3)
+    p_values = [
+        group_test(np.concatenate([rng.normal(0, 3, 8), rng.normal(0, 1, 60)]), 8, permutations=199, seed=n).p_value
+        for n in range(400)
+    ]
+    assert (np.array(p_values) <= 0.05).mean() < 0.1  # of a test of the plain difference: 0.35
+
+
+def test_clusters_change_places_as_a_whole():
+    """Four clusters of each group with a common part: by single scores nearly everything differs."""
+    rng = np.random.default_rng(5)
+    codes = np.repeat(np.arange(8), [3, 9, 5, 12, 6, 10, 4, 8])
+    first = int((codes < 4).sum())
+
+    def p_value(clusters):
+        scores = rng.normal(size=8)[codes] + rng.normal(0, 0.3, len(codes))
+        return group_test(scores, first, clusters=clusters, permutations=99).p_value
+
+    assert np.mean([p_value(codes) <= 0.05 for _ in range(200)]) < 0.1
+    assert np.mean([p_value(None) <= 0.05 for _ in range(200)]) > 0.4
+    scores = rng.normal(size=20)
+    whole = group_test(np.repeat(scores, 3), 24, clusters=np.repeat(np.arange(20), 3), permutations=500, seed=2)
+    assert whole.p_value == group_test(scores, 8, permutations=500, seed=2).p_value
 
 
 def test_monte_carlo_p_is_never_0_and_seeded():

@@ -11,14 +11,13 @@ from tod_bias.results import AuditResult
 from tod_bias.testing.gate import Limits, gate
 
 
-def estimate(value, error=0.01, these=None, **more):
-    bounds = [value - 2 * error, value + 2 * error]
-    terms_only = {"se": error if these is None else these, "ci": bounds, "p": more.pop("p_terms_only", None)}
-    return {"value": value, "se": error, "df": 60.0, "ci": bounds, "terms_only": terms_only, **more}
+def estimate(value, error=0.01, **more):
+    return {"value": value, "se": error, "df": 60.0, "ci": [value - 2 * error, value + 2 * error], **more}
 
 
-def record(disparity=0.0, woman=0.0, man=0.0, *, terms=20.0, p=0.001, axis="gender", **options):
+def record(woman=0.0, man=0.0, *, terms=20.0, p=0.001, axis="gender", affected=None, **options):
     """``results.json`` of a made run of one axis and metric."""
+    scope = {"scope": "terms"} if terms < 3 else {}
 
     def parts(value):
         return {name: {"shapley": estimate(part, **options)} for name, part in (("db", 0.0), ("response", value))}
@@ -27,18 +26,18 @@ def record(disparity=0.0, woman=0.0, man=0.0, *, terms=20.0, p=0.001, axis="gend
         name: {
             "dialogues": 100,
             "terms": {"effective": terms},
-            "gap": estimate(value, p=p, p_terms_only=p, **options),
+            "gap": estimate(value, p=p, **options, **scope),
+            "terms_only": estimate(value, p=p, **options, scope="terms"),
+            "affected": affected,
             "contributions": parts(value),
         }
         for name, value in (("woman", woman), ("man", man))
     }
     row = {
         "verdict": "inconclusive",
-        "dialogues": 200,
-        "rests_on": {"number": 30, "effective": terms},
+        "dialogues": 100,
         "original": {"value": 0.9},
-        "disparity": estimate(disparity, adjusted_p=p, p_terms_only=p, **options),
-        "contributions": parts(disparity),
+        "disparity": estimate(0.0),
         "groups": groups,
     }
     metrics = {"corpus_bleu": {"label": "BLEU", "better": "higher"}, "length": {"label": "words", "better": "neither"}}
@@ -51,55 +50,71 @@ def results(*values, **options):
     return AuditResult.model_validate(record(*values, **options))
 
 
-FAIR = results(0.001, 0.01, -0.01)
-HARMED = results(0.2, 0.3, -0.3)
-UNCLEAR = results(0.03, 0.02, -0.02, error=0.05)
+FAIR = results(0.01, -0.01)
+HARMED = results(0.3, -0.3)
+UNCLEAR = results(0.03, -0.03, error=0.05)
 
 
 @pytest.mark.parametrize(("made", "code"), [(FAIR, 0), (HARMED, 1), (UNCLEAR, 3)])
 def test_three_cases_three_exit_codes(made, code):
     found = gate(made, 0.05)
     assert found.code == code
-    assert [one.checked.name for one in found.verdicts] == ["disparity", "gap of woman", "gap of man"]
+    assert [one.checked.name for one in found.verdicts] == ["gap of woman", "gap of man"]
 
 
-def test_one_group_beyond_the_limit_fails_whatever_the_disparity_is():
-    found = gate(results(0.0, 0.2, 0.0), 0.05)
-    assert (found.code, [one.state for one in found.verdicts]) == (1, ["within", "above", "within"])
+def test_one_group_beyond_the_limit_fails():
+    found = gate(results(0.2, 0.0), 0.05)
+    assert (found.code, [verdict.state for verdict in found.verdicts]) == (1, ["above", "within"])
     assert "gap of woman +0.200" in pages.headline(found.record)
 
 
-def test_being_served_better_counts_unless_only_harm_is_asked_for():
-    favoured = results(0.0, -0.2, 0.0)
-    assert gate(favoured, 0.05).code == 1
-    assert gate(favoured, Limits(0.05, both_sides=False)).code == 0
+def test_being_served_better_counts_only_where_it_is_asked_for():
+    favoured = results(-0.2, 0.0)
+    assert gate(favoured, Limits(0.05)).code == 0
+    assert gate(favoured, Limits(0.05, both_sides=True)).code == 1
 
 
 def test_above_0_is_not_above_the_limit():
-    """An effect that is significant, but may be below the limit."""
-    assert gate(results(0.06, 0.06, -0.06, error=0.01), 0.05).code == 3
+    """A gap that is significant, but may be below the limit."""
+    assert gate(results(0.06, -0.06, error=0.01), 0.05).code == 3
 
 
-def test_what_is_not_above_any_rewording_does_not_fail():
-    assert gate(results(0.2, 0.3, -0.3, p=0.4), 0.05).code == 3
+def test_a_gap_that_the_run_does_not_claim_does_not_fail():
+    assert gate(results(0.3, -0.3, p=0.4), 0.05).code == 3
+
+
+def test_the_interval_beside_a_verdict_decides_it():
+    for made in (FAIR, HARMED, UNCLEAR, results(0.06, 0.0), results(0.2, 0.0, error=0.07)):
+        for verdict in gate(made, 0.05).verdicts:
+            low, high = verdict.interval
+            assert (verdict.state == "within") == (high <= 0.05)
+            assert verdict.state != "above" or low > 0.05
 
 
 def test_too_few_terms_show_nothing_of_a_group():
-    for made in (results(terms=2.0), results(0.2, 0.3, -0.3, terms=2.0)):
+    for made in (results(terms=2.0), results(0.3, -0.3, terms=2.0)):
         found = gate(made, 0.05)
         assert found.code == 3
-        assert "2.0 effective terms, 6 are needed" in pages.why(found.record["values"][0])
+        assert "2.0 effective terms" in pages.why(found.record["values"][0])
     assert gate(results(terms=2.0), Limits(0.05, terms_only=True)).code == 0
-    assert gate(results(0.2, 0.3, -0.3, terms=2.0), Limits(0.05, terms_only=True)).code == 1
+    assert gate(results(0.3, -0.3, terms=2.0), Limits(0.05, terms_only=True)).code == 1
+
+
+def test_rare_events_are_held_to_exact_bounds_of_dialogues_and_terms():
+    """No dialogue of 50 differs, so one in 17 may; no term of 12, so one in five may."""
+    assert gate(results(error=0.0, affected=[[0, 50]]), 0.05).code == 3
+    assert gate(results(error=0.0, affected=[[0, 59]]), 0.05).code == 0
+    found = gate(results(error=0.0, affected=[[0, 400], [0, 12]]), 0.05)
+    assert found.code == 3
+    assert "59 terms" in pages.why(found.record["values"][0])
+    assert gate(results(error=0.0, affected=[[0, 400], [0, 59]]), 0.05).code == 0
 
 
 def test_an_unclear_result_says_how_many_dialogues_it_takes():
-    """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
+    """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 100 dialogues have 0.05."""
     found = gate(UNCLEAR, 0.05)
-    assert found.verdicts[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
+    assert found.verdicts[0].needed == pytest.approx(100 * (0.05 / 0.00804) ** 2, rel=0.01)
     assert "dialogues would be enough" in pages.why(found.record["values"][0])
-    terms = gate(results(0.03, error=0.05, these=0.01), 0.05).verdicts[0]  # what is due to terms stays
-    assert terms.needed == float("inf")
 
 
 def test_a_margin_below_the_limit_is_harder_to_pass():
@@ -111,7 +126,7 @@ def test_one_stage_can_be_checked():
     assert gate(HARMED, 0.05, stage="response").code == 1
     found = gate(HARMED, 0.05, stage="db")
     assert found.code == 0
-    assert found.verdicts[1].checked.name == "gap of woman, db"
+    assert found.verdicts[0].checked.name == "gap of woman, db"
 
 
 @pytest.mark.parametrize(
@@ -131,21 +146,21 @@ def test_what_the_run_does_not_have_is_named(options, named):
 
 def test_other_readers_take_the_junit_file(tmp_path):
     junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
-    made = results(0.045, 0.4, 0.0, axis="gend<er\x00")
+    made = results(0.4, 0.045, axis="gend<er\x00")
     path = tmp_path / "junit.xml"
     path.write_text(pages.junit(gate(made, 0.05).record), encoding="utf-8")
     (suite,) = junitparser.JUnitXml.fromfile(str(path))
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (3, 1, 1, 0)
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (2, 1, 0, 1)
     kinds = [type(case.result[0]).__name__ if case.result else "" for case in suite]
-    assert kinds == ["Error", "Failure", ""]
-    assert "+0.400" in next(iter(list(suite)[1].result)).message
+    assert kinds == ["Failure", "Skipped"]
+    assert "+0.400" in next(iter(next(iter(suite)).result)).message
 
 
 def test_the_summary_is_a_table_of_markdown():
-    text = pages.markdown(gate(results(0.045, 0.4, 0.0, axis="a|b_c"), 0.05).record)
+    text = pages.markdown(gate(results(0.4, 0.045, axis="a|b_c"), 0.05).record)
     assert text.startswith("## ❌ tod-bias check: failed\n\nthis run: shown above 0.05")
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 2 + 3
+    assert len(table) == 2 + 2
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
@@ -155,3 +170,14 @@ def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
         ended, out, _ = run_command("check --max-gap 0.05", tmp_path, "--out", tmp_path)
         assert (ended, f"{said}: " in out) == (code, True)
         assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")
+
+
+def test_where_nobody_is_served_nothing_passes():
+    """Every answer is a refusal: no gap, and no service."""
+    made = record(error=0.0, affected=[[0, 400]])
+    made["metrics"] = {"refusal": {"label": "refusals", "better": "lower", "scale": "difference"}}
+    row = made["axes"]["gender"]["corpus_bleu"] | {"original": {"value": 1.0}, "rewritten": {"value": 1.0}}
+    made["axes"] = {"gender": {"refusal": row}}
+    found = gate(AuditResult.model_validate(made), 0.05)
+    assert found.code == 3
+    assert "nobody is served" in pages.why(found.record["values"][0])

@@ -95,7 +95,6 @@ def _drafts(
     bar: Bar,
 ) -> tuple[Drafts, dict[str, TodBiasError]]:
     """Axis to metric to estimates; and, by axis, metrics that have no value there."""
-    tests = max(1, sum(axis != PLACEBO for axis in axes) * len(metrics))
     drafts: Drafts = {}
     failures: dict[str, TodBiasError] = {}
     for axis, turns in axes.items():
@@ -107,7 +106,7 @@ def _drafts(
                     f"axis {axis}: {metric.label} of {count} is undefined: no turn of them is scored by it"
                 )
             else:
-                estimates = AxisEstimates(table, metric, order, inference, tests)
+                estimates = AxisEstimates(table, metric, order, inference)
                 drafts.setdefault(axis, {})[metric.name] = estimates.draft(bar.advance)
     return drafts, failures
 
@@ -144,6 +143,7 @@ def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[
         [drafts[axis][name] for axis, name in placebos],
         alpha=1 - inference.level,
         margin=margin,
+        seed=inference.seed,
     )
     by_key = dict(zip([*claiming, *placebos], results, strict=True))
     return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
@@ -179,10 +179,9 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
     options, counterfactuals = config.analysis, design.counterfactuals
     uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {
-        "intervals": "95%, t with a term (or other cluster) left out at a time; of these terms: expanded "
-        f"percentile, {options.bootstrap} resamples of dialogues",
-        "p_values": f"sign flips by term, {options.permutations} at the most; maxT within an axis and metric, then "
-        "Holm",
+        "intervals": "95%, t, terms (and other clusters) as the sample; of gaps simultaneous over all that is claimed",
+        "p_values": "of the same contrasts and families as the intervals; where few dialogues differ those of at most "
+        f"{options.permutations} sign flips by term too",
         **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
         **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
         **signature_of(outputs.pipeline),

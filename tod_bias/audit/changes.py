@@ -1,25 +1,24 @@
 """What may be said of a change: smaller or larger harm, a better or worse score, the same within a margin, or nothing.
 
-All changes of an axis and metric are tested jointly, Holm's procedure runs over axes and metrics, and over the quality
-by each metric. A value of 0 is fair, so *better* is nearer to 0 whatever the sign: that needs two tests, that the value
-has changed, and on which side of 0 it was on average. Equivalence is shown, never assumed: its p-values have a Holm
-correction of their own.
+All changes of all axes and metrics are one family, as the gaps of an audit are (:mod:`tod_bias.audit.claims`). A value
+of 0 is fair, so *better* is nearer to 0 whatever the sign: that needs two tests, that the value has changed, and on
+which side of 0 it was on average. Equivalence is shown, never assumed: its p-values have Holm's correction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
-from tod_bias.audit.paired import ChangeEstimates, Tested
+import numpy as np
+
+from tod_bias.audit.row_sets import RowSet
 from tod_bias.metrics.metric import Better
-from tod_bias.results import Change, TermsOnly
-from tod_bias.statistics.adjustment import holm, over_families
-from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.statistics.power import equivalence_p, equivalent_within
+from tod_bias.results import Change, ChangeVerdict
+from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.record import finite
+from tod_bias.statistics.simultaneous import Family
 
 BETTER = "better"
 """A disparity, gap or part is nearer to 0; a score is better."""
@@ -34,142 +33,72 @@ INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
-class _Side:
-    """What speaks for a change, with words as a sample or with words as they are."""
+class ChangeRows:
+    """Changes of one kind: of gaps, of parts, of scores."""
 
-    changed: float
-    """Joint p-value of no change."""
-    nearer: float
-    """Joint p-value of being neither nearer to 0 nor further from it; for scores that of no change."""
-    equal: float
-    """p-value of a change beyond the margin."""
+    changes: RowSet
+    middles: RowSet | None
+    """The means over both runs, which tell on which side of 0 a value is; None for scores."""
+    before: np.ndarray
+    """(rows,)."""
+    after: np.ndarray
+    better: Better = "neither"
+    """Of scores: which are better."""
+    margin: float | None = None
 
-
-@dataclass(frozen=True)
-class ChangeClaim:
-    """A change that may be claimed."""
-
-    change: Change
-    """Without adjusted p-values and verdict."""
-    sample: _Side
-    these: _Side
-    towards: str
-    """What it is called if it is shown."""
-    words: float
-    """Effective words that it rests on."""
+    def towards(self, number: int) -> ChangeVerdict:
+        """What a change is called if it is shown."""
+        change = float(self.changes.rows.values[number])
+        if self.middles is None:
+            turn = {"higher": -1.0, "lower": 1.0, "neither": 0.0}[self.better] * change
+        else:
+            turn = change * float(self.middles.rows.values[number])
+        return "better" if turn < 0 else "worse" if turn > 0 else "changed"
 
 
-def claim_of_value(
-    estimates: ChangeEstimates,
-    place: int,
-    tests: tuple[Tested, Tested],
-    words: float,
-    margin: float | None,
-    alpha: float,
-) -> ChangeClaim:
-    """Of a disparity, gap or contribution, which is fair at 0."""
-    middle = place + estimates.count
-    turn = estimates.estimates[place] * estimates.estimates[middle]
-    towards = BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
-    return _claim(estimates, place, middle, tests, words, margin, alpha, towards)
-
-
-def claim_of_score(
-    estimates: ChangeEstimates,
-    number: int,
-    tests: tuple[Tested, Tested],
-    words: float,
-    margin: float | None,
-    alpha: float,
-    better: Better,
-) -> ChangeClaim:
-    """Of a score."""
-    place = estimates.place_of_score(number)
-    sign = {"higher": 1.0, "lower": -1.0, "neither": 0.0}[better] * estimates.estimates[place]
-    towards = BETTER if sign > 0 else WORSE if sign < 0 else CHANGED
-    return _claim(estimates, place, place, tests, words, margin, alpha, towards)
-
-
-def _claim(
-    estimates: ChangeEstimates,
-    place: int,
-    middle: int,
-    tests: tuple[Tested, Tested],
-    words: float,
-    margin: float | None,
-    alpha: float,
-    towards: str,
-) -> ChangeClaim:
-    evidence = estimates.evidence(place), estimates.evidence_these_words(place)
-    sample, these = (
-        _Side(
-            test.joint[place],
-            max(test.joint[place], test.joint[middle]),
-            1.0
-            if margin is None
-            else equivalence_p(estimates.estimates[place], *error_and_df, estimates.dialogues, margin),
-        )
-        for test, error_and_df in zip(tests, evidence, strict=True)
-    )
-    within = equivalent_within(estimates.estimates[place], *estimates.evidence(place), estimates.dialogues, alpha)
-    change = estimates.estimate(place, tests[0].single[place]).model_copy(update={"equivalent_within": finite(within)})
-    return ChangeClaim(change, sample, these, towards, words)
-
-
-def judged(families: Sequence[Sequence[ChangeClaim]], alpha: float) -> list[list[Change]]:
-    """All changes with adjusted p-values and verdicts.
+def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
+    """All changes with intervals, p-values and verdicts.
 
     Args:
-        families: claims that were tested jointly; none is empty.
+        kinds: everything that is claimed.
         alpha: the family-wise error rate, of changes and of equivalences.
+        seed: of draws under the null hypothesis.
     """
-    claims = [claim for family in families for claim in family]
-    verdicts: dict[str, list[str]] = {}
-    p_values: dict[str, list[float]] = {}
-    for name in ("sample", "these"):
-        side = attrgetter(name)
-        changed = _over(families, lambda claim, side=side: side(claim).changed)  # type: ignore[misc]
-        nearer = _over(families, lambda claim, side=side: side(claim).nearer)  # type: ignore[misc]
-        equal = holm({str(number): side(claim).equal for number, claim in enumerate(claims)})
-        p_values[name] = changed
-        verdicts[name] = [
-            _verdict(claim, changed[number], nearer[number], equal[str(number)], alpha)
-            for number, claim in enumerate(claims)
-        ]
-    changes = iter(
-        _with_verdict(claim, p, p_terms_only, verdict if claim.words >= ENOUGH_WORDS else INCONCLUSIVE, terms_only)
-        for claim, p, p_terms_only, verdict, terms_only in zip(
-            claims, p_values["sample"], p_values["these"], verdicts["sample"], verdicts["these"], strict=True
+    family = Family([kind.changes.block(seed) for kind in kinds if kind.changes.names], alpha)
+    sides = Family(
+        [kind.middles.block(seed) for kind in kinds if kind.middles is not None and kind.middles.names], alpha
+    )
+    equal = {
+        f"{place}/{number}": 1.0 if kind.margin is None else kind.changes.equivalence_p(number, kind.margin)
+        for place, kind in enumerate(kinds)
+        for number in range(len(kind.changes.names))
+    }
+    adjusted = holm(equal)
+    results = []
+    for place, kind in enumerate(kinds):
+        estimates = kind.changes.estimates(family)
+        results.append(
+            {
+                name: Change(
+                    before=finite(float(kind.before[number])),
+                    after=finite(float(kind.after[number])),
+                    change=estimates[name],
+                    equivalent_within=finite(kind.changes.within_of(number, alpha)),
+                    verdict=_verdict(kind, number, (family, sides), adjusted[f"{place}/{number}"], alpha),
+                )
+                for number, name in enumerate(kind.changes.names)
+            }
         )
-    )
-    return [[next(changes) for _ in family] for family in families]
+    return results
 
 
-def _with_verdict(claim: ChangeClaim, p: float, p_terms_only: float, verdict: str, terms_only: str) -> Change:
-    estimate = claim.change.change
-    these = (estimate.terms_only or TermsOnly()).model_copy(update={"p": p_terms_only})
-    return claim.change.model_copy(
-        update={
-            "change": estimate.model_copy(update={"adjusted_p": p, "terms_only": these}),
-            "verdict": verdict,
-            "terms_only_verdict": terms_only,
-            "effective_terms": None if math.isinf(claim.words) else round(claim.words, 3),
-        }
-    )
-
-
-def _over(families: Sequence[Sequence[ChangeClaim]], p_of: Callable[[ChangeClaim], float]) -> list[float]:
-    steps = over_families([min(map(p_of, family)) for family in families])
-    return [
-        min(1.0, max(floor, factor * p_of(claim)))
-        for family, (floor, factor) in zip(families, steps, strict=True)
-        for claim in family
-    ]
-
-
-def _verdict(claim: ChangeClaim, changed: float, nearer: float, equal: float, alpha: float) -> str:
+def _verdict(
+    kind: ChangeRows, number: int, families: tuple[Family, Family], equal: float, alpha: float
+) -> ChangeVerdict:
     if equal < alpha:
-        return EQUIVALENT
-    if nearer < alpha:
-        return claim.towards
-    return CHANGED if changed < alpha else INCONCLUSIVE
+        return "equivalent"
+    changed = families[0].adjusted(float(kind.changes.p[number]))
+    if math.isnan(changed) or not changed < alpha:
+        return "inconclusive"
+    side = 0.0 if kind.middles is None else families[1].adjusted(float(kind.middles.p[number]))
+    return kind.towards(number) if side < alpha else "changed"

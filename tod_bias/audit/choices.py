@@ -70,6 +70,8 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
     """
     if isinstance(cluster, str):
         cluster = [name.strip() for name in cluster.split(",") if name.strip()]
+    if list(cluster) == ["none"]:
+        return []
     kinds: list[tuple[str, ClusterOf]] = []
     for entry in cluster:
         if not isinstance(entry, str):
@@ -79,7 +81,7 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
         elif is_import(entry):
             kinds.append((entry, UserClusters(entry)))
         else:
-            raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
+            raise TodBiasError(f"unknown cluster {entry!r}; expected domain, module:function of a dialogue, or none")
     return kinds
 
 

@@ -79,7 +79,6 @@ def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[st
     """
     dialogue, candidates = selection
     return Membership(
-        axis.labels(candidates[0])[0] if candidates else "",
         axis.terms(dialogue, candidates) if candidates else (),
         {name: cluster_of(dialogue) for name, cluster_of in kinds},
     )

@@ -1,17 +1,21 @@
-"""What may be claimed: one correction over all axes and metrics, and a verdict per axis and metric.
+"""What may be claimed: intervals and p-values over everything that a run claims, and a verdict per axis and metric.
 
-Every axis and metric is one family, in which the disparity and the gap of every group are tested jointly; Holm's
-procedure runs over the families. Within a family a single gap is claimed only behind it, at the level that Holm's step
-has left. The placebo claims nothing and is no member.
+All gaps of groups and reference variants, of all axes and metrics, are one family: their intervals hold together, and
+a p-value is below .05 where its interval leaves out 0 (:mod:`tod_bias.statistics.simultaneous`). Where there is a
+placebo, a claim needs the gap beyond it as well, on the same side; these gaps are a family of their own, and need no
+further correction, as both must differ from 0. Pairs of groups, and effects of crossed axes, are a third family. The
+placebo claims nothing and is no member.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
+import numpy as np
+
+from tod_bias.audit.row_sets import RowSet
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -20,215 +24,304 @@ from tod_bias.results import (
     THESE_TERMS,
     AxisResult,
     Estimate,
+    Gap,
     Omnibus,
-    TermsOnly,
+    Terms,
 )
-from tod_bias.statistics.adjustment import over_families
-from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.statistics.power import equivalent_within
+from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite
+from tod_bias.statistics.simultaneous import Family
 
 TESTS = "tests"
 """Nothing was tested: there are no permutations, or the metric takes a placebo and there is none."""
 TERMS = "terms"
-"""It is true of these terms, which are too few to stand for a group."""
+"""It is true of these terms, which are too few to stand for a group, or one of which carries most of it."""
 OTHER_TERMS = "other terms"
 """It is true of these terms, and differs too much between them to hold for others."""
 PLACEBO = "placebo"
-"""It is shown, and not shown to differ from what the placebo does in the same dialogues."""
+"""It is shown, and not shown to differ from what the placebo does in the same dialogues; or nearly all dialogues are of
+one group, so that it takes a placebo, and there is none."""
 UNMEASURED = "nothing measured"
 """The run measures nothing here: :mod:`tod_bias.audit.measured`."""
 OTHER_TESTS = "other tests"
 """It would be claimed were it the only axis and metric."""
-
-WHOLE = ("disparity",)
-"""The claim of the disparity; the others are ``("groups", name)``, ``("pairs", name)`` and
-``("effects", factor, level)``."""
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What speaks for something that may be claimed."""
-
-    p: float = 1.0
-    """With terms as a sample, for its family within the axis; beyond the placebo where there is one."""
-    p_terms_only: float = 1.0
-    """The same with terms as they are."""
-    p_bare: float = 1.0
-    """With terms as a sample, whatever the placebo does."""
-    p_bare_terms_only: float = 1.0
-    """The same with terms as they are."""
-    terms: float = math.inf
-    """Effective terms that it rests on."""
-    tested: bool = True
-    """Whether there are p-values at all."""
-
-    @property
-    def has_enough_terms(self) -> bool:
-        """Whether it rests on terms enough to speak of a group."""
-        return self.terms >= ENOUGH_WORDS
+_Estimate = TypeVar("_Estimate", bound=Estimate)
 
 
 @dataclass(frozen=True)
 class AxisDraft:
-    """Everything that was estimated of one axis and metric, and the claims that are still to be adjusted."""
+    """Everything that was estimated of one axis and metric, and the rows that are still to be claimed."""
 
     result: AxisResult
-    """Without verdict and adjusted p-values."""
-    claims: Mapping[Key, Claim]
-    bounds: Sequence[tuple[float, float, float, int]]
-    """Disparity, gaps and pairs, each with standard error, degrees of freedom, dialogues: for tests of equivalence."""
+    """Without gaps and verdict."""
+    gaps: RowSet
+    """Of groups, against the mean of groups."""
+    references: RowSet
+    """Of reference variants, against the mean of groups."""
+    pairs: RowSet
+    beyond: RowSet | None
+    """The gaps of groups beyond the placebo's."""
+    of_terms_only: RowSet
+    """The gaps, with dialogues as the only sample."""
+    effects: RowSet
+    """Of crossed axes; a row is called ``factor/level``."""
+    facts: Mapping[str, Terms]
+    """Group to the terms that its gap rests on."""
+    needs_placebo: bool = False
+    """Whether a gap cannot be told from being the original without a placebo."""
     may_be_equal: bool = True
-    """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""
-    family: Sequence[Key] = field(init=False)
-    """The disparity and every group's gap: one family, as any of them is a disparity of the axis."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "family", [key for key in self.claims if key == WHOLE or key[0] == "groups"])
-
-    @property
-    def smallest(self) -> Claim:
-        """The claim of the family with the smallest p-value."""
-        return min((self.claims[key] for key in self.family), key=lambda claim: claim.p)
+    """Whether equivalence can be shown at all: there is a score above 0."""
+    is_tested: bool = True
 
     def untested(self, *, unmeasured: str = "") -> AxisDraft:
         """The same without any test; ``unmeasured`` says why nothing is measured, where that is why."""
-        claims = {key: replace(claim, tested=False) for key, claim in self.claims.items()}
-        if unmeasured:
-            claims = {key: replace(claim, p=1.0, p_terms_only=1.0) for key, claim in claims.items()}
         result = self.result.model_copy(update={"unmeasured": unmeasured or self.result.unmeasured})
-        return replace(self, claims=claims, result=result, may_be_equal=self.may_be_equal and not unmeasured)
+        return replace(self, is_tested=False, result=result, may_be_equal=self.may_be_equal and not unmeasured)
+
+
+@dataclass(frozen=True)
+class Families:
+    """What is claimed together."""
+
+    gaps: Family
+    beyond: Family
+    pairs: Family
+    of_terms_only: Family
+
+    @classmethod
+    def of(cls, drafts: Sequence[AxisDraft], alpha: float, seed: int) -> Families:
+        """Those of all axes and metrics that are tested."""
+        tested = [draft for draft in drafts if draft.is_tested]
+
+        def family(sets: Sequence[RowSet | None]) -> Family:
+            return Family([rows.block(seed) for rows in sets if rows is not None and rows.names], alpha)
+
+        return cls(
+            family([rows for draft in tested for rows in (draft.gaps, draft.references)]),
+            family([draft.beyond for draft in tested]),
+            family([rows for draft in tested for rows in (draft.pairs, draft.effects)]),
+            family([draft.of_terms_only for draft in tested]),
+        )
 
 
 def judge(
-    estimated: Sequence[AxisDraft], placebos: Sequence[AxisDraft], *, alpha: float, margin: float | None = None
+    estimated: Sequence[AxisDraft],
+    placebos: Sequence[AxisDraft],
+    *,
+    alpha: float,
+    margin: float | None = None,
+    seed: int = 0,
 ) -> list[AxisResult]:
-    """Adjust p-values, and give every axis and metric its verdict and what limits it.
+    """Give every row its interval and p-value, and every axis and metric its verdict and what limits it.
 
     Args:
         estimated: all axes and metrics that may claim something.
         placebos: those of the placebo.
         alpha: the family-wise error rate of everything that is claimed.
-        margin: differences up to this are called equivalent, on the scale of each metric's disparity.
+        margin: differences up to this are called equivalent, on the scale of each metric's gaps.
+        seed: of the draws under the null hypothesis.
 
     Returns:
         The results of ``estimated``, then those of ``placebos``.
     """
-    adjusted = _over(estimated, lambda claim: claim.p)
-    terms_only = _over(estimated, lambda claim: claim.p_terms_only)
-    results = []
-    for number, axis in enumerate(estimated):
-        within = _equivalent_within(axis, alpha)
-        verdict = _verdict(axis, adjusted[number], terms_only[number], within, (alpha, margin))
-        limits = _limiting_factors(estimated, number, alpha) if verdict in (THESE_TERMS, INCONCLUSIVE) else []
-        result = _adjusted(axis, adjusted[number], terms_only[number])
-        changed: dict[str, Any] = {"equivalent_within": within, "verdict": verdict, "limiting_factors": limits}
-        if len(axis.family) > 1 and axis.claims[WHOLE].tested:
-            smallest = min(axis.family, key=lambda key: axis.claims[key].p)
-            changed["omnibus"] = Omnibus(p=axis.claims[smallest].p, adjusted_p=adjusted[number][smallest])
-        results.append(result.model_copy(update=changed))
-    for axis in placebos:
-        changed = {"equivalent_within": _equivalent_within(axis, alpha), "verdict": PLACEBO_VERDICT}
-        results.append(axis.result.model_copy(update=changed))
+    families = Families.of(estimated, alpha, seed)
+    results = [_judged(draft, families, alpha, margin) for draft in estimated]
+    for draft in placebos:
+        results.append(_with_rows(draft, None).model_copy(update={"verdict": PLACEBO_VERDICT}))
     return results
 
 
-def _over(estimated: Sequence[AxisDraft], p_of: Callable[[Claim], float]) -> list[dict[Key, float]]:
-    """Adjusted p-values of all claims of every axis and metric."""
-    steps = over_families([min(p_of(axis.claims[key]) for key in axis.family) for axis in estimated])
-    return [
-        {key: min(1.0, max(lowest, factor * p_of(claim))) for key, claim in axis.claims.items()}
-        for axis, (lowest, factor) in zip(estimated, steps, strict=True)
+def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | None) -> AxisResult:
+    result = _with_rows(draft, families if draft.is_tested else None)
+    within = _within(draft, alpha)
+    claims = _claims(draft, families)
+    of_terms_only = _claims_of_terms_only(draft, families)
+    verdict = INCONCLUSIVE
+    omnibus = Omnibus(p=min(claims.values(), default=None))
+    if margin is not None and within is not None and within <= margin:
+        verdict = EQUIVALENT
+    elif any(p < alpha for p in claims.values()):
+        verdict = DISPARITY
+    elif any(p < alpha for p in of_terms_only.values()):
+        verdict, omnibus = THESE_TERMS, Omnibus(p=min(of_terms_only.values()), scope="terms")
+    changed: dict[str, Any] = {
+        "equivalent_within": within,
+        "verdict": verdict,
+        "omnibus": omnibus if claims or verdict == THESE_TERMS else None,
+        **_detectable(draft, families),
+    }
+    if verdict in (THESE_TERMS, INCONCLUSIVE):
+        changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
+    return result.model_copy(update=changed)
+
+
+def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
+    """The result with the estimates of its rows; without intervals where nothing is claimed."""
+    gaps = draft.gaps.estimates(None if families is None else families.gaps)
+    beyond = {} if draft.beyond is None else draft.beyond.estimates(None if families is None else families.beyond)
+    references = draft.references.estimates(None if families is None else families.gaps)
+    pairs = draft.pairs.estimates(None if families is None else families.pairs)
+    effects = draft.effects.estimates(None if families is None else families.pairs)
+    of_terms_only = draft.of_terms_only.estimates(None if families is None else families.of_terms_only)
+    result = draft.result
+    changed: dict[str, Any] = {
+        "groups": {
+            name: group.model_copy(
+                update={
+                    "gap": gaps[name],
+                    "beyond_placebo": beyond.get(name),
+                    "terms_only": of_terms_only[name],
+                    "affected": draft.gaps.affected_in(name),
+                }
+            )
+            for name, group in result.groups.items()
+        },
+        "references": {
+            name: group.model_copy(update={"gap": references[name]}) for name, group in result.references.items()
+        },
+        "pairs": _both_ways({name: _gap_of(gap, pairs[name]) for name, gap in result.pairs.items()}),
+        "effects": {
+            factor: {level: _gap_of(gap, effects[f"{factor}/{level}"]) for level, gap in levels.items()}
+            for factor, levels in result.effects.items()
+        },
+    }
+    if result.widest is not None:
+        forward = f"{result.widest.better}>{result.widest.worse}"
+        gap = pairs[forward] if forward in pairs else negated(pairs[f"{result.widest.worse}>{result.widest.better}"])
+        changed["widest"] = result.widest.model_copy(update={"gap": gap})
+    return result.model_copy(update=changed)
+
+
+def _gap_of(gap: Gap, estimate: Estimate) -> Gap:
+    return gap.model_copy(update=dict(estimate))
+
+
+def _both_ways(pairs: Mapping[str, Gap]) -> dict[str, Gap]:
+    """Pairs as seen from either group; a name with several ``>`` is turned at the middle one."""
+    both: dict[str, Gap] = {}
+    for name, gap in pairs.items():
+        parts = name.split(">")
+        half = len(parts) // 2
+        both[name] = gap
+        both[">".join([*parts[half:], *parts[:half]])] = negated(gap)
+    return both
+
+
+def _claims(draft: AxisDraft, families: Families) -> dict[str, float]:
+    """Group to the p-value of its claim, of those that may be claimed."""
+    if not draft.is_tested:
+        return {}
+    return {
+        name: _claim(draft, number, families.gaps.adjusted, families.beyond.adjusted)
+        for number, name in enumerate(draft.gaps.names)
+        if name in draft.facts and draft.gaps.over_terms[number] and draft.facts[name].may_speak
+    }
+
+
+def _claim(
+    draft: AxisDraft, number: int, adjusted: Callable[[float], float], beyond: Callable[[float], float] | None
+) -> float:
+    """The p-value of one group's claim: the larger one of its gap and of its gap beyond the placebo.
+
+    Args:
+        draft: of its axis and metric.
+        number: of its row.
+        adjusted: a p-value by itself to that over everything that is claimed.
+        beyond: the same for gaps beyond the placebo; None to leave the placebo out of account.
+    """
+    p = adjusted(float(draft.gaps.p[number]))
+    name = draft.gaps.names[number]
+    if beyond is not None:
+        if draft.beyond is not None and name in draft.beyond.names:
+            place = draft.beyond.names.index(name)
+            same_side = draft.gaps.rows.values[number] * draft.beyond.rows.values[place] > 0
+            p = max(p, beyond(float(draft.beyond.p[place])) if same_side else 1.0)
+        elif draft.needs_placebo:
+            p = 1.0
+    return 1.0 if np.isnan(p) else p
+
+
+def _claims_of_terms_only(draft: AxisDraft, families: Families) -> dict[str, float]:
+    """The same with dialogues as the only sample, of all groups."""
+    if not draft.is_tested:
+        return {}
+    only = replace(draft, gaps=draft.of_terms_only)
+    return {
+        name: _claim(only, number, families.of_terms_only.adjusted, families.beyond.adjusted)
+        for number, name in enumerate(only.gaps.names)
+        if name in draft.facts
+    }
+
+
+def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> list[str]:
+    """What alone stands between an axis and a disparity; of the others everything stays as it is."""
+    if draft.result.unmeasured:
+        return [UNMEASURED]
+    if not draft.is_tested or not any(np.isfinite(draft.gaps.p)):
+        return [TESTS]
+    only = replace(draft, gaps=draft.of_terms_only)
+    speaks = [
+        name in draft.facts and bool(draft.gaps.over_terms[number]) and draft.facts[name].may_speak
+        for number, name in enumerate(draft.gaps.names)
     ]
 
+    def any_row(rows: AxisDraft, family: Family, chosen: bool, *, bare: bool = False, alone: bool = False) -> bool:
+        def beyond(p: float) -> float:
+            return p if alone else families.beyond.adjusted(p)
 
-def _adjusted(axis: AxisDraft, adjusted: Mapping[Key, float], terms_only: Mapping[Key, float]) -> AxisResult:
-    """The result with its p-values."""
-
-    def with_p(estimate: Estimate, key: Key, name: str = "p") -> Estimate:
-        claim = axis.claims.get(key)
-        if claim is None or not claim.tested:
-            return estimate
-        these = (estimate.terms_only or TermsOnly()).model_copy(update={"p": terms_only[key]})
-        return estimate.model_copy(update={name: adjusted[key], "terms_only": these})
-
-    result = axis.result
-    return result.model_copy(
-        update={
-            "disparity": with_p(result.disparity, WHOLE, "adjusted_p"),
-            "groups": {
-                name: group.model_copy(update={"gap": with_p(group.gap, ("groups", name))})
-                for name, group in result.groups.items()
-            },
-            "pairs": {name: with_p(pair, ("pairs", name)) for name, pair in result.pairs.items()},
-            "effects": {
-                factor: {level: with_p(gap, ("effects", factor, level)) for level, gap in by_level.items()}
-                for factor, by_level in result.effects.items()
-            },
-        }
-    )
-
-
-def _limiting_factors(estimated: Sequence[AxisDraft], number: int, alpha: float) -> list[str]:
-    """What alone stands between an axis and a disparity; of the others everything stays as it is."""
-    axis = estimated[number]
-    if axis.result.unmeasured:
-        return [UNMEASURED]
-    tested = [key for key in axis.family if axis.claims[key].tested]
-    if not tested:
-        return [TESTS]
-
-    def any_if(p_of: Callable[[Claim], float], *, enough: bool) -> bool:
-        steps = over_families(
-            [
-                min(_p_if(other.claims[key], p_of if place == number else None) for key in other.family)
-                for place, other in enumerate(estimated)
-            ]
-        )
-        lowest, factor = steps[number]
-        claims = [axis.claims[key] for key in tested]
         return any(
-            min(1.0, max(lowest, factor * p_of(claim))) < alpha for claim in claims if claim.has_enough_terms is enough
+            _claim(rows, number, (lambda p: p) if alone else family.adjusted, None if bare else beyond) < alpha
+            for number, name in enumerate(rows.gaps.names)
+            if name in draft.facts and speaks[number] is chosen
         )
 
-    claims: Iterable[Claim] = [axis.claims[key] for key in tested]
     parts = {
-        TERMS: any_if(lambda claim: claim.p_terms_only, enough=False),
-        OTHER_TERMS: any_if(lambda claim: claim.p_terms_only, enough=True),
-        PLACEBO: any_if(lambda claim: claim.p_bare, enough=True),
-        OTHER_TESTS: any(claim.p < alpha for claim in claims if claim.has_enough_terms),
+        TERMS: any_row(only, families.of_terms_only, chosen=False),
+        OTHER_TERMS: any_row(only, families.of_terms_only, chosen=True),
+        PLACEBO: any_row(draft, families.gaps, chosen=True, bare=True),
+        OTHER_TESTS: any_row(draft, families.gaps, chosen=True, alone=True),
     }
-    if not any(parts.values()) and any_if(lambda claim: claim.p_bare_terms_only, enough=False):
+    if not any(parts.values()) and any_row(only, families.of_terms_only, chosen=False, bare=True):
         return [TERMS, PLACEBO]
     return [name for name, holds in parts.items() if holds]
 
 
-def _p_if(claim: Claim, p_of: Callable[[Claim], float] | None) -> float:
-    return claim.p if p_of is None or not claim.tested else p_of(claim)
+def _within(draft: AxisDraft, alpha: float) -> float | None:
+    """The smallest margin within which all gaps are shown to lie; all must, so none is adjusted."""
+    if not draft.may_be_equal or len(draft.gaps.names) < 2:
+        return None
+    margins = [rows.within(alpha) for rows in (draft.gaps, draft.pairs) if rows.names]
+    return None if any(np.isnan(margins)) else finite(max(margins))
 
 
-def _equivalent_within(axis: AxisDraft, alpha: float) -> float | None:
-    """The smallest margin within which the disparity and all gaps are shown to lie; all must, so none is adjusted."""
-    margins = [equivalent_within(*bounds, alpha=alpha) for bounds in axis.bounds]
-    if all(finite(margin) is not None for margin in margins) and axis.may_be_equal:
-        return max(margins)
-    return None
+def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]:
+    """The smallest difference between a group and all others that would be claimed in four of five such runs.
+
+    It is the median over groups whose terms are enough; with a placebo it must be found beyond that too.
+    """
+    nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
+    if not draft.is_tested or draft.gaps.is_sparse:
+        return nothing
+    sizes = []
+    for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
+        if rows is None:
+            continue
+        chosen = [n for n, name in enumerate(rows.names) if name in draft.facts and rows.over_terms[n]]
+        errors, freedom = rows.rows.errors[chosen], rows.rows.freedom[chosen]
+        if not chosen or np.isnan(errors).any():
+            return nothing
+        apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
+        of_dialogues = np.sqrt(draft.of_terms_only.rows.covariance.diagonal()[chosen])
+        smallest = [detectable(e, d, family.level) for e, d in zip(errors, freedom, strict=True)]
+        sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
+    largest = max(sizes)
+    return dict(zip(nothing, map(finite, largest), strict=True))
 
 
-def _verdict(
-    axis: AxisDraft,
-    adjusted: Mapping[Key, float],
-    terms_only: Mapping[Key, float],
-    within: float | None,
-    limits: tuple[float, float | None],
-) -> str:
-    alpha, margin = limits
-    if margin is not None and within is not None and within <= margin:
-        return EQUIVALENT
-    tested = [key for key in axis.family if axis.claims[key].tested]
-    if any(adjusted[key] < alpha and axis.claims[key].has_enough_terms for key in tested):
-        return DISPARITY
-    if any(min(adjusted[key], terms_only[key]) < alpha for key in tested):
-        return THESE_TERMS
-    return INCONCLUSIVE
+def negated(estimate: _Estimate) -> _Estimate:
+    """The same estimate with the other sign, as a gap is seen from the other group."""
+    changed: dict[str, Any] = {
+        "value": None if estimate.value is None else -estimate.value,
+        "ci": None if estimate.ci is None else (-estimate.ci[1], -estimate.ci[0]),
+    }
+    return estimate.model_copy(update=changed)

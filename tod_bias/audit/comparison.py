@@ -13,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.changes import ChangeClaim, claim_of_score, claim_of_value, judged
+from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import AuditContrasts, Contrasts, ScoreDifference
+from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, enough_clusters, pseudo_values
+from tod_bias.audit.estimates import GroupRows, mean_estimate
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.audit.paired import ChangeEstimates, PairedContrasts, tests_of
+from tod_bias.audit.row_sets import has_enough_terms, of_dialogues, plain_rows
 from tod_bias.audit.sums import ArmSums, VariantIndex
-from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.group_model import stacked
+from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.settings import Inference
 
 
@@ -91,9 +93,8 @@ def compare(
             for axis in pairs
         },
         signature={
-            "intervals": "95%, t with a term (or other cluster) left out of both runs at a time; of these terms: "
-            f"expanded percentile, {config.bootstrap} resamples of dialogues",
-            "p_values": f"sign flips by term, {config.permutations} at most; maxT within an axis and metric, then Holm",
+            "intervals": "95%, t, terms (and other clusters) as the sample, simultaneous over all that is claimed",
+            "p_values": "of the same contrasts and family as the intervals",
             "seed": str(config.seed),
         },
     )
@@ -121,20 +122,14 @@ def _changes(
     drafts: Mapping[tuple[str, str], AxisDifference],
     inference: Inference,
     margin: float | None,
-) -> tuple[dict[str, Change], dict[tuple[str, str], dict[str, Change]]]:
+) -> tuple[dict[str, Change], dict[tuple[str, str], list[dict[str, Change]]]]:
     """The judged changes of quality, by metric, and of each axis and metric: all are claimed together."""
-    families: dict[tuple[str, str], Mapping[str, ChangeClaim]] = {}
-    for metric in metrics:
-        quality = quality_of(metric, pairs, inference, margin)
-        if quality is not None:
-            families["", metric.name] = {"quality": quality}
-        families |= {key: draft.claims for key, draft in drafts.items() if key[1] == metric.name}
-    verdicts = judged([list(family.values()) for family in families.values()], 1 - inference.level)
-    changes = {
-        key: dict(zip(family, some, strict=True))
-        for (key, family), some in zip(families.items(), verdicts, strict=True)
-    }
-    return {name: some["quality"] for (axis, name), some in changes.items() if not axis}, changes
+    quality = {metric.name: quality_of(metric, pairs, margin) for metric in metrics}
+    known = {name: rows for name, rows in quality.items() if rows is not None}
+    kinds = [*known.values(), *(rows for draft in drafts.values() for rows in draft.rows)]
+    changes = iter(judged(kinds, 1 - inference.level, inference.seed))
+    by_metric = {name: next(changes)["quality"] for name in known}
+    return by_metric, {key: [next(changes) for _ in draft.rows] for key, draft in drafts.items()}
 
 
 def _differences(before: FinishedRun, after: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
@@ -161,9 +156,7 @@ def _are_same(pairs: Any) -> bool:
     )
 
 
-def quality_of(
-    metric: Metric, pairs: Mapping[str, Matched], inference: Inference, margin: float | None
-) -> ChangeClaim | None:
+def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | None) -> ChangeRows | None:
     """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     labels: dict[str, dict[tuple[str, str], str]] = {}
@@ -177,17 +170,14 @@ def quality_of(
             labels.setdefault(name, {}).update(zip(pair.dialogues, by_dialogue, strict=True))
     if not rows:
         return None
-    alone = Clusters(np.arange(len(rows)), tuple(map(str, range(len(rows)))))
-    kinds = [alone, *(Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values())]
-    nothing = ((ScoreDifference(1.0, 0, 0),),)
+    every = [Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values()]
+    kinds = [kind for kind in every if len(kind.names) >= FEWEST]
     before, after = (
-        Contrasts(np.array([pair[side] for pair in rows.values()])[:, None], nothing, metric.score, 1.0, is_ratio=False)
-        for side in (0, 1)
+        pseudo_values(np.array([pair[side] for pair in rows.values()])[:, None], metric) for side in (0, 1)
     )
-    everyone = np.ones(len(rows), dtype=bool)
-    changed = ChangeEstimates(PairedContrasts(before, after, [], [(0, 0)]), everyone, kinds, inference, tested=[0])
-    sample, these = tests_of([changed], inference)
-    return claim_of_score(changed, 0, (sample[0], these[0]), np.inf, margin, 1 - inference.level, metric.better)
+    differs = np.array([bool((first != second).any()) for first, second in rows.values()])
+    changes = of_dialogues(["quality"], after - before, differs, kinds)
+    return ChangeRows(changes, None, before.mean(axis=0), after.mean(axis=0), metric.better, margin)
 
 
 class AxisDifference:
@@ -215,102 +205,140 @@ class AxisDifference:
         self._stages = tuple(stages)
         self._inference = inference
         self._margins = margins
-        self._tables = tables
         self._variants: VariantIndex = tables[0].variants
-        self._blocks = AuditContrasts(tables[0], metric), AuditContrasts(tables[1], metric)
-        if self._blocks[0].is_ratio != self._blocks[1].is_ratio:
+        self._makers = AuditContrasts(tables[0], metric), AuditContrasts(tables[1], metric)
+        if self._makers[0].scale.is_ratio != self._makers[1].scale.is_ratio:
             raise MetricError(
                 f"axis {axis}: {metric.label} of the originals is 0 in one of the runs, so no disparity is a share "
                 "of it; leave the metric out with --metrics"
             )
-        self._dimensions = [
-            term_clusters_of(self._variants),
-            *(Clusters.of(labels) for _, labels in self._variants.clusters),
-        ]
-        self._shared = shared_terms(self._variants)
-        self._effective = effective_terms_of(self._variants)
+        groups = len(self._variants.groups)
+        before, after = (maker.contrasts() for maker in self._makers)
+        self._runs = tuple(GroupRows(some, groups, inference) for some in (before, after))
+        self._change = GroupRows(after.less(before), groups, inference)
+        self._middle = GroupRows(after.mean_with(before), groups, inference)
 
-    def _changed(self, blocks: tuple[Contrasts, Contrasts], chosen: np.ndarray, *, whole: bool) -> ChangeEstimates:
-        """Contrasts: the whole, the shares of common stages, beyond the placebo; scores: those of the cells after
-        the originals', and for the whole of these too."""
-        places = [(0, 0)]
-        places += [
-            (1 + self._tables[0].stages.index(name), 1 + self._tables[1].stages.index(name)) for name in self._stages
+    @cached_property
+    def _contrasts(self) -> dict[str, np.ndarray]:
+        """Group to its contrast with the mean of groups."""
+        names = self._variants.groups
+        return {name: some for name, some in self._change.gap_contrasts().items() if name in names}
+
+    @cached_property
+    def rows(self) -> list[ChangeRows]:
+        """All changes that may be claimed: of gaps, of the disparity and its contributions, of scores of groups."""
+        margin, quality_margin = self._margins
+        values = [
+            np.array([float(run.fit.rows(some[None]).values[0]) for some in self._contrasts.values()])
+            for run in self._runs
         ]
-        if self._blocks[0].has_placebo:
-            places.append((len(blocks[0].contrasts) - 1, len(blocks[1].contrasts) - 1))
-        cells = [(0, 0), (1, 1)] if whole else [(1, 1)]
-        claimed = range(1 + len(self._stages)) if whole else range(1)
-        tested = [*claimed, *(len(places) + place for place in claimed)]
-        if not whole:
-            tested.append(2 * len(places))
-        return ChangeEstimates(
-            PairedContrasts(*blocks, places, cells),
-            chosen,
-            self._dimensions,
-            self._inference,
-            tested=tested,
-            shared=self._shared,
-            effective=self._effective,
+        gaps = ChangeRows(
+            self._change.set_of(self._contrasts),
+            self._middle.set_of(self._contrasts),
+            values[0],
+            values[1],
+            margin=margin,
+        )
+        whole = [np.stack([maker.whole[name] for name in self._wanted], axis=1) for maker in self._makers]
+        kinds = enough_clusters(self._variants)
+        parts = ChangeRows(
+            of_dialogues(self._wanted, whole[1] - whole[0], self._change.contrasts.differs, kinds),
+            of_dialogues(self._wanted, (whole[0] + whole[1]) / 2, self._middle.contrasts.differs, kinds),
+            whole[0].mean(axis=0),
+            whole[1].mean(axis=0),
+            margin=margin,
+        )
+        return [gaps, parts, self._scores(quality_margin)]
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [DISPARITY, *(f"shapley {stage}" for stage in self._stages)]
+
+    def _scores(self, margin: float | None) -> ChangeRows:
+        """Changes of the groups' scores; terms are a sample in them as in the gaps."""
+        change, names = self._change, list(self._contrasts)
+        design = change.contrasts.design
+        before, after = (
+            np.array([_mean(run.contrasts.scores, design.has, self._place(name)) for name in names])
+            for run in self._runs
+        )
+        influence, coefficients = [], []
+        unit = self._makers[0].scale.original
+        for name in names:
+            place = self._place(name)
+            members = design.has[:, place]
+            scores = change.contrasts.scores[:, place]
+            influence.append(np.where(members, scores - scores[members].mean(), 0.0) / members.sum())
+            weights = np.zeros(design.has.shape)
+            weights[members, place] = unit / members.sum()
+            coefficients.append(weights)
+        over = np.array([has_enough_terms(design, self._place(name)) for name in names], dtype=bool)
+        if names:
+            rows = change.fit.estimated(after - before, np.stack(influence, axis=1), stacked(coefficients), over)
+        else:
+            rows = change.fit.rows(np.zeros((0, design.groups)))
+        return ChangeRows(
+            plain_rows(names, rows, over, change.contrasts.differs), None, before, after, self._metric.better, margin
         )
 
-    @cached_property
-    def _whole(self) -> ChangeEstimates:
-        everyone = np.ones(self._variants.dialogues, dtype=bool)
-        return self._changed((self._blocks[0].whole(), self._blocks[1].whole()), everyone, whole=True)
+    def _place(self, name: str) -> int:
+        return self._variants.groups.index(name)
 
-    @cached_property
-    def _groups(self) -> dict[str, ChangeEstimates]:
-        table = self._variants
-        groups = {
-            name: self._changed(
-                (self._blocks[0].group(number), self._blocks[1].group(number)), table.has_group[:, number], whole=False
-            )
-            for number, name in enumerate(table.groups)
-            if table.has_group[:, number].any()
-        }
-        return groups if len(groups) > 1 else {}
-
-    @cached_property
-    def claims(self) -> dict[str, ChangeClaim]:
-        """All changes that may be claimed, by name: they are tested jointly."""
-        sample, these = tests_of([self._whole, *self._groups.values()], self._inference)
-        alpha = 1 - self._inference.level
-        margin, quality_margin = self._margins
-        claims = {
-            name: claim_of_value(self._whole, place, (sample[0], these[0]), self._effective, margin, alpha)
-            for place, name in enumerate(("disparity", *(f"in {stage}" for stage in self._stages)))
-        }
-        for number, (name, group) in enumerate(self._groups.items(), start=1):
-            tests = sample[number], these[number]
-            terms = effective_terms_of_group(self._variants, self._variants.groups.index(name))
-            claims[f"gap {name}"] = claim_of_value(group, 0, tests, terms, margin, alpha)
-            claims[f"score {name}"] = claim_of_score(group, 0, tests, terms, quality_margin, alpha, self._metric.better)
-        return claims
-
-    def result(self, changes: Mapping[str, Change]) -> AxisChange:
+    def result(self, changes: Sequence[Mapping[str, Change]]) -> AxisChange:
         """The changes, put together.
 
         Args:
-            changes: the judged claims, by name.
+            changes: the judged :attr:`rows`.
         """
-        whole = self._whole
+        gaps, parts, scores = changes
+        design = self._change.contrasts.design
+        wholes = [self._level(side) for side in ("original", "rewritten")]
         return AxisChange(
-            scale="ratio" if self._blocks[0].is_ratio else "difference",
+            scale="ratio" if self._makers[0].scale.is_ratio else "difference",
             dialogues=self._variants.dialogues,
-            effective_terms=round(self._effective, 3),
-            original=whole.estimate(whole.place_of_score(0)),
-            rewritten=whole.estimate(whole.place_of_score(1)),
-            disparity=changes["disparity"],
-            contributions={stage: changes[f"in {stage}"] for stage in self._stages},
-            beyond_placebo=whole.estimate(1 + len(self._stages)) if self._blocks[0].has_placebo else None,
+            original=wholes[0],
+            rewritten=wholes[1],
+            disparity=parts[DISPARITY],
+            contributions={stage: parts[f"shapley {stage}"] for stage in self._stages},
+            beyond_placebo=self._beyond(),
             groups={
                 name: GroupChange(
-                    dialogues=group.dialogues,
-                    score=changes[f"score {name}"],
-                    gap=changes[f"gap {name}"],
-                    contributions={stage: group.estimate(1 + at) for at, stage in enumerate(self._stages)},
+                    dialogues=int(design.has[:, self._place(name)].sum()),
+                    score=scores[name],
+                    gap=gaps[name],
+                    contributions=self._contributions(contrast),
                 )
-                for name, group in self._groups.items()
+                for name, contrast in self._contrasts.items()
             },
         )
+
+    def _contributions(self, contrast: np.ndarray) -> dict[str, Change]:
+        """The parts of a group's change by stage, each by itself."""
+        runs = [run.contributions(contrast, self._stages, scope=None) for run in (*self._runs, self._change)]
+        return {
+            stage: Change(
+                before=runs[0][stage].shapley.value,
+                after=runs[1][stage].shapley.value,
+                change=runs[2][stage].shapley,
+            )
+            for stage in self._stages
+        }
+
+    def _level(self, side: str) -> Change:
+        values = [maker.levels[side] for maker in self._makers]
+        return _plain(values[0], values[1], self._inference.level)
+
+    def _beyond(self) -> Change | None:
+        values = [maker.beyond_placebo for maker in self._makers]
+        if values[0] is None or values[1] is None:
+            return None
+        return _plain(values[0], values[1], self._inference.level)
+
+
+def _plain(before: np.ndarray, after: np.ndarray, level: float) -> Change:
+    """A change of (dialogues,) means that is not claimed."""
+    return Change(before=before.mean(), after=after.mean(), change=mean_estimate(after - before, level))
+
+
+def _mean(table: np.ndarray, has: np.ndarray, place: int) -> float:
+    return float(table[has[:, place], place].mean())

@@ -1,289 +1,319 @@
-"""Contrasts of scores of the same dialogues: all that is claimed is a signed sum of differences of two scores.
+"""Contrasts of scores of the same dialogues: what each dialogue adds to the harm of every group, stage by stage.
 
-With q(S) the score of the rewritten dialogues when the components in S are swapped for their twins, and N all of them,
-q(N) − q(∅) is the disparity; component c's Shapley share of it (Shapley 1953) is the mean over orders of
-q(S ∪ {c}) − q(S); the interaction of two components is Grabisch and Roubens' (1999) index. Every one is a list of
-differences between two arms of the same dialogues, which under equivariance may change places.
+With q(S) the score of the counterfactuals when the stages in S are replaced by their twins, and N all of them,
+q(N) − q(∅) is the disparity. A stage c has three parts of it: its Shapley share (Shapley 1953), the mean over orders of
+q(S ∪ {c}) − q(S); what replacing it alone removes, q({c}) − q(∅); and what remains when all others are replaced,
+q(N) − q(N∖{c}). The interaction of two stages is Grabisch and Roubens' (1999) index. Each is a weighted sum of the
+arms' scores.
+
+Scores of ratios and of corpora (BLEU) are no means over dialogues. They are taken apart by leaving out a dialogue at a
+time (pseudo-values, Tukey 1958), so that a dialogue's values average to the score itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import factorial
-from typing import NamedTuple
 
 import numpy as np
 
-from tod_bias.audit.sums import ArmSums
+from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.metric import Metric
-from tod_bias.statistics.clusters import Clusters, Spread, spread
-from tod_bias.statistics.resampling import BLOCK, resample
+from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.group_model import GroupDesign
+from tod_bias.statistics.needed import FEWEST
+from tod_bias.statistics.resampling import BLOCK
 from tod_bias.systems.execution import all_arms
 
-Score = Callable[[np.ndarray], np.ndarray]
-"""Sums (…, statistics) to scores (…)."""
+DISPARITY = "disparity"
+"""The contrast q(N) − q(∅)."""
+PARTS = ("shapley", "replaced_alone", "left_alone")
+"""The three parts of a stage."""
 
 
-class ScoreDifference(NamedTuple):
-    """``weight`` times the score of cell ``second`` less that of cell ``first``."""
-
-    weight: float
-    first: int
-    second: int
-
-
-Contrast = tuple[ScoreDifference, ...]
+def disparity_weights(stages: Sequence[str]) -> np.ndarray:
+    """(arms,) of q(N) − q(∅)."""
+    weights = np.zeros(2 ** len(stages))
+    weights[-1], weights[0] = 1.0, -1.0
+    return weights
 
 
-def disparity_of(stages: Sequence[str], at: int = 0) -> Contrast:
-    """q(N) − q(∅), where the cells of the arms begin at ``at``."""
-    return (ScoreDifference(1.0, at, at + 2 ** len(stages) - 1),)
-
-
-def share_of(stage: str, stages: Sequence[str], at: int = 0) -> Contrast:
-    """The Shapley share of one component: over all sets S without it, |S|! (n − |S| − 1)! / n! of q(S ∪ c) − q(S)."""
-    place = {arm: number + at for number, arm in enumerate(all_arms(stages))}
+def shapley_weights(stage: str, stages: Sequence[str]) -> np.ndarray:
+    """(arms,) of a stage's share: over all sets S without it, |S|! (n − |S| − 1)! / n! of q(S ∪ c) − q(S)."""
+    place = {arm: number for number, arm in enumerate(all_arms(stages))}
     count = len(stages)
-    return tuple(
-        ScoreDifference(
-            factorial(len(arm)) * factorial(count - len(arm) - 1) / factorial(count), number, place[arm | {stage}]
-        )
-        for arm, number in place.items()
-        if stage not in arm
-    )
+    weights = np.zeros(len(place))
+    for arm, number in place.items():
+        if stage not in arm:
+            weight = factorial(len(arm)) * factorial(count - len(arm) - 1) / factorial(count)
+            weights[number] -= weight
+            weights[place[arm | {stage}]] += weight
+    return weights
 
 
-def interaction_of(first: str, second: str, stages: Sequence[str], at: int = 0) -> Contrast:
-    """The Shapley interaction index with its sign turned: what swapping each alone changes, less what both change.
+def stage_weights(stage: str, stages: Sequence[str]) -> dict[str, np.ndarray]:
+    """The three parts of a stage, (arms,) each."""
+    place = {arm: number for number, arm in enumerate(all_arms(stages))}
+    alone, left = np.zeros(len(place)), np.zeros(len(place))
+    alone[place[frozenset([stage])]], alone[0] = 1.0, -1.0
+    left[-1] += 1.0
+    left[place[frozenset(stages) - {stage}]] -= 1.0
+    return dict(zip(PARTS, (shapley_weights(stage, stages), alone, left), strict=True))
 
-    Positive: swapping either is enough for part of the disparity, which takes both components (AND). Negative: part of
-    it goes only when both are swapped, as either component suffices for it (OR).
+
+def interaction_weights(first: str, second: str, stages: Sequence[str]) -> np.ndarray:
+    """(arms,) of the Shapley interaction index with its sign turned: what replacing each alone changes, less what both
+    change.
+
+    Positive: replacing either is enough for part of the disparity, which takes both stages (AND). Negative: part of it
+    goes only when both are replaced, as either stage suffices for it (OR).
     """
-    place = {arm: number + at for number, arm in enumerate(all_arms(stages))}
+    place = {arm: number for number, arm in enumerate(all_arms(stages))}
     count = len(stages)
-    differences: list[ScoreDifference] = []
+    weights = np.zeros(len(place))
     for arm, number in place.items():
         if first in arm or second in arm:
             continue
         weight = factorial(len(arm)) * factorial(count - len(arm) - 2) / factorial(count - 1)
-        differences.append(ScoreDifference(weight, number, place[arm | {first}]))
-        differences.append(ScoreDifference(-weight, place[arm | {second}], place[arm | {first, second}]))
-    return tuple(differences)
-
-
-def less(first: Contrast, second: Contrast) -> Contrast:
-    """The difference of two contrasts."""
-    return (*first, *(ScoreDifference(-weight, minuend, subtrahend) for weight, minuend, subtrahend in second))
+        weights[place[arm | {first}]] += weight
+        weights[number] -= weight
+        weights[place[arm | {first, second}]] -= weight
+        weights[place[arm | {second}]] += weight
+    return weights
 
 
 def pairs_of(stages: Sequence[str]) -> list[tuple[str, str]]:
-    """All pairs of components."""
+    """All pairs of stages."""
     return list(combinations(stages, 2))
 
 
-@dataclass(frozen=True)
-class Contrasts:
-    """Sums of the same dialogues in several cells, and contrasts of the cells' scores on one scale."""
+def pseudo_values(sums: np.ndarray, metric: Metric) -> np.ndarray:
+    """What each dialogue's sums make of the scores: (dialogues, cells), whose mean over dialogues is the score.
 
-    cells: np.ndarray
-    """(dialogues, cells, statistics); the originals' come first. Zeros where a dialogue has no part in a cell."""
-    contrasts: tuple[Contrast, ...]
-    score: Score
+    Args:
+        sums: (dialogues, cells, statistics).
+        metric: scores them; where it has no value without a dialogue, that dialogue gets the score itself.
+    """
+    number = len(sums)
+    totals = sums.sum(axis=0)
+    score = np.asarray(metric.score(totals), dtype=float)
+    values = np.empty(sums.shape[:2])
+    rows = max(1, BLOCK // max(1, int(np.prod(sums.shape[1:]))))
+    for start in range(0, number, rows):
+        values[start : start + rows] = metric.score(totals - sums[start : start + rows])
+    values = np.where(np.isnan(values), score, values)
+    return np.asarray(score - (number - 1) * (values - values.mean(axis=0)))
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """How scores become values that are positive where a group is served worse."""
+
     sign: float
     """1 where a higher score is better, -1 where a lower one is."""
+    original: float
+    """What values are divided by: the originals' score for a ratio, else 1."""
     is_ratio: bool
-    """Whether contrasts are divided by the originals' score."""
 
-    def values(self, sums: np.ndarray) -> np.ndarray:
-        """Contrasts of (…, cells, statistics) sums, (…, contrasts); NaN where a score is undefined."""
-        scores = self.score(sums)  # (…, cells)
-        scale = self._scale(scores[..., 0])
-        values = [
-            sum(weight * (scores[..., subtrahend] - scores[..., minuend]) for weight, minuend, subtrahend in contrast)
-            for contrast in self.contrasts
-        ]
-        return self.sign * np.stack(values, axis=-1) / scale[..., None]
+    @classmethod
+    def of(cls, table: ArmSums, metric: Metric) -> ScoreScale:
+        """That of an axis and metric; where the originals' score is 0 values are differences."""
+        original = float(metric.score(table.original.sum(axis=0)))
+        is_ratio = metric.scale == "ratio" and original > 0
+        return cls(-1.0 if metric.better == "lower" else 1.0, original if is_ratio else 1.0, is_ratio)
 
-    def _scale(self, original: np.ndarray) -> np.ndarray:
-        if not self.is_ratio:
-            return np.ones_like(original)
-        return np.where(original > 0, original, np.nan)
-
-    @property
-    def estimates(self) -> np.ndarray:
-        """(contrasts,)."""
-        return np.asarray(self.values(self.cells.sum(axis=0)))
-
-    def scores(self) -> np.ndarray:
-        """Scores of all cells, (cells,), on the metric's own scale."""
-        return np.asarray(self.score(self.cells.sum(axis=0)))
-
-    def resamples(self, count: int, seed: int) -> np.ndarray:
-        """Bootstrap over dialogues, (count, contrasts); equal seeds draw the same dialogues."""
-        shape = (-1, *self.cells.shape[1:])
-        flat = self.cells.reshape(len(self.cells), -1)
-        return resample(flat, lambda sums: self.values(sums.reshape(shape)), count, seed)
-
-    def spread(self, clusters: Clusters) -> Spread:
-        """Leaving out a cluster of dialogues at a time."""
-        return spread(clusters.sums(self.cells), self.cells.sum(axis=0), self.values, clusters.effective)
-
-    def parts(self, clusters: Clusters | None, chosen: Sequence[int]) -> np.ndarray:
-        """What each cluster (None: each dialogue) adds to some of the contrasts, (clusters, chosen).
-
-        For a difference of scores s(B) − s(A) with A, B sums over dialogues, and d a cluster's part of B − A, it is
-        s((A + B + d) / 2) − s((A + B − d) / 2): when the cluster's A and B change places, it changes its sign and
-        nothing else, which is what a flip test needs. All parts together are the difference to second order.
-        """
-        table = self.cells if clusters is None else clusters.sums(self.cells)
-        totals = self.cells.sum(axis=0)
-        scale = float(self._scale(self.score(totals[:1]))[0])
-        needed = sorted(
-            {(minuend, subtrahend) for number in chosen for _, minuend, subtrahend in self.contrasts[number]}
-        )
-        place = {pair: number for number, pair in enumerate(needed)}
-        first, second = ([pair[side] for pair in needed] for side in (0, 1))
-        middle = (totals[first] + totals[second]) / 2  # (pairs, statistics)
-        parts = np.empty((len(table), len(needed)))
-        rows = max(1, BLOCK // max(1, len(needed) * table.shape[2]))
-        for start in range(0, len(table), rows):
-            half = (table[start : start + rows][:, second] - table[start : start + rows][:, first]) / 2
-            parts[start : start + rows] = self.score(middle + half) - self.score(middle - half)
-        chosen_parts = [
-            sum(weight * parts[:, place[minuend, subtrahend]] for weight, minuend, subtrahend in self.contrasts[number])
-            for number in chosen
-        ]
-        result = self.sign * np.stack(chosen_parts, axis=1) / scale if chosen_parts else np.empty((len(table), 0))
-        return np.nan_to_num(result)
+    def values(self, scores: np.ndarray) -> np.ndarray:
+        """Differences of scores as values."""
+        return self.sign * scores / self.original
 
 
-class _Weighted(NamedTuple):
-    """Variants whose scores count with a weight."""
+class Contrasts:
+    """What each dialogue has in every group, of one axis and metric, or of a change between two runs.
 
-    weight: float
-    sums: np.ndarray
-    """(dialogues, arms, statistics)."""
-    placebo: np.ndarray | None
-    """(dialogues, 2, statistics): the same, if every rewrite had been the placebo's."""
+    Args:
+        designs: which dialogues have which groups, and by which terms: of the groups alone, and with the reference
+            variants as further groups.
+        groups: names of the groups, then of the reference variants.
+        values: contrast to (dialogues, groups) values.
+        scores: (dialogues, groups), on the metric's own scale with no stage replaced.
+        ends: (dialogues, groups, 2, statistics), the sums with no stage replaced and with all.
+        beyond: (dialogues, groups) of the disparity beyond the placebo's; None without a placebo.
+    """
+
+    def __init__(
+        self,
+        designs: tuple[GroupDesign, GroupDesign],
+        groups: Sequence[str],
+        values: Mapping[str, np.ndarray],
+        scores: np.ndarray,
+        ends: np.ndarray,
+        beyond: tuple[GroupDesign, np.ndarray] | None = None,
+    ) -> None:
+        self.design, self.with_references = designs
+        self.groups = tuple(groups)
+        self.values = values
+        self.scores = scores
+        self._ends = ends
+        self.beyond = beyond
+        self.differs = (ends[:, :, 0] != ends[:, :, 1]).any(axis=(1, 2))
+        """(dialogues,) whether any group of a dialogue is served otherwise than by the twin."""
+
+    def less(self, other: Contrasts) -> Contrasts:
+        """The change from another run on the same counterfactuals, in the contrasts that both have."""
+        change = self._combined(other, 1.0, -1.0)
+        change.differs = (self._ends != other._ends).any(axis=(1, 2, 3))
+        return change
+
+    def mean_with(self, other: Contrasts) -> Contrasts:
+        """The mean of both runs."""
+        return self._combined(other, 0.5, 0.5)
+
+    def _combined(self, other: Contrasts, weight: float, others: float) -> Contrasts:
+        designs = self.design, self.with_references
+        values = {
+            name: weight * value + others * other.values[name]
+            for name, value in self.values.items()
+            if name in other.values
+        }
+        scores = weight * self.scores + others * other.scores
+        mean = Contrasts(designs, self.groups, values, scores, self._ends)
+        mean.differs = self.differs | other.differs
+        return mean
+
+
+def enough_clusters(variants: VariantIndex) -> list[Clusters]:
+    """The further kinds of clusters of dialogues, of those that are enough to tell how much they differ."""
+    kinds = [Clusters.of(labels) for _, labels in variants.clusters]
+    return [kind for kind in kinds if len(kind.names) >= FEWEST and kind.effective >= 2]
 
 
 class AuditContrasts:
-    """The contrasts of one axis and metric: which scores are compared.
+    """Makes the contrasts of one axis and metric from the arms' sums.
 
-    The first contrast is the whole, then follow the shares of the stages; where there is a placebo, the last is what
-    is beyond it.
+    Groups are compared on the dialogues that all of them share. Where these are fewer than half (draws, or fewer
+    variants than groups), every dialogue takes part with the groups that it has.
 
     Args:
         table: of the axis and metric.
         metric: scores it.
+        introduces: whether the originals are rewritten too, as they are given an introduction.
     """
 
     def __init__(self, table: ArmSums, metric: Metric) -> None:
         self._table = table
         self._variants = table.variants
         self._metric = metric
-        self._arms = len(all_arms(table.stages))
-        self._sign = -1.0 if metric.better == "lower" else 1.0
-        self.has_placebo = len(self._variants.placebo) > 0
-        """Whether any dialogue has one."""
+        self.scale = ScoreScale.of(table, metric)
 
     @cached_property
-    def is_ratio(self) -> bool:
-        """Whether values are divided by the originals' score; where that is 0 they are differences."""
-        original = self._metric.score(self._table.original.sum(axis=0))
-        return self._metric.scale == "ratio" and float(original) > 0
-
-    def _of(self, cells: Sequence[np.ndarray], contrasts: Sequence[Contrast]) -> Contrasts:
-        table = np.concatenate([self._table.original[:, None], *cells], axis=1)
-        return Contrasts(table, tuple(contrasts), self._metric.score, self._sign, self.is_ratio)
-
-    def whole(self) -> Contrasts:
-        """Cells: original, rewritten in all arms; where there is a placebo, rewritten and placebo with no stage
-        replaced and with all. Contrasts: disparity, shares, interactions, artefact, beyond the placebo."""
-        stages, table = self._table.stages, self._table
-        rewritten = table.rewritten
-        last = self._arms
-        contrasts = [disparity_of(stages, 1), *(share_of(stage, stages, 1) for stage in stages)]
-        contrasts += [interaction_of(*pair, stages, 1) for pair in pairs_of(stages)]
-        contrasts.append((ScoreDifference(1.0, last, 0),))
-        cells = [rewritten]
-        if self.has_placebo:
-            members = self._variants.has_placebo[:, None, None]
-            cells += [np.where(members, rewritten[:, [0, -1]], 0.0), table.mean_placebo]
-            contrasts.append(
-                less((ScoreDifference(1.0, last + 1, last + 2),), (ScoreDifference(1.0, last + 3, last + 4),))
-            )
-        return self._of(cells, contrasts)
-
-    def group(self, number: int) -> Contrasts:
-        """One group, against the mean over all groups on the same dialogues."""
-        return self._compared([(1.0, [number]), (-1.0, [])], self._variants.has_group[:, number])
-
-    def gap(self, first: int, second: int) -> Contrasts:
-        """One group, against another."""
-        members = self._variants.has_group[:, first] & self._variants.has_group[:, second]
-        return self._compared([(1.0, [first]), (-1.0, [second])], members)
-
-    def level(self, numbers: Sequence[int], members: np.ndarray) -> Contrasts:
-        """Some groups, on average, against the mean over all: a main effect."""
-        return self._compared([(1.0, numbers), (-1.0, [])], members)
-
-    def beyond(self, number: int, first: Sequence[int], second: Sequence[int], members: np.ndarray) -> Contrasts:
-        """One group's gap less the main effects of its two levels: an interaction."""
-        return self._compared([(1.0, [number]), (-1.0, first), (-1.0, second), (1.0, [])], members)
-
-    def reference(self, name: str) -> tuple[Contrasts, np.ndarray]:
-        """A reference variant, against the mean over all groups; and which dialogues have it."""
-        sums, members = self._table.for_reference(name)
-        mixture = self._term(-1.0, [])
-        return self._combined([_Weighted(1.0, sums, None), mixture._replace(placebo=None)], members), members
-
-    def _compared(self, terms: Sequence[tuple[float, Sequence[int]]], members: np.ndarray) -> Contrasts:
-        return self._combined([self._term(weight, numbers) for weight, numbers in terms], members)
-
-    def _term(self, weight: float, numbers: Sequence[int]) -> _Weighted:
-        """A dialogue's mean over some groups; all of them where none is named."""
-        if not numbers:
-            return _Weighted(weight, self._mixture, self._placebo_mixture)
-        number = self._variants.has_group[:, list(numbers)].sum(axis=1)
-        count = np.maximum(number, 1)[:, None, None]
-        table = sum(self._table.for_group(number) for number in numbers) / count
-        placebo = sum(self._table.placebo_for_group(number) for number in numbers) / count if self.has_placebo else None
-        return _Weighted(weight, table, placebo)
-
-    def _combined(self, terms: Sequence[_Weighted], members: np.ndarray) -> Contrasts:
-        """Contrasts: the weighted sum of disparities, of the shares of each stage, and what is beyond the placebo."""
-        stages, arms = self._table.stages, self._arms
-        mask = members[:, None, None]
-        starts = [1 + place * arms for place in range(len(terms))]
-        cells = [np.where(mask, term.sums, 0.0) for term in terms]
-        contrasts = [_sum(terms, [disparity_of(stages, at) for at in starts])]
-        contrasts += [_sum(terms, [share_of(stage, stages, at) for at in starts]) for stage in stages]
-        if all(term.placebo is not None for term in terms):
-            both = mask & self._variants.has_placebo[:, None, None]
-            ends = [part for term in terms for part in (term.sums[:, [0, -1]], term.placebo) if part is not None]
-            cells += [np.where(both, part, 0.0) for part in ends]
-            at = 1 + len(terms) * arms
-            firsts = range(at, at + 4 * len(terms), 4)
-            pairs = [less((ScoreDifference(1.0, n, n + 1),), (ScoreDifference(1.0, n + 2, n + 3),)) for n in firsts]
-            contrasts.append(_sum(terms, pairs))
-        return self._of(cells, contrasts)
+    def weights(self) -> dict[str, np.ndarray]:
+        """Contrast to (arms,) weights."""
+        stages = self._table.stages
+        weights = {DISPARITY: disparity_weights(stages)}
+        for stage in stages:
+            weights |= {f"{part} {stage}": some for part, some in stage_weights(stage, stages).items()}
+        return weights
 
     @cached_property
-    def _mixture(self) -> np.ndarray:
-        return self._table.over_groups()
+    def shared(self) -> np.ndarray:
+        """(dialogues,) bool, which take part."""
+        has = self._variants.has_group
+        has = has[:, has.any(axis=0)]
+        complete = has.all(axis=1)
+        return np.asarray(complete if 2 * complete.sum() >= len(has) else has.sum(axis=1) > 1)
 
     @cached_property
-    def _placebo_mixture(self) -> np.ndarray | None:
-        return self._table.placebo_over_groups() if self.has_placebo else None
+    def whole(self) -> dict[str, np.ndarray]:
+        """Contrast to (dialogues,) values: of all counterfactuals of a dialogue together, with ``artefact`` and the
+        interactions."""
+        stages = self._table.stages
+        original = pseudo_values(self._table.original[:, None], self._metric)[:, 0]
+        arms = pseudo_values(self._table.rewritten, self._metric)
+        pairs = {"×".join(pair): interaction_weights(*pair, stages) for pair in pairs_of(stages)}
+        values = {name: self.scale.values(arms @ weights) for name, weights in (self.weights | pairs).items()}
+        return {**values, "artefact": self.scale.values(original - arms[:, -1])}
 
+    @cached_property
+    def levels(self) -> dict[str, np.ndarray]:
+        """``original`` and ``rewritten`` to (dialogues,) scores on the metric's own scale, with no stage replaced."""
+        both = np.stack([self._table.original, self._table.rewritten[:, 0]], axis=1)
+        values = pseudo_values(both, self._metric)
+        return {"original": values[:, 0], "rewritten": values[:, 1]}
 
-def _sum(terms: Sequence[_Weighted], contrasts: Sequence[Contrast]) -> Contrast:
-    return tuple(
-        ScoreDifference(term.weight * weight, first, second)
-        for term, contrast in zip(terms, contrasts, strict=True)
-        for weight, first, second in contrast
-    )
+    @cached_property
+    def beyond_placebo(self) -> np.ndarray | None:
+        """(dialogues with a placebo,): the disparity less that of the placebo in the same dialogues."""
+        members = self._variants.has_placebo
+        if not members.any():
+            return None
+        ends = np.concatenate([self._table.rewritten[members][:, [0, -1]], self._table.mean_placebo[members]], axis=1)
+        values = pseudo_values(ends, self._metric)
+        return self.scale.values(values @ np.array([-1.0, 1.0, 1.0, -1.0]))
+
+    def contrasts(self, *, over_terms: bool = True) -> Contrasts:
+        """The contrasts of all groups and reference variants.
+
+        Args:
+            over_terms: whether terms are known at all.
+        """
+        variants, shared = self._variants, self.shared
+        references = list(dict.fromkeys(name for _, name in variants.references))
+        names = [*variants.groups, *references]
+        has = np.zeros((variants.dialogues, len(names)), dtype=bool)
+        values = {name: np.zeros(has.shape) for name in self.weights}
+        scores = np.zeros(has.shape)
+        ends = np.zeros((*has.shape, 2, self._table.original.shape[1]))
+        for place, name in enumerate(names):
+            sums, members = self._sums(place, name)
+            members &= shared
+            if not members.any():
+                continue
+            arms = pseudo_values(sums[members], self._metric)
+            if np.isnan(arms).any():
+                continue
+            has[members, place] = True
+            scores[members, place] = arms[:, 0]
+            ends[members, place] = sums[members][:, [0, -1]]
+            for contrast, weights in self.weights.items():
+                values[contrast][members, place] = self.scale.values(arms @ weights)
+        terms = [variants.terms_of(group)[0] if over_terms else None for group in range(len(variants.groups))]
+        kinds = enough_clusters(variants)
+        every = [*terms, *[None] * len(references)]
+        of_groups = has & (np.arange(len(names)) < len(variants.groups))
+        full = GroupDesign(has, every, self.originals(len(names)), kinds)
+        design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
+        return Contrasts(
+            (design, full), names, values, scores, ends, self._beyond(has, values[DISPARITY], terms, kinds)
+        )
+
+    def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+        variants = self._variants
+        if place < len(variants.groups):
+            return self._table.for_group(place), variants.has_group[:, place].copy()
+        return self._table.for_reference(name)
+
+    def originals(self, columns: int) -> np.ndarray:
+        """(dialogues, columns) bool: the dialogue as it is."""
+        is_original = np.zeros((self._variants.dialogues, columns), dtype=bool)
+        mentions = np.flatnonzero(self._variants.source >= 0)
+        is_original[mentions, self._variants.source[mentions]] = True
+        return is_original
+
+    def _beyond(
+        self, has: np.ndarray, values: np.ndarray, terms: Sequence[object], kinds: Sequence[Clusters]
+    ) -> tuple[GroupDesign, np.ndarray] | None:
+        """The disparity of every group less what the placebo does in its place, in the dialogues that have one."""
+        variants = self._variants
+        members = variants.has_placebo & self.shared
+        if not members.any():
+            return None
+        groups = len(variants.groups)
+        has = has[:, :groups] & members[:, None]
+        placebo = np.zeros(has.shape)
+        ends = pseudo_values(self._table.mean_placebo[members], self._metric)
+        placebo[members] = self.scale.values(ends[:, 1] - ends[:, 0])[:, None]
+        placebo[self.originals(groups)] = 0.0
+        return GroupDesign(has, terms, None, kinds), np.where(has, values[:, :groups] - placebo, 0.0)  # type: ignore[arg-type]

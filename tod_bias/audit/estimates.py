@@ -1,47 +1,189 @@
-"""Everything that is said of one axis and metric: the disparity, its parts, groups, gaps, words and the floor.
+"""Everything that is estimated of one axis and metric: gaps of groups, their parts by stage, and the axis as a whole.
 
     q(original) − q(∅)  =  [q(original) − q(N)]  +  [q(N) − q(∅)]
     what eq. 1 sees        artefact                 disparity
 
-Signed until the last line, positive where the rewritten dialogues are served worse. Intervals leave out a word at a
-time (and a cluster of any further kind; the widest is given), those called ``ci_these_words`` resample dialogues with
-words as they are. Tests exchange a component and its twin in all dialogues of a word.
+Values are signed and positive where the rewritten dialogues are served worse. What is claimed are the gaps: how much
+worse a group is served than the mean of all groups on the same dialogues (:mod:`tod_bias.statistics.group_model`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
-from tod_bias.audit.claims import WHOLE, AxisDraft, Claim, Key
-from tod_bias.audit.contrasts import (
-    AuditContrasts,
-    Contrasts,
-    pairs_of,
-)
-from tod_bias.audit.estimated import ContrastEstimates, negated
+from tod_bias.audit.claims import AxisDraft
+from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, Contrasts, pairs_of
+from tod_bias.audit.row_sets import RowSet, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
-from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
 from tod_bias.metrics.metric import Metric
-from tod_bias.results import AxisResult, BeyondPlacebo, Contribution, Gap, Group, Term, Terms
-from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.distributions import normal_tail
-from tod_bias.statistics.flips import FlipTest, flip_test
-from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
-from tod_bias.statistics.power import detectable
+from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
+from tod_bias.statistics.distributions import t_quantile
+from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
+from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.simultaneous import p_value
 from tod_bias.systems.execution import all_arms, arm_key
 
+_TINY = 1e-12
+"""What is smaller is rounding noise."""
 TERMS_SHOWN = 12
-"""Terms in a result, those with the largest contributions."""
-LEAST_LEFT = 0.1
-"""What the originals must still score without a term, as a part of their whole score, for a share to be given."""
+"""Terms in a result, those that add most to the gap of their group."""
+
+
+def single(rows: RowEstimates, number: int, level: float, *, scope: str | None = None) -> Estimate:
+    """A row that is not claimed: its interval and p-value are its own."""
+    value, error, freedom = (float(some[number]) for some in (rows.values, rows.errors, rows.freedom))
+    value = 0.0 if abs(value) < _TINY else value
+    if not math.isfinite(error) or freedom < 1:
+        return Estimate(value=value, scope="terms" if scope else None)
+    half = float(t_quantile((1 + level) / 2, freedom)) * error
+    p = p_value(value, error, freedom)
+    return Estimate(
+        value=value,
+        se=error,
+        df=freedom,
+        ci=(value - half, value + half),
+        p=None if math.isnan(p) else p,
+        scope="terms" if scope else None,
+    )
+
+
+def mean_estimate(values: np.ndarray, level: float) -> Estimate:
+    """The mean of (dialogues,) values, with dialogues as the sample."""
+    number = len(values)
+    if number < 2 or np.isnan(values).any():
+        return Estimate(value=float(values.mean()) if number else None)
+    error = float(values.std(ddof=1)) / math.sqrt(number)
+    rows = RowEstimates(values.mean()[None], np.array([error]), np.array([number - 1.0]), np.array([[error**2]]))
+    return single(rows, 0, level)
+
+
+class GroupRows:
+    """The rows of the groups of one axis and metric, of an audit or of a change between two.
+
+    Args:
+        contrasts: what each dialogue has in every group.
+        groups: how many of the contrasts' groups are groups of the axis; the others are reference variants.
+        inference: level, flips, seed.
+    """
+
+    def __init__(self, contrasts: Contrasts, groups: int, inference: Inference) -> None:
+        self.contrasts = contrasts
+        self.inference = inference
+        self.fits: dict[str, GroupFit] = {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
+        self.fit = self.fits[DISPARITY]
+        self.number = groups
+        has = contrasts.with_references.has
+        self.compared = [group for group in range(groups) if has[:, group].any()]
+        """Numbers of the groups that any dialogue has."""
+        self.references = [group for group in range(groups, len(contrasts.groups)) if has[:, group].any()]
+        """Numbers of the reference variants that any dialogue has."""
+
+    @cached_property
+    def reference_fits(self) -> dict[str, GroupFit]:
+        """The model with reference variants as further groups."""
+        return {name: self.contrasts.with_references.fit(some) for name, some in self.contrasts.values.items()}
+
+    def contrast_of(self, weights: Mapping[int, float]) -> np.ndarray:
+        """(groups,) of the weighted groups against the mean of all groups, if the weights do not sum to 0."""
+        contrast = np.zeros(len(self.contrasts.groups))
+        for group, weight in weights.items():
+            contrast[group] += weight
+        if self.compared:
+            contrast[self.compared] -= sum(weights.values()) / len(self.compared)
+        return contrast
+
+    def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
+        """Rows of groups that are claimed."""
+        return RowSet.of(self.fit, self.contrasts.differs, rows, self.inference, over=over)
+
+    def reference_set(self) -> RowSet:
+        """The rows of the reference variants."""
+        fit = self.reference_fits[DISPARITY]
+        return RowSet.of(fit, self.contrasts.differs, self.reference_contrasts(), self.inference)
+
+    def gap_contrasts(self) -> dict[str, np.ndarray]:
+        """Group to its contrast with the mean of groups."""
+        if len(self.compared) < 2:
+            return {}
+        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.compared}
+
+    def reference_contrasts(self) -> dict[str, np.ndarray]:
+        """Reference variant to its contrast with the mean of groups."""
+        if not self.compared:
+            return {}
+        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.references}
+
+    def pair_contrasts(self) -> dict[str, np.ndarray]:
+        """``source>target`` to the contrast of the target with the source, each pair once."""
+        names = self.contrasts.groups
+        return {
+            f"{names[first]}>{names[second]}": self.contrast_of({second: 1.0, first: -1.0})
+            for first, second in combinations(self.compared, 2)
+        }
+
+    def beyond_set(self) -> RowSet | None:
+        """The gaps beyond the placebo's, of the groups; None without a placebo."""
+        if self.contrasts.beyond is None or len(self.compared) < 2:
+            return None
+        design, values = self.contrasts.beyond
+        fit = design.fit(values)
+        present = [group for group in self.compared if design.has[:, group].any()]
+        if len(present) < 2:
+            return None
+        contrasts = {}
+        for group in present:
+            contrast = np.zeros(self.number)
+            contrast[present] = -1 / len(present)
+            contrast[group] += 1
+            contrasts[self.contrasts.groups[group]] = contrast
+        return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference)
+
+    def contributions(
+        self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None
+    ) -> dict[str, Contribution]:
+        """The parts of a row by stage."""
+        over = scope is None
+        fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
+
+        def part(name: str, stage: str) -> Estimate | None:
+            fit = fits.get(f"{name} {stage}")
+            return None if fit is None else single(fit.rows(contrast[None], over), 0, self.inference.level, scope=scope)
+
+        parts = {stage: [part(name, stage) for name in PARTS] for stage in stages}
+        return {
+            stage: Contribution(shapley=some[0], replaced_alone=some[1], left_alone=some[2])
+            for stage, some in parts.items()
+            if some[0] is not None
+        }
+
+    def score(self, group: int, unit: float, *, over: bool) -> Estimate:
+        """The score of a group, on the metric's own scale.
+
+        Args:
+            group: its number.
+            unit: the score that a value of 1 stands for.
+            over: whether its terms are a sample.
+        """
+        design = self.contrasts.with_references
+        members = design.has[:, group]
+        count = int(members.sum())
+        values = self.contrasts.scores[:, group]
+        mean = float(values[members].mean())
+        influence = np.where(members, values - mean, 0.0) / count
+        weights = np.zeros(design.has.shape)
+        weights[members, group] = unit / count
+        fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
+        rows = fit.estimated(np.array([mean]), influence[:, None], stacked([weights]), np.array([over]))
+        return single(rows, 0, self.inference.level).model_copy(update={"p": None})
 
 
 class AxisEstimates:
@@ -50,338 +192,241 @@ class AxisEstimates:
     Args:
         table: of the axis and metric.
         metric: scores it.
-        order: in which Su's attribution swaps the components.
+        order: in which Su's attribution replaces the stages.
         inference: levels, resamples, permutations.
-        tests: how many axes and metrics are claimed in all, for the minimum detectable effect.
     """
 
-    def __init__(
-        self, table: ArmSums, metric: Metric, order: Sequence[str], inference: Inference, tests: int = 1
-    ) -> None:
+    def __init__(self, table: ArmSums, metric: Metric, order: Sequence[str], inference: Inference) -> None:
         self._table = table
         self._variants = table.variants
         self._metric = metric
         self._order = tuple(order)
         self._inference = inference
-        self._alpha = (1 - inference.level) / max(1, tests)
-        self._arms = all_arms(table.stages)
-        self._words = term_clusters_of(self._variants)
-        self._shared = shared_terms(self._variants)
-        self._effective = effective_terms_of(self._variants)
-        self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._variants.clusters)]
-        self._blocks = AuditContrasts(table, metric)
+        self._maker = AuditContrasts(table, metric)
+        self._contrasts = self._maker.contrasts()
+        self._groups = GroupRows(self._contrasts, len(self._variants.groups), inference)
 
     def draft(self, advance: Callable[[], None] = lambda: None) -> AxisDraft:
         """Everything but what needs the other axes; ``advance`` is called for every pair."""
-        table = self._variants
-        everyone = np.ones(table.dialogues, dtype=bool)
-        whole = self._estimated(self._blocks.whole(), everyone, shares=True)
-        groups = {
-            name: self._estimated(self._blocks.group(number), table.has_group[:, number])
-            for number, name in enumerate(table.groups)
-            if table.has_group[:, number].any()
-        }
-        if len(groups) < 2:
-            groups = {}
-        family: dict[Key, ContrastEstimates] = {WHOLE: whole}
-        family |= {("groups", name): block for name, block in groups.items()}
-        tests, beyond = self._tested(list(family.values()))
-        terms: dict[Key, float] = {WHOLE: self._effective}
-        terms |= {("groups", name): effective_terms_of_group(table, table.groups.index(name)) for name in groups}
-        claims = {
-            key: self._claim(block, tests, beyond, number, terms[key])
-            for number, (key, block) in enumerate(family.items())
-        }
-        pairs, pair_claims, pair_bounds = self._pairs(advance)
-        effects, effect_claims = self._effects() if len(table.factors) > 1 else ({}, {})
-        result = self._result(whole, tests).model_copy(
+        rows = self._groups
+        gap_contrasts, pair_contrasts = rows.gap_contrasts(), rows.pair_contrasts()
+        gaps = rows.set_of(gap_contrasts)
+        of_terms_only = rows.set_of(gap_contrasts, over=False)
+        pairs = rows.set_of(pair_contrasts)
+        effects = self._effect_contrasts()
+        for _ in pair_contrasts:
+            advance()
+        scopes = dict(zip(gaps.names, gaps.over_terms, strict=True))
+        references = rows.reference_set()
+        facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
+        result = self._result().model_copy(
             update={
-                **self._detectable(tests, whole),
-                "groups": {name: self._group(name, block, claims[("groups", name)]) for name, block in groups.items()},
-                "spread": finite(self._spread_of(groups)) if groups else None,
-                "pairs": pairs,
-                "effects": effects,
-                "references": {
-                    name: self._reference(name) for name in dict.fromkeys(name for _, name in table.references)
+                "groups": {
+                    name: self._group(name, contrast, over=bool(scopes[name]), facts=facts[name])
+                    for name, contrast in gap_contrasts.items()
                 },
+                "references": {
+                    name: self._group(name, contrast, over=bool(references.over_terms[number]))
+                    for number, (name, contrast) in enumerate(rows.reference_contrasts().items())
+                },
+                "pairs": {name: self._pair(contrast) for name, contrast in pair_contrasts.items()},
+                "effects": self._effects(effects),
+                "widest": self._widest(pairs, pair_contrasts),
+                "spread": self._spread(gaps),
+                "terms": self._terms(gap_contrasts),
             }
         )
         return AxisDraft(
             result,
-            claims | pair_claims | effect_claims,
-            [*(_bounds(block) for block in family.values()), *pair_bounds],
-            may_be_equal=all(len(kind.names) >= FEWEST for kind in self._dimensions)
-            and (self._metric.scale == "difference" or self._blocks.is_ratio),  # of a score of 0 nothing is known
+            gaps,
+            references,
+            pairs,
+            rows.beyond_set(),
+            of_terms_only,
+            rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
+            facts,
+            needs_placebo=self._needs_placebo(),
+            may_be_equal=self._may_be_equal(),
         )
 
-    def _estimated(self, block: Contrasts, members: np.ndarray, *, shares: bool = False) -> ContrastEstimates:
-        both = [0, *([len(block.contrasts) - 1] if self._blocks.has_placebo else [])]
-        tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
-        return ContrastEstimates(
-            block,
-            members,
-            self._dimensions,
-            self._inference,
-            shared=self._shared,
-            effective=self._effective,
-            tested=tested,
-            both=both,
+    def _may_be_equal(self) -> bool:
+        """Whether equivalence can be shown: there is a score that could fall, and somebody is served."""
+        levels = self._maker.levels
+        worst = {"higher": 0.0, "lower": 1.0}.get(self._metric.better)
+        nobody = self._metric.name in SHARES and all((some == worst).all() for some in levels.values())
+        return (self._metric.scale == "difference" or self._maker.scale.is_ratio) and not nobody
+
+    def _needs_placebo(self) -> bool:
+        """Whether a group's gap cannot be told from being the original: nearly all dialogues are of one group."""
+        return bool((self._variants.source >= 0).any()) and not self._contrasts.design.has_originals
+
+    def _facts(self, name: str, contrast: np.ndarray) -> Terms:
+        group = self._variants.groups.index(name)
+        design = self._contrasts.design
+        _, shares = largest_share(self._groups.fit, contrast, group)
+        weights = design.terms_of(group)
+        number = 0 if weights is None else int((np.asarray(weights.sum(axis=0)).ravel() > 0).sum())
+        largest = float(shares.max()) if len(shares) else math.nan
+        return Terms(
+            number=number,
+            effective=round(float(design.freedom[group]) + 1, 3),
+            largest_share=finite(largest),
         )
 
-    # tests ---------------------------------------------------------------------------------------------------------
+    def _group(self, name: str, contrast: np.ndarray, *, over: bool, facts: Terms | None = None) -> Group:
+        rows, design = self._groups, self._contrasts.with_references
+        group = self._contrasts.groups.index(name)
+        return Group(
+            dialogues=int(design.has[:, group].sum()),
+            terms=facts,
+            score=rows.score(group, self._maker.scale.original, over=over and facts is not None),
+            contributions=rows.contributions(contrast, self._table.stages, scope=None if over else "terms"),
+        )
 
-    def _tested(self, blocks: Sequence[ContrastEstimates]) -> tuple[list[list[FlipTest]], list[list[FlipTest]]]:
-        """The family's tests and those above the placebo: with words as a sample (a test a kind of clusters), and with
-        words as they are."""
-        return self._flips(blocks, 0), (self._flips(blocks, -1) if self._blocks.has_placebo else [[], []])
+    def _pair(self, contrast: np.ndarray) -> Gap:
+        design = self._contrasts.design
+        members = design.has[:, np.flatnonzero(contrast)].all(axis=1)
+        return Gap(dialogues=int(members.sum()))
 
-    def _flips(self, blocks: Sequence[ContrastEstimates], contrast: int) -> list[list[FlipTest]]:
-        if not self._inference.permutations:
-            return [[], []]
+    def _widest(self, pairs: RowSet, contrasts: Mapping[str, np.ndarray]) -> Widest | None:
+        """The two groups that are furthest apart."""
+        if not pairs.names or np.isnan(pairs.rows.values).all():
+            return None
+        number = int(np.nanargmax(np.abs(pairs.rows.values)))
+        source, target = _split(pairs.names[number], self._variants.groups)
+        contrast = contrasts[pairs.names[number]]
+        if pairs.rows.values[number] < 0:
+            source, target, contrast = target, source, -contrast
+        scope = None if pairs.over_terms[number] else "terms"
+        parts = self._groups.contributions(contrast, self._table.stages, scope=scope)
+        return Widest(worse=target, better=source, gap=Estimate(), contributions=parts)
 
-        chosen = [(block, 0 if contrast == 0 else block.above) for block in blocks]
-        return [self._over_clusters(chosen), [self._flip_test(chosen, -1)]]
+    def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
+        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
 
-    def _over_clusters(self, chosen: Sequence[tuple[ContrastEstimates, int]]) -> list[FlipTest]:
-        """Tests of contrasts, a test a kind of clusters: words first."""
-        tests = []
-        for kind in range(len(self._dimensions)):
-            t_test = [block.spreads[kind].p_values(block.estimates)[number] for block, number in chosen]
-            test = self._flip_test(chosen, kind).beyond(np.array(t_test))
-            if kind == 0 and self._shared is not None:
-                test = test.and_also([block.shared_p[number] for block, number in chosen])
-            tests.append(test)
-        return tests
-
-    def _flip_test(self, chosen: Sequence[tuple[ContrastEstimates, int]], kind: int) -> FlipTest:
-        parts = np.stack([block.parts(kind, number) for block, number in chosen], axis=1)
-        return flip_test(parts, self._inference.permutations, self._inference.seed, self._alpha)
-
-    def _claim(
-        self,
-        block: ContrastEstimates,
-        tests: Sequence[Sequence[FlipTest]],
-        beyond: Sequence[Sequence[FlipTest]],
-        number: int,
-        terms: float,
-    ) -> Claim:
-        """Two tests must reject, against no difference and against the placebo's; the larger p-value is the claim's.
-
-        Both must reject on the same side: what is less than rewording does, or the other way round, is not beyond it.
+        None where not every dialogue has every combination of levels: the mean of a level would be that of the
+        combinations that happen to be in it.
         """
-        if not self._inference.permutations:
-            return Claim(terms=terms, tested=False)
-        bare, bare_terms_only = (_joint(some, number) for some in tests)
-        sample, these = (_joint(some, number) for some in beyond)
-        if self._blocks.has_placebo and block.estimates[0] * block.estimates[block.above] <= 0:
-            sample = these = 1.0
-        return Claim(max(bare, sample), max(bare_terms_only, these), bare, bare_terms_only, terms)
+        table, rows = self._variants, self._groups
+        has = self._contrasts.design.has[:, rows.compared]
+        levels = {group: tuple(table.groups[group].split("×")) for group in rows.compared}
+        grid = math.prod(len(set(level)) for level in zip(*levels.values(), strict=True))
+        if len(table.factors) < 2 or len(levels) < grid or not has[has.any(axis=1)].all():
+            return {}
+        effects: dict[tuple[str, str], np.ndarray] = {}
+        for place, factor in enumerate(table.factors):
+            for level in dict.fromkeys(some[place] for some in levels.values()):
+                of_level = [group for group, some in levels.items() if some[place] == level]
+                effects[factor, level] = rows.contrast_of({group: 1 / len(of_level) for group in of_level})
+        for group, some in levels.items() if len(table.factors) == 2 else ():
+            gap = rows.contrast_of({group: 1.0})
+            parts = [effects[factor, level] for factor, level in zip(table.factors, some, strict=True)]
+            effects["interaction", table.groups[group]] = gap - sum(parts)
+        return effects
 
-    def _detectable(self, tests: Sequence[Sequence[FlipTest]], whole: ContrastEstimates) -> dict[str, float | None]:
-        """The smallest disparity that could have been found, and the standard errors that it is made of."""
-        critical = math.nan if self._shared is not None else _largest(test.critical for test in tests[0])
-        contrasts = [0, *([whole.above] if self._blocks.has_placebo else [])]  # both must be found
-        errors = [whole.error_and_freedom(number) for number in contrasts]
-        smallest = _largest(_detectable(*error, critical, self._alpha) for error in errors)
-        return {
-            "mde": finite(smallest) if self._effective >= ENOUGH_WORDS else None,
-            "mde_se": finite(_largest(error for error, _ in errors)),
-            "mde_se_terms_only": finite(_largest(whole.error_of_dialogues(number) for number in contrasts)),
-        }
+    def _effects(self, contrasts: Mapping[tuple[str, str], np.ndarray]) -> dict[str, dict[str, Gap]]:
+        named: dict[str, dict[str, Gap]] = {}
+        for (factor, level), contrast in contrasts.items():
+            named.setdefault(factor, {})[level] = self._pair(contrast)
+        return named
 
-    # results -------------------------------------------------------------------------------------------------------
+    def _spread(self, gaps: RowSet) -> float | None:
+        """Root mean square of the groups' gaps, less what noise adds to it."""
+        if not gaps.names or np.isnan(gaps.rows.errors).any():
+            return None
+        squares = gaps.rows.values**2 - gaps.rows.errors**2
+        return math.sqrt(max(0.0, float(squares.mean())))
 
-    def _result(self, whole: ContrastEstimates, tests: Sequence[Sequence[FlipTest]]) -> AxisResult:
-        """Of the axis as a whole."""
+    # the axis as a whole -------------------------------------------------------------------------------------------
+
+    def _result(self) -> AxisResult:
         stages, table = self._table.stages, self._variants
-        shares = dict(zip(stages, range(1, 1 + len(stages)), strict=True))
-        pairs = pairs_of(stages)
-        at = 1 + len(stages)
-        single = self._single_tests(whole, list(shares.values()))
-        p_values = [float(test.p_values[0]) for test in tests[0]]
-        error = whole.error_of_dialogues(0)
-        is_ratio = self._blocks.is_ratio
+        whole, level = self._maker.whole, self._inference.level
+        pairs = ["×".join(pair) for pair in pairs_of(stages)]
+        estimates = dict(zip([*whole], self._whole_estimates(whole), strict=True))
+        arms = np.asarray(self._metric.score(self._table.rewritten.sum(axis=0)), dtype=float)
+        levels = {
+            name: mean_estimate(some, level).model_copy(update={"p": None}) for name, some in self._maker.levels.items()
+        }
+        is_ratio = self._maker.scale.is_ratio
+        error = whole[DISPARITY].std(ddof=1) / math.sqrt(table.dialogues) if table.dialogues > 1 else math.nan
         return AxisResult(
             scale="ratio" if is_ratio else "difference",
-            dialogues=table.dialogues,
-            rests_on=Terms(number=len(self._words.names), effective=round(self._effective, 3)),
+            dialogues=int(self._contrasts.design.has.any(axis=1).sum()) or table.dialogues,
             clusters={name: len(set(labels)) for name, labels in table.clusters},
-            original=whole.score(0),
-            rewritten=whole.score(1),
-            disparity=whole.estimate(0, max(p_values) if p_values else None),
-            artefact=whole.estimate(at + len(pairs)),
+            **levels,
+            disparity=estimates[DISPARITY],
+            artefact=estimates["artefact"],
             contributions={
-                name: Contribution(shapley=whole.estimate(number, single.get(number)))
-                for name, number in shares.items()
+                stage: Contribution(**{part: estimates[f"{part} {stage}"] for part in PARTS}) for stage in stages
             },
-            interactions={"×".join(pair): whole.estimate(at + number) for number, pair in enumerate(pairs)},
-            beyond_placebo=self._beyond_placebo(whole),
-            arms={arm_key(arm): finite(whole.scores[1 + number]) for number, arm in enumerate(self._arms)},
-            terms=self._terms(whole),
-            sampling=sampling_of(self._table, self._metric, is_ratio, self._inference, error),
+            interactions={name: estimates[name] for name in pairs},
+            beyond_placebo=self._beyond_placebo(),
+            arms={arm_key(arm): finite(arms[number]) for number, arm in enumerate(all_arms(stages))},
+            sampling=sampling_of(self._table, self._metric, self._maker.scale, self._inference, error),
             su=su_of(self._table, self._metric.score, self._order, self._inference) if is_ratio else None,
         )
 
-    def _beyond_placebo(self, whole: ContrastEstimates) -> BeyondPlacebo | None:
-        if not self._blocks.has_placebo:
+    def _whole_estimates(self, values: Mapping[str, np.ndarray]) -> list[Estimate]:
+        """Means over dialogues, with the terms of the groups as a sample where these are enough."""
+        design, table = self._contrasts.design, self._variants
+        is_original = self._maker.originals(design.groups)
+        rewritten = design.has & ~is_original
+        rewritten[:, len(table.groups) :] = False
+        number = table.dialogues
+        weights = -1.0 * rewritten / np.maximum(rewritten.sum(axis=1), 1)[:, None] / number
+        weights[is_original & design.has] = 1 / number
+        enough = all(design.freedom[group] + 1 >= ENOUGH_TERMS for group in self._groups.compared)
+        scope = None if enough and self._groups.compared else "terms"
+        every = np.stack(list(values.values()), axis=1)
+        mean = every.mean(axis=0)
+        estimates = []
+        for place, name in enumerate(values):
+            fit = self._groups.fits.get(name, self._groups.fit)
+            influence = (every[:, place : place + 1] - mean[place]) / number
+            over = np.array([scope is None and name != "artefact"])
+            rows = fit.estimated(mean[place : place + 1], influence, stacked([weights]), over)
+            estimates.append(single(rows, 0, self._inference.level, scope=scope))
+        return estimates
+
+    def _beyond_placebo(self) -> BeyondPlacebo | None:
+        values = self._maker.beyond_placebo
+        if values is None:
             return None
-        table = self._variants
-        p_value = self._single_tests(whole, [whole.above]).get(whole.above)
+        edits = self._variants.edits
         return BeyondPlacebo(
-            **dict(whole.estimate(whole.above, p_value)),
-            dialogues=int(table.has_placebo.sum()),
-            edits={"axis": round(table.edits[0], 2), "placebo": round(table.edits[1], 2)},
+            **dict(mean_estimate(values, self._inference.level)),
+            dialogues=len(values),
+            edits={"axis": round(edits[0], 2), "placebo": round(edits[1], 2)},
         )
 
-    def _single_tests(self, block: ContrastEstimates, chosen: Sequence[int]) -> dict[int, float]:
-        """p-values of contrasts, each on its own."""
-        if not self._inference.permutations:
-            return {}
-        tests = self._over_clusters([(block, number) for number in chosen])
-        return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
-
-    def _contributions(self, block: ContrastEstimates) -> dict[str, Contribution]:
-        return {
-            stage: Contribution(shapley=block.estimate(1 + place)) for place, stage in enumerate(self._table.stages)
-        }
-
-    def _group(self, name: str, block: ContrastEstimates, claim: Claim) -> Group:
-        return Group(
-            dialogues=int(block.members.sum()),
-            terms=Terms(effective=round(claim.terms, 3)),
-            score=block.score(1),
-            gap=block.estimate(0),
-            beyond_placebo=block.estimate(block.above) if self._blocks.has_placebo else None,
-            contributions=self._contributions(block),
-        )
-
-    def _reference(self, name: str) -> Group:
-        """How a reference variant is served, against the mean over all groups; it claims nothing."""
-        block = self._estimated(*self._blocks.reference(name))
-        return Group(
-            dialogues=int(block.members.sum()),
-            score=block.score(1),
-            gap=block.estimate(0),
-            contributions=self._contributions(block),
-        )
-
-    def _gap(self, block: ContrastEstimates, *, beyond_placebo: bool) -> Gap:
-        return Gap(
-            **dict(block.estimate(0)),
-            dialogues=int(block.members.sum()),
-            contributions=self._contributions(block),
-            beyond_placebo=block.estimate(block.above) if beyond_placebo and self._blocks.has_placebo else None,
-        )
-
-    def _effects(self) -> tuple[dict[str, dict[str, Gap]], dict[Key, Claim]]:
-        """Of crossed axes: the main effect of every level of a factor, and what is beyond the two.
-
-        Only dialogues with a variant for every combination of their levels count: with some left out, the mean of a row
-        would be that of the cells that happen to be in it.
-        """
-        table = self._variants
-        levels = [tuple(name.split("×")) for name in table.groups]
-        whole = table.has_all_combinations(levels)
-        numbers = {
-            (factor, level): [number for number, name in enumerate(levels) if name[place] == level]
-            for place, factor in enumerate(table.factors)
-            for level in dict.fromkeys(name[place] for name in levels)
-        }
-        members = {key: whole & table.has_any(some) for key, some in numbers.items()}
-        blocks = {key: self._blocks.level(some, members[key]) for key, some in numbers.items()}
-        for number, name in enumerate(levels) if len(table.factors) == 2 else ():
-            key = "interaction", table.groups[number]
-            members[key] = whole & table.has_group[:, number]
-            first, second = (numbers[factor, level] for factor, level in zip(table.factors, name, strict=True))
-            blocks[key] = self._blocks.beyond(number, first, second, members[key])
-        estimated = {key: self._estimated(block, members[key]) for key, block in blocks.items() if members[key].any()}
-        if not estimated:
-            return {}, {}
-        tests, beyond = self._tested(list(estimated.values()))
-        effects: dict[str, dict[str, Gap]] = {}
-        claims: dict[Key, Claim] = {}
-        for number, ((factor, level), block) in enumerate(estimated.items()):
-            terms = [effective_terms_of_group(table, at) for at in numbers.get((factor, level), range(len(levels)))]
-            effects.setdefault(factor, {})[level] = self._gap(block, beyond_placebo=False)
-            claims["effects", factor, level] = self._claim(block, tests, beyond, number, min(terms))
-        return effects, claims
-
-    def _pairs(
-        self, advance: Callable[[], None]
-    ) -> tuple[dict[str, Gap], dict[Key, Claim], list[tuple[float, float, float, int]]]:
-        """Gaps between every two groups, on the dialogues with variants for both."""
-        table = self._variants
-        blocks: dict[tuple[int, int], ContrastEstimates] = {}
-        for first, second in combinations(range(len(table.groups)), 2):
-            advance()
-            members = table.has_group[:, first] & table.has_group[:, second]
-            if members.any():
-                blocks[first, second] = self._estimated(self._blocks.gap(second, first), members)
-        if not blocks:
-            return {}, {}, []
-        tests, beyond = self._tested(list(blocks.values()))
-        gaps: dict[str, Gap] = {}
-        claims: dict[Key, Claim] = {}
-        for number, ((first, second), block) in enumerate(blocks.items()):
-            terms = min(
-                effective_terms_of_group(table, first, block.members, second),
-                effective_terms_of_group(table, second, block.members, first),
-            )
-            source, target = table.groups[first], table.groups[second]
-            gap = self._gap(block, beyond_placebo=True)
-            claim = self._claim(block, tests, beyond, number, terms)
-            for name, value in ((f"{source}>{target}", gap), (f"{target}>{source}", negated(gap))):
-                gaps[name], claims["pairs", name] = value, claim
-        return gaps, claims, [_bounds(block) for block in blocks.values()]
-
-    def _spread_of(self, groups: Mapping[str, ContrastEstimates]) -> float:
-        """Root mean square of the groups' gaps, less what noise adds to it; dialogues as weights."""
-        weights = np.array([block.members.sum() for block in groups.values()], dtype=float)
-        gaps = np.array([block.estimates[0] for block in groups.values()])
-        errors = np.array([block.error_and_freedom(0)[0] for block in groups.values()])
-        if np.isnan(errors).any():
-            return math.nan
-        return math.sqrt(max(0.0, float((weights * (gaps**2 - errors**2)).sum() / weights.sum())))
-
-    # terms ---------------------------------------------------------------------------------------------------------
-
-    def _terms(self, whole: ContrastEstimates) -> list[Term]:
-        """The terms with the largest contributions to the disparity, and what it would be without each.
-
-        None where the originals without it hardly score: shares of next to nothing say nothing.
-        """
-        parts = whole.of_words
-        left_out = whole.spreads[0].left_out[:, 0] if len(self._words.names) else np.empty(0)
-        if self._blocks.is_ratio:
-            totals = self._table.original.sum(axis=0)
-            rest = np.asarray(self._metric.score(totals - self._words.sums(self._table.original)), dtype=float)
-            left_out = np.where(rest < LEAST_LEFT * float(self._metric.score(totals)), np.nan, left_out)
-        ranked = sorted(range(len(parts)), key=lambda place: (-abs(parts[place]), self._words.names[place]))
-        return [
-            Term(
-                term=self._words.names[place],
-                dialogues=int(self._words.sizes[place]),
-                contribution=parts[place],
-                without=left_out[place],
-            )
-            for place in ranked[:TERMS_SHOWN]
-        ]
+    def _terms(self, contrasts: Mapping[str, np.ndarray]) -> list[Term]:
+        """The terms that add most to the gap of their group, the largest first."""
+        known = []
+        for group, name in enumerate(self._variants.groups):
+            if name not in contrasts:
+                continue
+            parts, shares = largest_share(self._groups.fit, contrasts[name], group)
+            terms = self._variants.terms_of(group)[1]
+            weights = self._contrasts.design.terms_of(group)
+            for number, part in enumerate(parts):
+                dialogues = 0 if weights is None else int((weights[:, [number]].toarray() > 0).sum())
+                if dialogues:
+                    known.append(
+                        Term(
+                            term=terms[number],
+                            group=name,
+                            dialogues=dialogues,
+                            contribution=float(part),
+                            share=finite(float(shares[number])),
+                        )
+                    )
+        return sorted(known, key=lambda term: (-abs(term.contribution or 0.0), term.term))[:TERMS_SHOWN]
 
 
-def _bounds(block: ContrastEstimates) -> tuple[float, float, float, int]:
-    return (float(block.estimates[0]), *block.error_and_freedom(0), int(block.members.sum()))
-
-
-def _joint(tests: Sequence[FlipTest], number: int) -> float:
-    return max((float(test.joint[number]) for test in tests), default=0.0)
-
-
-def _largest(values: Iterable[float]) -> float:
-    """The largest; NaN where one of them is, or there is none."""
-    numbers = list(values)
-    return math.nan if not numbers or any(map(math.isnan, numbers)) else max(numbers)
-
-
-def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:
-    level = 2 * float(normal_tail(critical)) if math.isfinite(critical) and critical > 0 else alpha
-    return detectable(error, freedom, level)
+def _split(pair: str, groups: Sequence[str]) -> tuple[str, str]:
+    """The groups of ``source>target``, whose names may hold a ``>`` themselves."""
+    for source in groups:
+        if pair.startswith(f"{source}>") and pair[len(source) + 1 :] in groups:
+            return source, pair[len(source) + 1 :]
+    raise ValueError(f"{pair!r} is no pair of {', '.join(groups)}")

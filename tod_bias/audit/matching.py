@@ -210,7 +210,12 @@ def _facts(variants: VariantIndex) -> list[tuple[Any, ...]]:
         placebos[number].append(f"placebo {term}")
     sources = [variants.groups[number] if number >= 0 else "" for number in variants.source]
     return [
-        (sources[number], variants.term[number], tuple(counterfactuals[number]), tuple(placebos[number]))
+        (
+            sources[number],
+            tuple(sorted(variants.source_terms[number])),
+            tuple(counterfactuals[number]),
+            tuple(placebos[number]),
+        )
         for number in range(variants.dialogues)
     ]
 

@@ -1,4 +1,4 @@
-"""From a finished run: the smallest disparity that it could have found, and the dialogues that a given one takes."""
+"""From a finished run: the smallest gap that it could find, and the dialogues and terms that a given one takes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from rich.table import Table
 from tod_bias.errors import TodBiasError
 from tod_bias.report.sheets import new_table
 from tod_bias.results import AuditResult, AxisResult
-from tod_bias.statistics.intervals import LEVEL
-from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.statistics.power import POWER, units_needed
+from tod_bias.statistics.needed import ENOUGH_TERMS
+from tod_bias.statistics.power import POWER
 
 
 class Power(NamedTuple):
@@ -24,85 +23,80 @@ class Power(NamedTuple):
     dialogues: int
     effective_terms: float
     detectable: float | None
-    """The minimum detectable disparity of the run, at 80% power."""
-    needed: float | None
-    """Dialogues that the wanted disparity takes; infinity where no number is enough with these terms."""
+    """The smallest difference between one group and all others that the run could have found, at 80% power."""
+    dialogues_needed: float | None
+    """Dialogues that the wanted difference takes with the same terms; infinity where no number is enough."""
+    in_proportion: tuple[float, float] | None
+    """Dialogues, and effective terms per group, that it takes if both grow in proportion."""
     why: str = ""
-    """Why one of the two is unknown, other than for too few terms."""
+    """Why one of them is unknown."""
 
 
 def power(result: AuditResult, wanted: float | None = None) -> list[Power]:
     """The statistical power of a run's axes and metrics.
 
-    What the dialogues of one term have in common does not average out with more dialogues of the same terms: the
-    standard error over terms, less that over dialogues, stays.
+    What the dialogues of one term have in common does not average out with more dialogues of the same terms: it falls
+    with the number of terms alone.
 
     Args:
         result: of the run.
-        wanted: the disparity to be found, on the metric's scale.
+        wanted: the difference between one group and all others to be found, on the scale of the metric's gaps.
 
     Raises:
         TodBiasError: ``wanted`` is not above 0.
     """
     if wanted is not None and not wanted > 0:
-        raise TodBiasError(f"the disparity to be detected must be above 0, got {wanted!r}")
-    rows = [row for row in result.rows if not row.is_placebo]
-    return [_power_of(row, wanted, max(1, len(rows))) for row in rows]
+        raise TodBiasError(f"the gap to be detected must be above 0, got {wanted!r}")
+    return [_power_of(row, wanted) for row in result.rows if not row.is_placebo]
 
 
-def _power_of(row: AxisResult, wanted: float | None, tests: int) -> Power:
+def _power_of(row: AxisResult, wanted: float | None) -> Power:
     dialogues, terms = row.dialogues or 0, row.effective_terms or 0.0
-    needed = _needed(row, wanted, dialogues, tests)
-    is_unknown = row.mde is None or (wanted is not None and needed is None)
-    why = _why(row) if is_unknown and terms >= ENOUGH_WORDS else ""
-    return Power(row.axis, row.metric.name, dialogues, terms, row.mde, needed, why)
+    same, both = None, None
+    if wanted is not None and row.mde and row.mde_se and row.mde_se_terms_only is not None:
+        allowed = wanted * row.mde_se / row.mde
+        of_terms = max(0.0, row.mde_se**2 - row.mde_se_terms_only**2)
+        room = allowed**2 - of_terms
+        same = math.inf if room <= 0 else math.ceil(dialogues * row.mde_se_terms_only**2 / room)
+        factor = (row.mde / wanted) ** 2
+        both = math.ceil(dialogues * factor), terms * factor
+    return Power(row.axis, row.metric.name, dialogues, terms, row.mde, same, both, _why(row))
 
 
 def _why(row: AxisResult) -> str:
-    if 0 in (row.mde_se, row.mde_se_terms_only):
-        return "no counterfactual differs from another, so nothing varies"
-    if row.disparity.terms_only is None or row.disparity.terms_only.ci is None:
-        return "the run has no resamples of dialogues (--bootstrap 0)"
-    return "no interval shows how much the dialogues vary"
-
-
-def _needed(row: AxisResult, wanted: float | None, dialogues: int, tests: int) -> float | None:
-    whole, terms_only = row.mde_se, row.mde_se_terms_only
-    if wanted is None or not whole or not terms_only or row.mde is None or row.disparity.ci is None:
-        return None
-    fixed = math.sqrt(max(0.0, whole**2 - terms_only**2))
-    return units_needed(wanted, dialogues, terms_only, fixed, (1 - LEVEL) / tests)
+    if row.mde is not None:
+        return ""
+    if row.effective_terms is None or row.effective_terms < ENOUGH_TERMS:
+        return f"a claim takes {ENOUGH_TERMS} effective terms per group"
+    return "few dialogues differ between groups, so nothing is known of how much they vary"
 
 
 def to_json(rows: Sequence[Power], wanted: float | None) -> dict[str, Any]:
-    """For a file; ``needed`` is ``"more terms"`` where no number of dialogues is enough."""
+    """For a file; ``dialogues_needed`` is ``"more terms"`` where no number of dialogues is enough."""
     records = [row._asdict() for row in rows]
     for record in records:
-        if record["needed"] is not None and math.isinf(record["needed"]):
-            record["needed"] = "more terms"
-    return {"schema": 1, "detect": wanted, "power": POWER, "axes": records}
+        if record["dialogues_needed"] is not None and math.isinf(record["dialogues_needed"]):
+            record["dialogues_needed"] = "more terms"
+    return {"schema": 2, "detect": wanted, "power": POWER, "axes": records}
 
 
 def table(rows: Sequence[Power], wanted: float | None) -> Table:
     """For the terminal."""
-    title = "What the run could find (80% power, after adjustment for all axes and metrics)"
-    if any(row.effective_terms < ENOUGH_WORDS for row in rows):
-        title += f"\n* fewer than {ENOUGH_WORDS} effective terms: a difference is one of these terms only"
+    title = "The smallest gap between one group and all others that the run could find\n(80% power, over all it claims)"
     for why in dict.fromkeys(row.why for row in rows if row.why):
         title += f"\n– {why}"
     view = new_table(title)
-    for column in ("axis", "metric", "dialogues", "effective terms", "smallest disparity"):
+    for column in ("axis", "metric", "dialogues", "terms per\ngroup", "smallest\ngap"):
         view.add_column(column, justify="left" if column in ("axis", "metric") else "right")
     if wanted is not None:
-        view.add_column(f"dialogues for {wanted:g}", justify="right")
+        view.add_column(f"dialogues for {wanted:g}\nwith these terms", justify="right")
+        view.add_column("or dialogues\nand terms", justify="right")
     for row in rows:
-        few = "*" if row.effective_terms < ENOUGH_WORDS else ""
         shown = "–" if row.detectable is None else f"{row.detectable:.3f}"
-        cells = [row.axis, row.metric, f"{row.dialogues:,}", f"{row.effective_terms:.1f}{few}", shown]
+        cells = [row.axis, row.metric, f"{row.dialogues:,}", f"{row.effective_terms:.1f}", shown]
         if wanted is not None:
-            if row.needed is None:
-                cells.append("–")
-            else:
-                cells.append("none: more terms" if math.isinf(row.needed) else f"{row.needed:,.0f}")
+            needed, both = row.dialogues_needed, row.in_proportion
+            cells.append("–" if needed is None else "more terms" if math.isinf(needed) else f"{needed:,.0f}")
+            cells.append("–" if both is None else f"{both[0]:,.0f} and {both[1]:.0f}")
         view.add_row(*cells)
     return view

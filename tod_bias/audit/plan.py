@@ -20,7 +20,6 @@ from tod_bias.audit.chunks import membership
 from tod_bias.audit.design import CounterfactualDesign, axes_of, chunks, design_counterfactuals
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.sums import VariantIndex, numbers_of
-from tod_bias.audit.term_clusters import effective_terms_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
@@ -29,13 +28,14 @@ from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.results import Record, Value
+from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.intervals import LEVEL
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import TurnInput
+from tod_bias.systems.stage import TurnInput, innermost
 from tod_bias.systems.twin import Twin
 
 NAME = "plan.json"
@@ -76,9 +76,9 @@ class Plan(Record):
     """Axis to dialogues that can be rewritten along it; likewise the others."""
     audited: dict[str, int]
     effective_terms: dict[str, float]
-    """How many effective terms a claim would rest on."""
+    """Axis to the effective terms of the group with fewest."""
     detectable: dict[str, tuple[float, float] | None]
-    """The smallest disparity of one metric that could be shown, in standard deviations of one dialogue's: from where
+    """The smallest gap by one metric that could be shown, in standard deviations of one dialogue's: from where
     dialogues of a term have nothing in common to where they are alike; None with too few terms."""
     placebo: dict[str, PlacebosPlan]
     left_out: dict[str, str]
@@ -178,6 +178,8 @@ class _Counts:
     """Different calls of the stage that is called first; empty where they depend on outputs."""
     begun: dict[str, set[Any]] = field(default_factory=dict)
     """Of a flow: stage to different calls of it that turns begin with."""
+    recorded: int = 0
+    """Calls that the corpus has in the turns of originals."""
     edits: dict[str, list[Edits]] = field(default_factory=dict)
     """Axis to the edits of dialogues with a placebo."""
 
@@ -193,6 +195,8 @@ class _Counts:
                 self.plain + turns * (run.rewrite is None),
                 self.rewritten + turns * (run.rewrite is not None),
             )
+            if run.rewrite is None:
+                self.recorded += sum(len(turn.steps) for turn in run.dialogue.turns)
             if teacher_forced:
                 self._count_first(pipeline, run.rewritten)
         for axis, some in made.items():
@@ -207,6 +211,14 @@ class _Counts:
                 request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
                 if request is not None:
                     self.begun.setdefault(request[0], set()).add(call)
+
+    @property
+    def rounds(self) -> float:
+        """How often a loop calls the stage that it begins with, per turn.
+
+        Once more than the corpus has calls in a turn; twice where it has none at all.
+        """
+        return 1 + self.recorded / self.plain if self.recorded and self.plain else 2.0
 
     def all_calls(self, arms: int) -> int:
         """Calls of a stage of a straight pipeline."""
@@ -283,6 +295,8 @@ def _stage(pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost 
     calls = counts.all_calls(2 ** len(pipeline.names))
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
+    if estimate is None and pipeline.flow is not None and name in counts.begun:
+        estimate = len(counts.begun[name]) * (counts.rounds if innermost(pipeline.stages[name]).tools else 1.0)
     planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,
@@ -319,23 +333,22 @@ def _estimate(sampled: _SampleCost | None, exact: int | None, at_most: int | Non
 
 
 def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
-    """Effective terms that a claim would rest on, as the run counts them."""
+    """Effective terms of the group with fewest, as the run counts them."""
     members = [membership(axis, entry) for entry in selected]
     every = [(number, candidate) for number, entry in enumerate(selected) for candidate in entry.candidates]
-    sources = [_only({candidate.source for candidate in entry.candidates}) for entry in selected]
-    return effective_terms_of(
-        VariantIndex(
-            groups=axis.groups,
-            source=numbers_of(sources, axis.groups),
-            of=np.array([number for number, _ in every], dtype=int),
-            target=numbers_of([candidate.target for _, candidate in every], axis.groups),
-            draw=np.zeros(len(every), dtype=int),
-            term=tuple(member.term for member in members),
-            terms=tuple(names for member in members for names in member.terms),
-            placebo=np.empty(0, dtype=int),
-            placebo_terms=(),
-        )
+    variants = VariantIndex(
+        groups=axis.groups,
+        source=numbers_of([_only({some.source for some in entry.candidates}) for entry in selected], axis.groups),
+        of=np.array([number for number, _ in every], dtype=int),
+        target=numbers_of([candidate.target for _, candidate in every], axis.groups),
+        draw=np.zeros(len(every), dtype=int),
+        source_terms=tuple(frozenset[str]().union(*(some.source for some in member.terms)) for member in members),
+        terms=tuple(some.target for member in members for some in member.terms),
+        placebo=np.empty(0, dtype=int),
+        placebo_terms=(),
     )
+    numbers = (variants.terms_of(group)[0].sum(axis=0) for group in range(len(axis.groups)))
+    return min((effective_number(np.asarray(some)) for some in numbers if some.any()), default=0.0)
 
 
 def _only(names: Iterable[str]) -> str:
@@ -345,11 +358,11 @@ def _only(names: Iterable[str]) -> str:
 
 
 def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float, float] | None]:
-    """By axis the smallest disparity that its dialogues and effective terms could show, adjusted for all axes."""
+    """By axis the smallest gap that its dialogues and effective terms could show, adjusted for all axes."""
     smallest: dict[str, tuple[float, float] | None] = {}
     for axis, (dialogues, terms) in sizes.items():
         low, high = detectable_in_spreads(dialogues, terms, (1 - LEVEL) / len(sizes))
-        smallest[axis] = (round(low, 2), round(high, 2)) if terms >= ENOUGH_WORDS else None
+        smallest[axis] = (round(low, 2), round(high, 2)) if terms >= ENOUGH_TERMS else None
     return smallest
 
 
@@ -377,8 +390,8 @@ def _title(result: Plan) -> list[str]:
     terms = ", ".join(f"{axis} {number:g}" for axis, number in result.effective_terms.items())
     lines = [
         f"{result.dialogues} dialogues read; rewritten: {audited}",
-        f"effective terms: {terms} (a claim about a group takes {ENOUGH_WORDS})",
-        f"smallest disparity, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
+        f"effective terms: {terms} (a claim about a group takes {ENOUGH_TERMS})",
+        f"smallest gap, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
     ]
     if result.placebo:
         some = ", ".join(_of_placebo(result, axis) for axis in result.placebo)

@@ -12,18 +12,20 @@ import math
 
 import numpy as np
 
-from tod_bias.audit.contrasts import Contrasts, Score, ScoreDifference
+from tod_bias.audit.contrasts import ScoreScale, pseudo_values
 from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import Noise, Sampling
-from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.intervals import t_interval
 from tod_bias.statistics.settings import Inference
 
 _NOTHING = 1e-20
 """A variance that is rounding noise."""
 
 
-def sampling_of(table: ArmSums, metric: Metric, is_ratio: bool, inference: Inference, error: float) -> Sampling | None:
+def sampling_of(
+    table: ArmSums, metric: Metric, scale: ScoreScale, inference: Inference, error: float
+) -> Sampling | None:
     """The originals against themselves, and how much of the variance comes from drawing outputs.
 
     The noise compares half of so many draws of the originals with the other half. None where nothing is drawn; the
@@ -33,49 +35,40 @@ def sampling_of(table: ArmSums, metric: Metric, is_ratio: bool, inference: Infer
     Args:
         table: of one axis and metric.
         metric: the metric.
-        is_ratio: whether values are divided by the originals' score.
+        scale: how scores become values.
         inference: level, resamples, seed.
         error: standard error of the disparity with words as they are.
     """
     drawn = table.repeated
     if drawn is None:
         return None
-    score = metric.score
-    sign = -1.0 if metric.better == "lower" else 1.0
-    cells = np.stack([table.original, drawn.first, drawn.second], axis=1)
-    block = Contrasts(cells, ((ScoreDifference(1.0, 2, 1),),), score, sign, is_ratio)
-    each = Clusters(np.arange(len(cells)), tuple(map(str, range(len(cells)))))
-    bounds = block.spread(each).interval(block.estimates, inference.level)[:, 0]
+    draws = scale.values(pseudo_values(np.stack([drawn.first, drawn.second], axis=1), metric))
+    pair = draws[:, 0] - draws[:, 1]
+    bounds = t_interval(pair, inference.level) if len(pair) > 1 else (math.nan, math.nan)
     samples = len(drawn.by_sample)
-    scale = float(score(table.original.sum(axis=0)[None])[0]) if is_ratio else 1.0
     variance = math.nan
     if samples > 1:
-        variance = _within(table, score) / scale**2
+        variance = _within(table, metric, scale)
     elif not getattr(metric, "counterfactual", False):
         # The originals' draws differ as two variants' do; all counterfactuals of a dialogue share one of the two.
-        pair = block.parts(None, [0])[:, 0]
         counterfactuals = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
-        variance = float((pair**2 * (1 + 1 / counterfactuals) / 2).sum())
+        variance = float((pair**2 * (1 + 1 / counterfactuals) / 2).sum()) / len(pair) ** 2
     share = variance / error**2 if error**2 > _NOTHING else math.nan
     return Sampling(
         samples=samples,
-        noise=Noise(value=block.estimates[0], ci=tuple(bounds), draws=2 * max(1, samples // 2)),
+        noise=Noise(value=float(pair.mean()), ci=tuple(bounds), draws=2 * max(1, samples // 2)),
         share_of_variance=None if math.isnan(share) else min(1.0, share),
     )
 
 
-def _within(table: ArmSums, score: Score) -> float:
-    """Variance of the disparity's mean over samples that comes from the draws alone, on the metric's own scale.
+def _within(table: ArmSums, metric: Metric, scale: ScoreScale) -> float:
+    """Variance of the disparity's mean over samples that comes from the draws alone.
 
-    Each dialogue adds a part to the disparity in every sample (:meth:`Contrasts.parts`); the variance of these parts
-    over samples, divided by their number and summed over dialogues, is the sampling's.
+    Each dialogue has a disparity in every sample; the variance of these over samples, divided by their number, is
+    averaged as dialogues are.
     """
     drawn, variants = table.repeated, table.variants
     assert drawn is not None
-    by_sample = np.stack(
-        [table.mean_of(sample, variants.of) for sample in drawn.by_sample]
-    )  # (samples, dialogues, 2, statistics)
-    total = by_sample.mean(axis=0).sum(axis=0)  # (2, statistics)
-    middle, half = total.mean(axis=0), (by_sample[:, :, 1] - by_sample[:, :, 0]) / 2
-    parts = np.nan_to_num(score(middle + half) - score(middle - half))  # (samples, dialogues)
-    return float((parts.var(axis=0, ddof=1) / len(parts)).sum())
+    by_sample = np.stack([pseudo_values(table.mean_of(sample, variants.of), metric) for sample in drawn.by_sample])
+    disparity = scale.values(by_sample[:, :, 1] - by_sample[:, :, 0])  # (samples, dialogues)
+    return float((disparity.var(axis=0, ddof=1) / len(disparity)).sum()) / disparity.shape[1] ** 2

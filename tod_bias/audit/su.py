@@ -9,12 +9,11 @@ the paper, absolute values are averaged over draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.contrasts import Score
 from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.fairscore import fairscore
 from tod_bias.results import Estimate, Su
@@ -46,7 +45,9 @@ def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> 
     return {name: total / count for name, total in totals.items()}
 
 
-def su_of(table: ArmSums, score: Score, order: Sequence[str], inference: Inference) -> Su | None:
+def su_of(
+    table: ArmSums, score: Callable[[np.ndarray], np.ndarray], order: Sequence[str], inference: Inference
+) -> Su | None:
     """Su's fairscore and attribution with intervals over dialogues; None where eq. 1 is undefined (originals at 0)."""
     draws = sorted(set(table.variants.draw.tolist()))
     cells = np.concatenate([table.original[:, None], *(table.for_draw(draw) for draw in draws)], axis=1)

@@ -5,28 +5,14 @@ A dialogue's variant for the group that it mentions is the dialogue as it is: no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from tod_bias.statistics.sums import sums_by
-
-
-class NumberedTerms(NamedTuple):
-    """The terms that variants rest on."""
-
-    known: int
-    """How many different ones there are."""
-    main: np.ndarray
-    """(dialogues,) the term that stands for each."""
-    variants: np.ndarray
-    """(pairs,) numbers of variants."""
-    terms: np.ndarray
-    """(pairs,) a term on which each of those rests."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +29,10 @@ class VariantIndex:
     """(variants,) number of the group that it is rewritten for."""
     draw: np.ndarray
     """(variants,) number of the draw; 0 for all in the crossed design."""
-    term: tuple[str, ...]
-    """(dialogues,) the term that stands for each: its cluster."""
+    source_terms: tuple[frozenset[str], ...]
+    """(dialogues,) the terms that express each dialogue's own group."""
     terms: tuple[frozenset[str], ...]
-    """(variants,) all terms that each rests on, as clusters: what is rewritten, and what it becomes."""
+    """(variants,) the terms that express the group that each is rewritten for."""
     placebo: np.ndarray
     """(placebo variants,) number of the dialogue."""
     placebo_terms: tuple[str, ...]
@@ -65,19 +51,6 @@ class VariantIndex:
         """How many there are."""
         return len(self.source)
 
-    @cached_property
-    def numbered(self) -> NumberedTerms:
-        """The terms as numbers."""
-        number: dict[str, int] = {}
-        main = [number.setdefault(name, len(number)) for name in self.term]
-        pairs = [
-            (variant, number.setdefault(name, len(number)))
-            for variant, names in enumerate(self.terms)
-            for name in sorted(names)
-        ]
-        variants, terms = np.array(pairs, dtype=int).reshape(-1, 2).T
-        return NumberedTerms(len(number), np.array(main, dtype=int), variants, terms)
-
     def for_dialogues(self, numbers: np.ndarray) -> VariantIndex:
         """Those of some dialogues, in the order of their numbers."""
         place = np.full(self.dialogues, -1)
@@ -89,7 +62,7 @@ class VariantIndex:
             of=place[self.of[variants]],
             target=self.target[variants],
             draw=self.draw[variants],
-            term=tuple(self.term[number] for number in numbers),
+            source_terms=tuple(self.source_terms[number] for number in numbers),
             terms=tuple(self.terms[number] for number in variants),
             placebo=place[self.placebo[placebo]],
             placebo_terms=tuple(self.placebo_terms[number] for number in placebo),
@@ -116,25 +89,24 @@ class VariantIndex:
         has[np.flatnonzero(mentions), self.source[mentions]] = True
         return has
 
-    def has_any(self, groups: Sequence[int]) -> np.ndarray:
-        """(dialogues,) bool: whether each has a variant for one of some groups."""
-        return np.asarray(self.has_group[:, list(groups)].any(axis=1))
+    def terms_of(self, group: int) -> tuple[sparse.csr_array, tuple[str, ...]]:
+        """The terms that express a group: (dialogues, terms) weights, and the terms.
 
-    def has_all_combinations(self, levels: list[tuple[str, ...]]) -> np.ndarray:
-        """(dialogues,) bool: whether each has a variant for every combination of the levels that it has variants for,
-        two of each factor at least.
-
-        Args:
-            levels: of each group, one per factor.
+        A dialogue's weights sum to 1 where it has the group: over its variants for it, and over the terms of each.
         """
-        whole = np.zeros(self.dialogues, dtype=bool)
-        patterns, of = np.unique(self.has_group, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            present = {levels[group] for group in np.flatnonzero(pattern)}
-            sides = [{name[place] for name in present} for place in range(len(levels[0]))]
-            complete = len(present) == math.prod(len(side) for side in sides) and min(map(len, sides)) > 1
-            whole[of.ravel() == number] = complete
-        return whole
+        sets = [(self.of[number], self.terms[number]) for number in np.flatnonzero(self.target == group)]
+        sets += [(dialogue, self.source_terms[dialogue]) for dialogue in np.flatnonzero(self.source == group)]
+        of = np.array([dialogue for dialogue, _ in sets], dtype=int)
+        share = 1.0 / np.maximum(np.bincount(of, minlength=self.dialogues), 1)
+        numbers: dict[str, int] = {}
+        cells = [
+            (dialogue, numbers.setdefault(term, len(numbers)), share[dialogue] / len(terms or ("",)))
+            for dialogue, terms in sets
+            for term in sorted(terms or ("",))
+        ]
+        row, column, weight = (np.array(some) for some in zip(*cells, strict=True)) if cells else ([], [], [])
+        shape = (self.dialogues, max(1, len(numbers)))
+        return sparse.csr_array(sparse.coo_array((weight, (row, column)), shape=shape)), tuple(numbers)
 
     @cached_property
     def has_placebo(self) -> np.ndarray:
@@ -196,27 +168,6 @@ class ArmSums:
         chosen = self.variants.target == group
         table = self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
         return self._with_originals(table, self.variants.source == group)
-
-    def over_groups(self) -> np.ndarray:
-        """A dialogue's mean over all groups that it has variants for, its own included, (dialogues, arms, n)."""
-        total = np.zeros((self.variants.dialogues, *self.by_variant.shape[1:]))
-        for group in range(len(self.variants.groups)):
-            total += self.for_group(group)
-        return total / np.maximum(self.variants.has_group.sum(axis=1), 1)[:, None, None]
-
-    def placebo_for_group(self, group: int) -> np.ndarray:
-        """What :meth:`for_group` would be if every rewrite had been the placebo's, with no stage replaced and with all,
-        (dialogues, 2, statistics)."""
-        table = np.where(self.variants.has_group[:, group, None, None], self.mean_placebo, 0.0)
-        return self._with_originals(table, self.variants.source == group)
-
-    def placebo_over_groups(self) -> np.ndarray:
-        """What :meth:`over_groups` would be if every rewrite had been the placebo's, (dialogues, 2, statistics)."""
-        number = self.variants.has_group.sum(axis=1)
-        mentions = (self.variants.source >= 0).astype(int)
-        total = self.mean_placebo * (number - mentions)[:, None, None]
-        total += self.original[:, None] * mentions[:, None, None]
-        return total / np.maximum(number, 1)[:, None, None]
 
     @cached_property
     def mean_placebo(self) -> np.ndarray:

@@ -19,7 +19,7 @@ from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, ScoredTurn
-from tod_bias.perturb.axis import Role
+from tod_bias.perturb.axis import Expressions, Role
 from tod_bias.systems.execution import Run, Trace, TurnTrace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
@@ -41,16 +41,15 @@ _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "u
 class Membership(NamedTuple):
     """The clusters that one dialogue and its counterfactuals belong to."""
 
-    term: str
-    """The term that stands for the dialogue."""
-    terms: Sequence[frozenset[str]]
-    """Per counterfactual: all terms that it rests on."""
+    terms: Sequence[Expressions]
+    """Per counterfactual: the terms that express the dialogue's own group, and those that express the other one."""
     kinds: Mapping[str, str]
     """Further kinds of clusters, and the dialogue's own."""
 
     def text(self, number: int) -> str:
         """That of one counterfactual as JSON, for the column ``clusters``."""
-        record = {"term": self.term, "terms": sorted(self.terms[number]), "kinds": dict(self.kinds)}
+        source, target = self.terms[number]
+        record = {"source": sorted(source), "terms": sorted(target), "kinds": dict(self.kinds)}
         return well_formed(json.dumps(record, ensure_ascii=False))
 
 

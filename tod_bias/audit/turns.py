@@ -301,24 +301,24 @@ def _sampling(
 
 def _by_dialogue(
     dialogue: np.ndarray, sources: Iterable[Any], records: Sequence[Mapping[str, Any]], dialogues: int
-) -> tuple[list[set[str]], list[str], dict[str, list[Any]]]:
-    """Of each dialogue the groups that its counterfactuals are rewritten from, its term, and its clusters by kind.
+) -> tuple[list[set[str]], list[set[str]], dict[str, list[Any]]]:
+    """Of each dialogue the groups that its counterfactuals are rewritten from, their terms, and its clusters by kind.
 
     Args:
         dialogue: number of each counterfactual's dialogue.
         sources: group that it is rewritten from.
-        records: its term and clusters.
+        records: its terms and clusters.
         dialogues: their number.
     """
     groups: list[set[str]] = [set() for _ in range(dialogues)]
-    term = [""] * dialogues
+    terms: list[set[str]] = [set() for _ in range(dialogues)]
     kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
     for number, source, record in zip(dialogue, sources, records, strict=True):
         groups[number].add(str(source))
-        term[number] = record["term"]
+        terms[number].update(map(str, record["source"]))
         for name, label in record["kinds"].items():
             kinds[name][number] = label
-    return groups, term, kinds
+    return groups, terms, kinds
 
 
 def _variant_index(
@@ -336,7 +336,7 @@ def _variant_index(
         )
     parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
     records = [parsed[text] for text in facts["clusters"]]
-    sources, term, kinds = _by_dialogue(copies.of, facts["source"], records, dialogues)
+    sources, terms, kinds = _by_dialogue(copies.of, facts["source"], records, dialogues)
     target = numbers_of(targets, names)
     is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
     return VariantIndex(
@@ -346,7 +346,7 @@ def _variant_index(
         of=copies.of,
         target=target,
         draw=np.zeros(len(target), dtype=int) if is_crossed else _numbers_within(copies.of),
-        term=tuple(term),
+        source_terms=tuple(map(frozenset, terms)),
         terms=tuple(frozenset(record["terms"]) for record in records),
         placebo=placebos.of,
         placebo_terms=tuple(map(str, rows["term"].iloc[placebos.starts])),
@@ -382,7 +382,7 @@ def _clusters(text: Any) -> dict[str, Any]:
     """The clusters that a row names."""
     try:
         record = loads(text)
-        if isinstance(record["term"], str) and isinstance(record["kinds"], dict) and isinstance(record["terms"], list):
+        if isinstance(record["kinds"], dict) and all(isinstance(record[name], list) for name in ("source", "terms")):
             return dict(record)
     except (ValueError, LookupError, TypeError):
         pass
@@ -401,7 +401,6 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
     place: dict[tuple[str, str], int] = {}
     of: list[int] = []
     terms: list[str] = []
-    first: list[str] = []
     labels: dict[str, list[str]] = {}
     originals: dict[str, list[np.ndarray]] = {}
     rows: dict[str, list[np.ndarray]] = {}
@@ -411,7 +410,6 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
             dialogue = turns.dialogues[number]
             if dialogue not in place:  # with an introduction it is another dialogue of the same id
                 place[dialogue] = len(place)
-                first.append(term)
                 for name, label in variants.clusters:
                     labels.setdefault(name, []).append(label[number])
                 for name, table in turns.tables.items():
@@ -429,7 +427,7 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
         of=np.array(of, dtype=int),
         target=np.ones(len(of), dtype=int),
         draw=np.zeros(len(of), dtype=int),
-        term=tuple(first),
+        source_terms=(frozenset(),) * len(place),
         terms=tuple(frozenset([term]) for term in terms),
         placebo=np.empty(0, dtype=int),
         placebo_terms=(),

@@ -21,7 +21,7 @@ class GateOptions(MarginOptions):
     title = "Gate"
 
     max_gap: Annotated[float, Field(gt=0)] | None = None
-    """A gap or disparity shown to be beyond it fails; on each metric's own scale."""
+    """A gap shown to be beyond it fails; on each metric's own scale."""
     margin: Annotated[float, Field(gt=0)] | None = None
     """Within it all must be shown to lie; by default as --max-gap."""
     both_sides: bool = False
@@ -29,7 +29,7 @@ class GateOptions(MarginOptions):
     terms_only: bool = False
     """Take the terms as they are: what is shown is true of them only."""
     stage: str | None = None
-    """Look at what this stage adds to each gap and disparity."""
+    """Look at what this stage adds to each gap."""
 
 
 class CaseOptions(Options):
@@ -69,9 +69,9 @@ def check(
     Exit code 0: all is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run cannot tell,
     and says how many dialogues could; 2: something given cannot be used.
 
-    Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues have
-    as other groups. Positive is harm; with --both-sides a favour for some counts too. What rests on fewer than 6
-    effective terms is shown of no group, unless --terms-only.
+    Checked is the gap of every group from the mean of all groups on the same dialogues. Positive is harm; with
+    --both-sides a favour for some counts too. What rests on fewer than 3 effective terms is shown of no group, unless
+    --terms-only.
 
     With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
     fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.

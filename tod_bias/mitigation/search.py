@@ -111,8 +111,7 @@ class MitigationSearch:
                 if share.value is None:
                     continue
                 sizes[stage] = max(sizes.get(stage, 0.0), abs(share.value), key=abs)
-                low, high = share.bounds or (0.0, 0.0)
-                if low > 0 or high < 0:
+                if share.excludes_zero:
                     certain.add(stage)
         ranked = sorted((stage for stage in sizes if sizes[stage] > 0), key=lambda stage: (-sizes[stage], stage))
         return {stage: sizes[stage] for stage in ranked[:MOST_STAGES] if stage == ranked[0] or stage in certain}
@@ -221,7 +220,7 @@ class MitigationSearch:
     def _verdicts(self, result: AuditResult, axes: Sequence[str], tried: int = 1) -> tuple[Verdict, ...]:
         """The gate's verdicts on the axes whose gaps are to be closed."""
         claimed = [axis for axis in axes if axis in self.claimed] or list(axes)
-        limits = Limits(self._goal.margin, terms_only=self._goal.terms_only, tried=tried)
+        limits = Limits(self._goal.margin, both_sides=True, terms_only=self._goal.terms_only, tried=tried)
         return gate(result, limits, axes=claimed, metrics=[self.metric]).verdicts
 
     def search(self, guards: Sequence[str] = tuple(GUARDS), budget: int = 12) -> Mitigation:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tod_bias.audit.changes import WORSE
 from tod_bias.mitigation.fixes import Goal
 from tod_bias.results import AuditResult, Change, Comparison
-from tod_bias.statistics.distributions import normal_quantile
+from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.testing.gate import WITHIN, Verdict
 
@@ -65,7 +65,7 @@ def _claim_left(before: AuditResult, after: AuditResult, judged: set[str], metri
             is_known = name == metric if axis in judged else name in before.claimed_metrics(axis)
             row = after.axes[axis][name]
             if not is_known and (row.equivalent_within is None or row.equivalent_within > margin):
-                return f"{axis}, {name}: a difference is claimed (disparity {row.disparity.value or 0:+.3f})"
+                return f"{axis}, {name}: a difference is claimed"
     return ""
 
 
@@ -86,9 +86,12 @@ def _quality_lost(comparison: Comparison, must_hold: Sequence[str], margin: floa
 
 def _largest_loss(quality: Change, *, is_lower: bool, tried: int) -> float | None:
     """The end of the interval on the side of a loss, widened so that it holds for all that were tried."""
-    bounds, value = quality.change.bounds, quality.change.value
-    if bounds is None or value is None:
+    change = quality.change
+    if change.value is None or change.se is None or change.df is None or quality.equivalent_within is None:
         return None
-    loss, end = (value, bounds[1]) if is_lower else (-value, -bounds[0])
-    alpha = (1 - LEVEL) / 2
-    return loss + (end - loss) * float(normal_quantile(1 - alpha / tried) / normal_quantile(1 - alpha))
+    if change.value == 0 and change.se == 0:
+        return 0.0  # no original is answered otherwise
+    loss = change.value if is_lower else -change.value
+    alpha = (1 - LEVEL) / 2 / tried
+    exact = quality.equivalent_within - abs(change.value)  # wider than t where few dialogues differ
+    return loss + max(float(t_quantile(1 - alpha, change.df)) * change.se, exact)

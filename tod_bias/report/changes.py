@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_cell
-from tod_bias.results import Change, Comparison
+from tod_bias.results import AxisChange, Change, Comparison
 
-_UNDECIDED = "inconclusive"
-_HEADINGS = ("", "before", "after", "change [95%]", "p\n(Holm)", "verdict")
+_HEADINGS = ("", "before", "after", "change [95%]", "p", "verdict")
 _QUALITY = "the originals' scores"
 _WIDEST = 20
 """Columns of a terminal that the name of what changes takes at most."""
@@ -31,36 +30,33 @@ def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
             yield "", metric, "quality", change
     for axis, by_metric in result.axes.items():
         for metric, row in by_metric.items():
-            yield axis, metric, "disparity", row.disparity
-            for name, part in row.contributions.items():
-                yield axis, metric, f"in {name}", part
             for name, group in row.groups.items():
                 yield axis, metric, f"gap, {name}", group.gap
                 yield axis, metric, f"score, {name}", group.score
+            yield axis, metric, "disparity", row.disparity
+            for name, part in row.contributions.items():
+                yield axis, metric, f"in {name}", part
 
 
-def verdict(change: Change) -> str:
-    """The verdict; that of these terms only, with a mark, where there is none of the group."""
-    these = change.terms_only_verdict
-    return f"{these}{TERMS_ONLY}" if change.verdict == _UNDECIDED != these else change.verdict
+SHOWN = ("better", "worse", "changed")
+"""Verdicts that show a change."""
+
+
+def chosen_gaps(row: AxisChange) -> dict[str, Change]:
+    """Group to the change of its gap: those that are shown, or else that of the largest gap before."""
+    gaps = {name: group.gap for name, group in row.groups.items()}
+    shown = {name: gap for name, gap in gaps.items() if gap.verdict in SHOWN}
+    if shown or not gaps:
+        return shown
+    largest = max(gaps, key=lambda name: abs(gaps[name].before or 0.0))
+    return {largest: gaps[largest]}
 
 
 def bounds(change: Change) -> str:
-    """The interval of a change; that of these terms only, with a mark, where the verdict is of them or there is no
-    other."""
-    estimate = change.change
-    kinds = [(estimate.ci, ""), (estimate.terms_only.ci if estimate.terms_only else None, TERMS_ONLY)]
-    for ci, mark in reversed(kinds) if verdict(change).endswith(TERMS_ONLY) else kinds:
-        if ci is not None:
-            return f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
-    return ""
-
-
-def p_value(change: Change) -> str:
-    """The adjusted p-value of a change; that of these terms only, with a mark, where the verdict is of them."""
-    if verdict(change).endswith(TERMS_ONLY):
-        return p_cell(change.change.terms_only_p) + TERMS_ONLY
-    return p_cell(change.change.adjusted_p)
+    """The interval of a change; those that rest on few terms have a mark."""
+    ci = change.change.ci
+    mark = TERMS_ONLY if change.change.is_of_terms_only else ""
+    return "" if ci is None else f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
 
 
 def sentences(result: Comparison) -> list[str]:
@@ -89,10 +85,11 @@ def sentences(result: Comparison) -> list[str]:
         if result.quality_margin != result.margin:
             margins += f", of scores within {result.quality_margin:g}"
         notes.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean equal.")
+    notes.append("Intervals and p-values hold over all changes of the table.")
     notes.append(
-        "better: nearer to 0 for disparities, gaps and contributions (positive is harm), for scores as the metric says."
+        "better: nearer to 0 for gaps, disparities and contributions (positive is harm), for scores as the metric says."
     )
-    if any(TERMS_ONLY in verdict(change) + bounds(change) for _, _, _, change in rows(result)):
+    if any(TERMS_ONLY in bounds(change) for _, _, _, change in rows(result)):
         notes.append(f"{TERMS_ONLY} true of these terms only: they are too few, or other terms might not show it")
     return notes
 
@@ -107,7 +104,7 @@ def table(result: Comparison) -> RenderableType:
     for axis, metric, what, change in rows(result):
         label = result.metrics[metric].label
         value = f"{fixed(change.change.value, sign=True)} {bounds(change)}".rstrip()
-        cells = fixed(change.before), fixed(change.after), value, p_value(change), verdict(change)
+        cells = fixed(change.before), fixed(change.after), value, p_cell(change.change.p), change.verdict
         blocks.setdefault((axis, axis and metric), []).append((what if axis else label, *cells))
     widths = [
         max(cell_len(line) for cell in column for line in cell.split("\n"))

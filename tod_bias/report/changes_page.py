@@ -7,24 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.files import check_plain_file, subfolder
-from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
+from tod_bias.report.changes import SHOWN, bounds, chosen_gaps, rows, sentences
+from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest
-from tod_bias.report.notation import MISSING, fixed
+from tod_bias.report.notation import MISSING, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
-from tod_bias.results import AuditResult, Comparison, Estimate
+from tod_bias.results import AuditResult, AxisResult, Change, Comparison, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TEMPLATE = TEMPLATES / "changes.html.j2"
-_SHOWN = ("better", "worse", "changed")
-"""Verdicts that show a change."""
 _QUALITY = "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
-_DISPARITY = (
-    "Dots with intervals: the disparity of every axis before and after, and its change, paired by dialogue; stacked "
-    "bars: the contributions of stages; the tables hold the numbers."
+_GAPS = (
+    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
+    "the contributions of stages; the tables hold the numbers."
 )
 
 
@@ -44,10 +43,10 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
     figures = []
     for metric, about in result.metrics.items():
         blocks = list(_blocks(result, metric, names, runs))
-        if blocks:
+        if 0 < 3 * len(blocks) <= MOST_ROWS:
             name = unique(slug(f"changes {metric}"), taken)
-            figure = _disparities(blocks, result, metric)
-            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
+            figure = _gaps(blocks, result, metric)
+            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _GAPS, name)))
     quality = None
     if result.quality:
         quality = draw(_quality(result), pictures / "quality.svg", _QUALITY, "quality")
@@ -80,13 +79,20 @@ def _names(before: str, after: str) -> tuple[str, str]:
 
 
 def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
-    """Verdict, whether it shows a change, of which score, and the numbers; quality and disparities only."""
-    for axis, metric, what, change in rows(result):
-        if what in ("quality", "disparity"):
-            label = result.metrics[metric].label
-            where = f"quality, {label}" if not axis else f"{axis}, {label}"
-            text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
-            yield verdict(change), change.verdict in _SHOWN, where, minus(f"{text} {bounds(change)}".strip())
+    """Verdict, whether it shows a change, of which score, and the numbers; of quality and of the gaps that matter."""
+    for metric, change in result.quality.items():
+        if not result.metrics[metric].counterfactual:
+            yield _reading(change, f"quality, {result.metrics[metric].label}")
+    for axis, by_metric in result.axes.items():
+        for metric, row in by_metric.items():
+            for name, change in chosen_gaps(row).items():
+                yield _reading(change, f"{axis}, {result.metrics[metric].label}: gap of {name}")
+
+
+def _reading(change: Change, where: str) -> tuple[str, bool, str, str]:
+    text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
+    text = f"{text} {bounds(change)}".strip()
+    return change.verdict, change.verdict in SHOWN, where, minus(text)
 
 
 def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -100,7 +106,7 @@ def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
         first = (axis if not table or axis != last else "") if axis else label
         last = axis
         numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
-        table.append((first, what, *map(minus, numbers), p_value(change), verdict(change)))
+        table.append((first, what, *map(minus, numbers), p_cell(change.change.p), change.verdict))
     return list(tables.items())
 
 
@@ -109,18 +115,20 @@ def _quality(result: Comparison) -> Figure:
         Row(
             f"{result.metrics[metric].label}, {fixed(change.before)} to {fixed(change.after)}",
             change.change,
-            claimed=change.verdict in _SHOWN,
+            claimed=change.verdict in SHOWN,
         )
         for metric, change in result.quality.items()
     )
     return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"))
 
 
-def _disparities(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
+def _gaps(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
     about = result.metrics[metric]
     unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
     texts = Texts(
-        f"disparity\n({unit})", "contributions of stages", *sides(about.better, counterfactual=about.counterfactual)
+        f"gap from the mean of groups\n({unit})",
+        "contributions of stages",
+        *sides(about.better, counterfactual=about.counterfactual),
     )
     return forest(blocks, result.stages.common, texts)
 
@@ -129,22 +137,21 @@ def _blocks(
     result: Comparison, metric: str, names: tuple[str, str], runs: Sequence[AuditResult | None]
 ) -> Iterator[Block]:
     for axis, by_metric in result.axes.items():
-        if metric not in by_metric:
-            continue
-        row = by_metric[metric]
-        whole = row.disparity
-        shown = []
-        for which, name, run in zip(("before", "after"), names, runs, strict=True):
-            parts = {stage: Estimate(value=part[which]) for stage, part in row.contributions.items()}
-            shown.append(Row(name, _with_interval(whole[which], run, axis, metric), parts or None))
-        is_shown = whole.verdict in _SHOWN
-        shown.append(Row("change", whole.change, claimed=is_shown, quiet=not is_shown))
-        yield Block(axis, tuple(shown), verdict(whole))
+        groups = by_metric[metric].groups if metric in by_metric else {}
+        for group, change in groups.items():
+            shown = []
+            for which, name, run in zip(("before", "after"), names, runs, strict=True):
+                parts = {stage: Estimate(value=part[which]) for stage, part in change.contributions.items()}
+                found = None if run is None else run.axes.get(axis, {}).get(metric)
+                shown.append(Row(name, _with_interval(change.gap[which], found, group), parts or None))
+            is_shown = change.gap.verdict in SHOWN
+            shown.append(Row("change", change.gap.change, claimed=is_shown, quiet=not is_shown))
+            yield Block(f"{axis}: {group}", tuple(shown), change.gap.verdict)
 
 
-def _with_interval(value: float | None, run: AuditResult | None, axis: str, metric: str) -> Estimate:
-    """The disparity of one run, with its interval where that is of the compared dialogues."""
-    row = None if run is None else run.axes.get(axis, {}).get(metric)
-    if value is None or row is None or row.disparity.value is None or abs(row.disparity.value - value) > 1e-6:
+def _with_interval(value: float | None, row: AxisResult | None, group: str) -> Estimate:
+    """The gap of a group in one run, with its interval where that is of the compared dialogues."""
+    gap = row.groups[group].gap if row is not None and group in row.groups else Estimate()
+    if value is None or gap.value is None or abs(gap.value - value) > 1e-6:
         return Estimate(value=value)
-    return row.disparity
+    return gap

@@ -103,6 +103,7 @@ def excerpts(
     metrics: Sequence[MetricInfo],
     scorers: Sequence[Scorer] = (),
     *,
+    focus: Mapping[str, str] | None = None,
     most: int = 4,
 ) -> list[Excerpts] | None:
     """Choose for each axis the turns whose score changes most between the original and the rewritten dialogue.
@@ -116,6 +117,7 @@ def excerpts(
         axes: the axes in the order wanted; those without turns are left out.
         metrics: the run's, in order; the first that is shipped or among ``scorers`` decides.
         scorers: the user's metrics; those that a run's folder names are not imported.
+        focus: axis to the group whose counterfactuals are shown; by default those of all groups.
         most: how many turns to choose for an axis.
 
     Returns:
@@ -150,7 +152,9 @@ def excerpts(
         rows = joined[joined["axis"] == axis]
         if rows.empty:
             continue
-        chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(rows, most))
+        of_group = rows[rows["group"] == (focus or {}).get(axis)]
+        candidates = rows if of_group.empty else of_group
+        chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(candidates, most))
         fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
         groups.append(Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum())))
     return groups

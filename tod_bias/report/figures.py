@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups
-from tod_bias.report.reading import is_starred, mark, sides
-from tod_bias.results import RESIDUAL, AxisResult, Estimate, Su
+from tod_bias.report.notation import reference
+from tod_bias.report.reading import is_starred, mark, shown_gap, sides
+from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +33,9 @@ def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
     for axis_result in _claiming(axis_results):
         if 1 < len(paired_groups(axis_result)) <= MOST_GROUPS:
             drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit)
-    if 0 < sum(2 + len(axis_result.shares) for axis_result in axis_results if axis_result.shares) <= MOST_ROWS:
-        drawn["stages"] = contributions(axis_results)
+    attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.shares]
+    if 0 < sum(1 + len(axis_result.shares) for axis_result in attributed) <= MOST_ROWS:
+        drawn["stages"] = components(attributed)
     if any(axis_result.su is not None for axis_result in axis_results):
         drawn["su"] = su(axis_results)
     return drawn
@@ -42,19 +44,7 @@ def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
 def groups(axis_results: Sequence[AxisResult]) -> Figure:
     """The gap of every group from the mean of groups, with the contributions of stages, by axis."""
     blocks = [
-        Block(
-            axis_result.axis,
-            tuple(
-                Row(
-                    f"{group.name}{mark(group.dialogues)}",
-                    group.gap,
-                    group.shares,
-                    claimed=is_starred(axis_result, group.gap, group.effective_terms),
-                )
-                for group in axis_result.groups.values()
-            ),
-            axis_result.verdict,
-        )
+        Block(axis_result.axis, tuple(_group_rows(axis_result)), axis_result.verdict)
         for axis_result in _claiming(axis_results)
         if axis_result.groups
     ]
@@ -63,29 +53,40 @@ def groups(axis_results: Sequence[AxisResult]) -> Figure:
     )
 
 
-def contributions(axis_results: Sequence[AxisResult]) -> Figure:
-    """The disparity of every axis with the contributions that sum to it, what of it is above the placebo, and each."""
-    stages = _stages(axis_results)
-    blocks = [
-        Block(axis_result.axis, tuple(_rows(axis_result, stages)), axis_result.verdict)
-        for axis_result in axis_results
-        if axis_result.shares
-    ]
-    return forest(
-        blocks, stages, _texts(axis_results, "disparity and contributions of stages", "contributions, stacked")
-    )
-
-
-def _rows(axis_result: AxisResult, stages: Sequence[str]) -> list[Row]:
-    claimed = is_starred(axis_result, axis_result.disparity, axis_result.effective_terms)
-    name = f"disparity{mark(axis_result.dialogues)}"
-    rows = [Row(name, axis_result.disparity, axis_result.shares, claimed=claimed)]
-    if axis_result.beyond_placebo is not None:
-        rows.append(
-            Row(f"above placebo{mark(axis_result.beyond_placebo.dialogues)}", axis_result.beyond_placebo, quiet=True)
+def _group_rows(axis_result: AxisResult) -> Iterator[Row]:
+    """The groups, then the reference variants."""
+    is_claimed = axis_result.verdict == DISPARITY
+    for group in axis_result.groups.values():
+        yield Row(
+            f"{group.name}{mark(group.dialogues)}",
+            shown_gap(axis_result, group),
+            group.shares,
+            claimed=is_claimed and group.name in axis_result.claims,
         )
-    rows += [Row(part, estimate, colour=part_colour(part, stages)) for part, estimate in axis_result.shares.items()]
-    return rows
+    for variant in axis_result.references.values():
+        label = f"no group: {reference(variant.name)}{mark(variant.dialogues)}"
+        yield Row(label, variant.gap, variant.shares, quiet=True)
+
+
+def components(axis_results: Sequence[AxisResult]) -> Figure:
+    """The widest gap of every axis with the shares of stages that sum to it, and each share with its interval."""
+    stages = _stages(axis_results)
+    blocks = [Block(axis_result.axis, tuple(_widest_rows(axis_result, stages))) for axis_result in axis_results]
+    return forest(blocks, stages, _texts(axis_results, "widest gap and shares of stages", "shares, stacked"))
+
+
+def _widest_rows(axis_result: AxisResult, stages: Sequence[str]) -> Iterator[Row]:
+    widest = axis_result.widest
+    if widest is None:
+        return
+    yield Row(
+        f"{widest.worse} - {widest.better}",
+        widest.gap,
+        widest.shares,
+        claimed=is_starred(axis_result, widest.gap),
+    )
+    for part, estimate in widest.shares.items():
+        yield Row(part, estimate, colour=part_colour(part, stages))
 
 
 def su(axis_results: Sequence[AxisResult]) -> Figure:
@@ -133,7 +134,6 @@ def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
         "signed disparity",
         axis_result.disparity,
         axis_result.shares,
-        claimed=is_starred(axis_result, axis_result.disparity, axis_result.effective_terms),
         quiet=True,
         placebo=None if disparity is None or above is None else disparity - above,
     )
@@ -176,29 +176,26 @@ def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[t
 
 
 def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Disparities of several runs by one metric with their contributions, and what of them is above the placebo.
+    """The widest gaps of several runs by one metric, with the shares of stages.
 
     Args:
-        runs: a run's name to its axis_results by that metric; there is at least one.
+        runs: a run's name to its axis_results by that metric; at least one has two groups on an axis.
     """
     every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
     blocks = [
         Block(axis, tuple(row for name, axis_result in by_run for row in _compared_rows(name, axis_result)))
         for axis, by_run in _by_axis(runs)
     ]
-    return forest(blocks, _stages(every), _texts(every, "disparity", "contributions of stages"))
+    return forest(
+        [block for block in blocks if block.rows], _stages(every), _texts(every, "widest gap", "shares of stages")
+    )
 
 
 def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
-    yield Row(
-        f"{name}{mark(axis_result.dialogues)}",
-        axis_result.disparity,
-        axis_result.shares,
-        claimed=is_starred(axis_result, axis_result.disparity, axis_result.effective_terms),
-        quiet=axis_result.is_placebo,
-    )
-    if axis_result.beyond_placebo is not None:
-        yield Row(f"above placebo{mark(axis_result.beyond_placebo.dialogues)}", axis_result.beyond_placebo, quiet=True)
+    widest = axis_result.widest
+    if widest is not None and not axis_result.is_placebo:
+        label = f"{name}{mark(axis_result.dialogues)}: {widest.worse} - {widest.better}"
+        yield Row(label, widest.gap, widest.shares, claimed=is_starred(axis_result, widest.gap))
 
 
 def _claiming(axis_results: Sequence[AxisResult]) -> list[AxisResult]:

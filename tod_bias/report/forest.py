@@ -154,7 +154,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
     """The scale: all values, intervals and stacks, 0 among them."""
     ends = [0.0]
     for row in rows:
-        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.bounds or ())) if end is not None]
+        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.ci or ())) if end is not None]
         values = [part.value or 0.0 for part in (row.parts or {}).values()]
         ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
     low, high = min(ends), max(ends)
@@ -164,12 +164,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
 
 def _number(row: Row, *, signed: bool) -> str:
     text = fixed(row.estimate.value, sign=signed).replace("-", "−")
-    return f"{text}{'*' if row.claimed else ''}{TERMS_ONLY if _is_terms_only(row.estimate) else ''}"
-
-
-def _is_terms_only(estimate: Estimate) -> bool:
-    """Whether the interval shown is that of these terms only."""
-    return estimate.is_of_terms_only
+    return f"{text}{'*' if row.claimed else ''}{TERMS_ONLY if row.estimate.is_of_terms_only else ''}"
 
 
 def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
@@ -223,14 +218,14 @@ def _ends(label: str, length: int) -> str:
 
 
 def _dot(panel: Axes, row: Row, height: float) -> None:
-    value, bounds = row.estimate.value, row.estimate.bounds
+    value, bounds = row.estimate.value, row.estimate.ci
     if value is None:
         return
     colour = MUTED if row.quiet else row.colour
     if row.placebo is not None:
         panel.plot([row.placebo], [height], **_PLACEBO)
     if bounds is not None:
-        dashes = (0, (2, 1.2)) if _is_terms_only(row.estimate) else "solid"
+        dashes = (0, (2, 1.2)) if row.estimate.is_of_terms_only else "solid"
         panel.plot(list(bounds), [height, height], color=colour, linewidth=1.5, linestyle=dashes, zorder=3)
     panel.plot(
         [value],
@@ -310,16 +305,16 @@ def _keys(
     ]
     if any(_has_sum(row, span) for row in rows):
         keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))
-    if any(row.estimate.bounds is not None and not _is_terms_only(row.estimate) for row in rows):
+    if any(row.estimate.ci is not None and not row.estimate.is_of_terms_only for row in rows):
         keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
-    if any(_is_terms_only(row.estimate) for row in rows):
+    if any(row.estimate.is_of_terms_only for row in rows):
         keys.append(
             (f"95% interval of these terms only {TERMS_ONLY}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2))))
         )
     if any(row.placebo is not None for row in rows):
         keys.append(("placebo, same dialogues", Line2D([], [], **_PLACEBO)))
     if any(row.claimed for row in rows):
-        keys.append(("* p < 0.05 (Holm), enough terms", Line2D([], [], color=INK, marker="o", linestyle="none")))
+        keys.append(("* claimed: p < 0.05 over all claims", Line2D([], [], color=INK, marker="o", linestyle="none")))
     return keys
 
 

@@ -1,4 +1,4 @@
-"""The axis_result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
+"""The result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _needed(row: Mapping[str, Any]) -> str:
     if needed is None:
         return ""
     if math.isinf(needed):
-        return "no number of dialogues with these terms is enough: add terms"
+        return "no number of dialogues is enough"
     return f"about {count(needed)} dialogues would be enough if the value is as seen (here {count(row['dialogues'])})"
 
 
@@ -38,7 +38,7 @@ def headline(record: Mapping[str, Any]) -> str:
     most, margin = record["max_gap"], record["margin"]
     rows = record["values"]
     chosen = [row for row in rows if row["state"] == record["state"]]
-    first = max(chosen, key=lambda row: abs(row["value"] or 0.0))
+    first = max(chosen, key=lambda row: abs(row["value"] or 0.0) if record["both_sides"] else row["value"] or 0.0)
     about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
     more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
     scope = " (of these terms)" if record["terms_only"] else ""
@@ -63,8 +63,9 @@ def _positive(record: Mapping[str, Any]) -> str:
 
 def _seen(row: Mapping[str, Any]) -> str:
     text = fixed(row["value"], sign=True)
-    if row["ci"] is not None:
-        text += f" [{fixed(row['ci'][0], sign=True)}, {fixed(row['ci'][1], sign=True)}]"
+    if row["interval"] is not None:
+        low, high = row["interval"]
+        text += f" [{fixed(low, sign=True)}, {fixed(high, sign=True)}]"
     return text
 
 
@@ -77,7 +78,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
     view = new_table(f"{record['run']}: at most {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
     for heading in ("axis", "metric", ""):
         view.add_column(heading, overflow="fold")
-    view.add_column("seen [95%]", justify="right")
+    view.add_column("seen [deciding]", justify="right")
     view.add_column("", overflow="fold", min_width=11)
     for row in record["values"]:
         view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row), row["state"])))
@@ -90,7 +91,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is an error, so that it is noticed.
+    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is skipped and says what would tell.
 
     Args:
         record: the content of ``check.json``.
@@ -110,7 +111,7 @@ def junit(record: Mapping[str, Any]) -> str:
                 {"classname": legal(f"tod-bias.{axis}.{metric}"), "name": legal(row["name"]), "time": "0"},
             )
             if row["state"] != "within":
-                kind = "failure" if row["state"] == "above" else "error"
+                kind = "failure" if row["state"] == "above" else "skipped"
                 limit = f"above {record['max_gap']:g}" if kind == "failure" else "cannot tell"
                 message = f"{limit}: {_seen(row)}"
                 element = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
@@ -124,8 +125,8 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {
         "tests": str(len(rows)),
         "failures": str(states.count("above")),
-        "errors": str(states.count("cannot tell")),
-        "skipped": "0",
+        "errors": "0",
+        "skipped": str(states.count("cannot tell")),
     }
 
 
@@ -148,7 +149,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         "",
         f"{_plain(record['run'])}: {_plain(headline(record))}.",
         "",
-        "| axis | metric | | seen [95%] | |",
+        "| axis | metric | | seen [deciding] | |",
         "|---|---|---|---:|---|",
     ]
     for row in record["values"]:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tod_bias.report.notation import fixed
+from tod_bias.report.notation import TERMS_ONLY, fixed
 from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
-from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, terms_of_pair
-from tod_bias.results import AxisResult, Gap
+from tod_bias.report.reading import DAGGER, FEW_NOTE, has_few, is_starred, sides
+from tod_bias.results import ALPHA, AxisResult, Gap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def heatmap(axis_result: AxisResult, limit: float) -> Figure:
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(axis_result, pair, terms_of_pair(axis_result, pair))
+            claimed = is_starred(axis_result, pair)
             panel.text(
                 column + 0.5,
                 row + 0.5,
@@ -96,7 +96,8 @@ def heatmap(axis_result: AxisResult, limit: float) -> Figure:
 
 def _cell(pair: Gap, *, claimed: bool) -> str:
     number = fixed(pair.value, sign=True).replace("-", "−")
-    return f"{number}{'*' if claimed else ''}{DAGGER if has_few(pair.dialogues) else ''}"
+    marks = {"*": claimed, TERMS_ONLY: pair.is_of_terms_only, DAGGER: has_few(pair.dialogues)}
+    return number + "".join(mark for mark, applies in marks.items() if applies)
 
 
 def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
@@ -104,11 +105,11 @@ def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap])
     more, less = sides(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
-        f"* p < {ALPHA:g} (Holm), enough terms": any(
-            is_starred(axis_result, pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()
-        ),
+        f"* p < {ALPHA:g} over all claims": any(is_starred(axis_result, pair) for pair in axis_result.pairs.values()),
         f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in axis_result.pairs.values()),
-        "gaps of these terms only, no claim about groups": axis_result.verdict == "these terms only",
+        f"{TERMS_ONLY} of these terms only, no claim about groups": any(
+            pair.is_of_terms_only for pair in axis_result.pairs.values()
+        ),
         "n/a: no dialogue is rewritten for both": any(
             source != target and f"{source}>{target}" not in pairs for source in names for target in names
         ),

@@ -14,20 +14,14 @@ from tod_bias.errors import TodBiasError
 from tod_bias.files import check_plain_file, subfolder, write_text
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
+from tod_bias.report.components import interaction_in_words
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
-from tod_bias.report.reading import (
-    is_matched,
-    is_starred,
-    mark,
-    short,
-    side,
-    terms_of_pair,
-)
+from tod_bias.report.reading import claim_of, is_matched, is_starred, mark, short, shown_gap, side
 from tod_bias.report.record import read_runs
-from tod_bias.report.sections import Section, marks, minus, section_of, slug, unique, unordered_pairs
+from tod_bias.report.sections import Section, attributed, marks, minus, section_of, slug, unique, unordered_pairs
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> Path:
@@ -94,15 +88,18 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
             "short": short,
             "unordered_pairs": unordered_pairs,
             "reference": notation.reference,
+            "attributed": attributed,
+            "interaction": interaction_in_words,
         },
         sections=sections,
         compared=compared,
         arm_label=notation.arm_label,
         is_starred=is_starred,
         is_matched=is_matched,
-        terms_of_pair=terms_of_pair,
+        claim_of=claim_of,
+        shown_gap=shown_gap,
         side=side,
-        ENOUGH_WORDS=ENOUGH_WORDS,
+        ENOUGH_TERMS=ENOUGH_TERMS,
     )
 
 

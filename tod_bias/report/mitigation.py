@@ -153,7 +153,7 @@ def _point(panel: Axes, measured: Mapping[str, Any], name: str, colour: str, mar
 
 
 def _bars(estimate: Mapping[str, Any]) -> list[list[float]] | None:
-    bounds: Sequence[float] | None = estimate["ci"] or (estimate.get("terms_only") or {}).get("ci")
+    bounds: Sequence[float] | None = estimate["ci"]
     value = estimate["value"]
     if bounds is None or value is None:
         return None

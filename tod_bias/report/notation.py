@@ -27,7 +27,7 @@ TERMS_ONLY = "‡"
 
 def interval(estimate: Estimate, *, sign: bool = False) -> str:
     """The 95% interval in brackets; that of these terms, with a mark, where terms are too few; ``""`` without any."""
-    bounds = estimate.bounds
+    bounds = estimate.ci
     if bounds is None:
         return ""
     mark = TERMS_ONLY if estimate.is_of_terms_only else ""

@@ -1,9 +1,9 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
-The verdict and the adjusted p-values are in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
-sentences, and no sentence says more than they do. A group or a stage is named only where its own adjusted p-value, or
-interval, supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a
-measured difference, its harm is one of quality of service, and no sentence says why it arose.
+What may be claimed is in ``results.json`` (:mod:`tod_bias.audit.claims`); here it becomes sentences, and no sentence
+says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it. The first one is the group
+that is served worst; who is served better than average is said only where nobody is served worse. A difference is one
+of quality of service, and no sentence says why it arose.
 """
 
 from __future__ import annotations
@@ -11,23 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, with_interval
-from tod_bias.results import DIFFERENT, AxisResult, Estimate, Gap, Group
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.report.components import entrance, opposed
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
+from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group
+from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
-ALPHA = 0.05
-"""The level of every claim and, as 1 - ALPHA, of every interval."""
 FEW = 15
 """Dialogues below which a bootstrap interval is known to be too narrow (in simulations those of 10 cover 87%)."""
 DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
-MOST = 0.5
-"""A stage contributes "most" of a gap above this share."""
-_ROUNDING = 1e-9
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
+NO_CLAIM = "-"
 SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
-"""Metrics on 0 to 1 whose disparities are read as they are."""
+"""Metrics on 0 to 1 whose gaps are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +33,9 @@ class Reading:
 
     axis_result: AxisResult
     who: str
-    """Which groups are served worse or better: what is claimed, or that nothing is."""
+    """Which group is served worst: what is claimed, or that nothing is."""
     where: str
-    """Which stages it enters in; empty where nothing is claimed."""
+    """Which stages that enters in; empty where nothing is claimed."""
     missing: str
     """What a claim about a group lacks; empty where no evidence speaks for one."""
     terms: str
@@ -50,7 +47,7 @@ class Reading:
 
     @property
     def result(self) -> str:
-        """Which groups are served worse or better, which stages that enters in, and why no more is claimed."""
+        """Which groups are served worse, which stages that enters in, and why no more is claimed."""
         return _sentences(self.who, self.where, self.missing)
 
     @property
@@ -60,8 +57,8 @@ class Reading:
 
     @property
     def is_claim(self) -> bool:
-        """Whether a disparity of a group is claimed."""
-        return self.axis_result.verdict == "disparity"
+        """Whether a gap of a group is claimed."""
+        return self.axis_result.verdict == DISPARITY
 
 
 def _sentences(*texts: str) -> str:
@@ -87,29 +84,9 @@ def mark(dialogues: int | None) -> str:
     return DAGGER if has_few(dialogues) else ""
 
 
-def is_claimed(estimate: Estimate, *, terms_only: bool = False) -> bool:
-    """Whether a difference may be named, by its adjusted p-value or by that of these terms only."""
-    p = estimate.terms_only_p if terms_only else estimate.claimed_p
-    return p is not None and p < ALPHA
-
-
-def is_starred(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
-    """Whether a number gets the mark of a claim: its p-value, the verdict and its effective terms support one.
-
-    Args:
-        axis_result: the results that the number belongs to.
-        estimate: with its adjusted p-value.
-        terms: effective terms that it rests on; ``None`` where the run does not say.
-    """
-    enough = terms is None or terms >= ENOUGH_WORDS
-    return axis_result.verdict == "disparity" and enough and is_claimed(estimate)
-
-
-def terms_of_pair(axis_result: AxisResult, pair: Gap) -> float | None:
-    """Effective terms of the group that has fewer."""
-    terms = {group.name: group.effective_terms for group in axis_result.groups.values()}
-    known = [number for name in (pair.source, pair.target) if (number := terms.get(name)) is not None]
-    return min(known, default=axis_result.effective_terms)
+def is_starred(axis_result: AxisResult, estimate: Estimate) -> bool:
+    """Whether the gap of a pair, or of a level of crossed axes, gets the mark of a claim."""
+    return axis_result.verdict == DISPARITY and estimate.is_shown and not estimate.is_of_terms_only
 
 
 def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
@@ -127,6 +104,12 @@ def side(better: str, *, positive: bool = True, counterfactual: bool = False) ->
     return "served worse" if positive else "served better"
 
 
+def side_of(axis_result: AxisResult, gap: Estimate) -> str:
+    """What a gap means by the metric that it is measured with."""
+    metric = axis_result.metric
+    return side(metric.better, positive=(gap.value or 0) > 0, counterfactual=metric.counterfactual)
+
+
 def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
     """What gaps above and below 0 mean (:func:`side`)."""
     return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
@@ -142,7 +125,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     lower = value > 0 if axis_result.metric.better != "lower" else value < 0
     sense = "lower" if lower else "higher"
     interval = ""
-    bounds = estimate.bounds
+    bounds = estimate.ci
     multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
     write = percent if axis_result.scale == "ratio" and not multiple else fixed
     if bounds is not None:
@@ -161,11 +144,42 @@ def short(term: str) -> str:
     return term if len(parts) <= 2 else "/".join(parts[:2]) + " …"
 
 
-def direction(value: float, axis_result: AxisResult) -> str:
-    """``worse`` or ``better``; ``differently`` for a metric that is neither, or that compares with originals."""
-    if axis_result.metric.better == "neither" or axis_result.metric.counterfactual:
-        return "differently"
-    return "worse" if value > 0 else "better"
+def worst_claim(axis_result: AxisResult) -> tuple[str, Estimate] | None:
+    """The group whose claim comes first, and its gap: the largest harm, or else the largest gap; None without any."""
+    claims = axis_result.claims
+    harmed = {name: gap for name, gap in claims.items() if (gap.value or 0) > 0} or claims
+    return max(harmed.items(), key=lambda entry: abs(entry[1].value or 0), default=None)
+
+
+def best_served(axis_result: AxisResult, group: str) -> str | None:
+    """The group that is served best, to compare with; None where there is no other."""
+    values = {name: other.gap.value for name, other in axis_result.groups.items() if name != group}
+    known = {name: value for name, value in values.items() if value is not None}
+    return min(known, key=lambda name: known[name], default=None)
+
+
+def shown_gap(axis_result: AxisResult, group: Group) -> Estimate:
+    """The gap of a group that its row shows: the one that is claimed, or else the simultaneous one."""
+    return axis_result.claims.get(group.name, group.gap) if group.name in axis_result.groups else group.gap
+
+
+def claim_of(axis_result: AxisResult, group: Group) -> str:
+    """What is claimed of a group, or of a reference variant."""
+    if group.name in axis_result.references:
+        is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
+        return _side_in_short(axis_result, group.gap) if is_claim else NO_CLAIM
+    gap = axis_result.claims.get(group.name)
+    if gap is None:
+        return NO_CLAIM
+    how = _side_in_short(axis_result, gap)
+    return f"these terms: {how.removeprefix('served ')}" if axis_result.verdict == THESE_TERMS else how
+
+
+def _side_in_short(axis_result: AxisResult, gap: Estimate) -> str:
+    """What a gap means, for a cell: ``served worse``, ``differs more``."""
+    if axis_result.metric.counterfactual:
+        return f"differs {'more' if (gap.value or 0) > 0 else 'less'}"
+    return side_of(axis_result, gap)
 
 
 def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
@@ -182,144 +196,109 @@ def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
 
 def _placebo_reading(axis_result: AxisResult) -> Reading:
     text = (
-        f"rewording without demographic meaning: {amount(axis_result.disparity, axis_result)}; an axis claims only "
-        "what is above that in its own dialogues."
+        f"rewording without demographic meaning: {amount(axis_result.disparity, axis_result)}; a group is claimed only "
+        "where its gap is beyond that in the same dialogues."
     )
     return Reading(axis_result, text, "", "", "", "", "")
 
 
-def _may_name(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
-    """Whether a sentence may name a difference: as one of groups or, where the verdict says so, of these terms."""
-    if axis_result.verdict == "these terms only":
-        return is_claimed(estimate, terms_only=True)
-    return is_starred(axis_result, estimate, terms)
-
-
-def _named_groups(axis_result: AxisResult) -> list[Group]:
-    """The groups whose gap a sentence may name, in their order."""
-    return [
-        group
-        for group in axis_result.groups.values()
-        if _may_name(axis_result, group.gap, group.effective_terms) and group.gap.value
-    ]
-
-
-def _names_disparity(axis_result: AxisResult) -> bool:
-    return _may_name(axis_result, axis_result.disparity, axis_result.effective_terms) and bool(
-        axis_result.disparity.value
-    )
-
-
 def _who(axis_result: AxisResult) -> str:
-    if axis_result.verdict == "equivalent":
-        return "no gap between groups, and no effect of rewriting, is larger than the margin."
+    if axis_result.verdict == EQUIVALENT:
+        return "no gap between groups is larger than the margin."
     if axis_result.unmeasured:
         return f"nothing is measured. {axis_result.unmeasured}."
     if "tests" in axis_result.limiting_factors:
         return ""
+    texts = [_headline(axis_result), *_references(axis_result)]
+    return f"{'; '.join(texts)}."
+
+
+def _headline(axis_result: AxisResult) -> str:
+    first = worst_claim(axis_result)
     if axis_result.verdict not in DIFFERENT:
-        return "these data cannot tell whether there is a disparity."
-    few = axis_result.verdict == "these terms only"
-    parts = []
-    disparity = axis_result.disparity
-    if _names_disparity(axis_result):
-        how = direction(disparity.value or 0, axis_result)
-        parts.append(
-            f"rewritten dialogues are answered {how} than by the system's twin "
-            f"({amount(disparity, axis_result)}, {_p(disparity, few)})"
-        )
-    groups = _named_groups(axis_result)
-    parts += _on_either_side(groups, axis_result)
-    if groups and axis_result.metric.counterfactual:
-        parts.append("this metric does not tell which group is served worse")
-    text = "; ".join(parts) or "something differs, and no single group or direction can be named"
-    if few:
-        return f"with these terms, which need not speak for the groups: {text}."
-    return f"{text}."
-
-
-def _on_either_side(groups: Sequence[Group], axis_result: AxisResult) -> list[str]:
-    """The groups with a positive gap, and those with a negative one, largest first."""
-    texts = []
-    ordered = sorted(groups, key=lambda group: -abs(group.gap.value or 0))
-    for positive in (True, False):
-        chosen = [group for group in ordered if ((group.gap.value or 0) > 0) == positive]
-        if chosen:
-            listed = ", ".join(
-                f"{group.name} ({amount(group.gap, axis_result)}{_in_some(group, axis_result)})" for group in chosen[:3]
-            )
-            more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
-            texts.append(f"{listed}{more}: {_than_average(chosen[0].gap.value or 0, axis_result)}")
-    return texts
-
-
-def _in_some(group: Group, axis_result: AxisResult) -> str:
-    """In how many dialogues a group is looked at, where these are a part of those that the axis rests on."""
-    if group.dialogues is None or axis_result.dialogues is None or group.dialogues >= axis_result.dialogues:
-        return ""
-    return f" in {count(group.dialogues)} of {count(axis_result.dialogues)} dialogues"
-
-
-def _than_average(gap: float, axis_result: AxisResult) -> str:
+        cancelling = opposed(axis_result)
+        if cancelling is not None:
+            return f"no gap between groups is shown, yet {cancelling}"
+        return "these data cannot tell whether any group is served differently"
+    if first is None:
+        return "something differs, and no single group can be named"
+    name, gap = first
+    texts = [f"{name} is {_than_average(name, gap, axis_result)}"]
+    if also := _others(axis_result, name, gap):
+        texts.append(also)
+    if compared := _compared(axis_result, name):
+        texts.append(compared)
     if axis_result.metric.counterfactual:
-        return f"treated differently from the originals {'more' if gap > 0 else 'less'} often than on average"
-    return f"{direction(gap, axis_result)} than on average"
+        texts.append("this metric does not tell which group is served worse")
+    elif axis_result.metric.better != "neither" and (gap.value or 0) < 0:
+        texts.append("no group is shown to be served worse than the average")
+    text = "; ".join(texts)
+    if axis_result.verdict == THESE_TERMS:
+        return f"with these terms, which need not speak for the groups: {text}"
+    return text
+
+
+def _than_average(name: str, gap: Estimate, axis_result: AxisResult) -> str:
+    """The side of a group's gap, its size, interval and p-value, and the dialogues that it rests on."""
+    group = axis_result.groups[name]
+    how = side_of(axis_result, gap)
+    if axis_result.metric.better == "neither" and not axis_result.metric.counterfactual:
+        how = "served differently"
+    score = f"score {fixed(group.score.value)}, " if group.score.value is not None else ""
+    return (
+        f"{how} than the groups on average: {amount(gap, axis_result)}, {p_text(gap.p)} "
+        f"({score}{count(group.dialogues)} dialogues)"
+    )
+
+
+def _others(axis_result: AxisResult, name: str, gap: Estimate) -> str:
+    """The other groups that are claimed on the same side."""
+    claims = axis_result.claims
+    others = {
+        other: some for other, some in claims.items() if other != name and (some.value or 0) * (gap.value or 0) > 0
+    }
+    ordered = sorted(others, key=lambda other: -abs(others[other].value or 0))
+    listed = [f"{other} ({amount(others[other], axis_result)}, {p_text(others[other].p)})" for other in ordered[:3]]
+    more = f" and {len(ordered) - 3} more" if len(ordered) > 3 else ""
+    return f"so {'is' if len(ordered) == 1 else 'are'} {', '.join(listed)}{more}" if ordered else ""
+
+
+def _compared(axis_result: AxisResult, name: str) -> str:
+    """A group against the one that is served best, where that difference is shown."""
+    best = best_served(axis_result, name)
+    pair = axis_result.pairs.get(f"{best}>{name}")
+    if best is None or pair is None or not pair.is_shown or (pair.value or 0) <= 0:
+        return ""
+    score = axis_result.groups[best].score.value
+    about = f" (score {fixed(score)})" if score is not None else ""
+    return f"compared with {best}{about}: {amount(pair, axis_result)}, {p_text(pair.p)}"
+
+
+def _references(axis_result: AxisResult) -> list[str]:
+    """What dialogues that express no group have beyond the groups, where that is shown."""
+    return [
+        f"where no group is expressed ({reference(variant.name)}): {amount(variant.gap, axis_result)} than in the "
+        f"groups on average, {p_text(variant.gap.p)}"
+        for variant in axis_result.references.values()
+        if variant.gap.is_shown
+    ]
 
 
 def _where(axis_result: AxisResult) -> str:
-    """The stages of the gap that is claimed and largest."""
-    named = _named(axis_result)
-    if named is None or not axis_result.shares:
+    """The stages of the gap that comes first, and those that cancel.
+
+    Where an output holds what the rewriting cannot turn back, later stages' parts are charged to the stage that put it
+    out; results do not say so yet, and the sentence about it belongs here.
+    """
+    first = worst_claim(axis_result)
+    if first is None:
         return ""
-    total, shares, what, _ = named
-    whole = total.value or 0.0
-    few = axis_result.verdict == "these terms only"
-    clear = {name: share for name, share in shares.items() if _excludes_zero(share, few)}
-    towards = {name: share for name, share in clear.items() if _same_side(share, whole)}
-    against = {name: share for name, share in clear.items() if name not in towards}
-    text = _enters_in(towards, whole, what)
-    if against:
-        listed = " and ".join(f"`{name}` ({fixed(share.value, sign=True)})" for name, share in against.items())
-        text += f"; {listed} {'work' if len(against) > 1 else 'works'} the other way"
-    return f"{text}."
-
-
-def _enters_in(shares: Mapping[str, Estimate], whole: float, what: str) -> str:
-    """Which stages a gap or disparity enters in; ``shares`` are those on its side whose intervals leave out 0."""
-    if not shares:
-        return f"{what[3:]}: the interval of no single stage's contribution leaves out 0"
-    first = max(shares, key=lambda name: abs(shares[name].value or 0))
-    share = abs(shares[first].value or 0) / abs(whole)
-    if share <= MOST + _ROUNDING:
-        listed = ", ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in shares.items())
-        return f"{what[3:]}: it enters in {listed} of {fixed(whole, sign=True)}"
-    size = f"{fixed(shares[first].value, sign=True)} of {fixed(whole, sign=True)}"
-    if share >= 1.005:
-        return f"{what[3:]}: more than all enters in `{first}` ({size})"
-    return f"{'all' if share > 0.995 else 'most'} {what} enters in `{first}` ({size})"
-
-
-def _named(axis_result: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
-    """The largest gap or disparity that may be named, its contributions, what it is called, and what of a group's is
-    above the placebo; None where there is none."""
-    if axis_result.verdict not in DIFFERENT:
-        return None
-    named = [
-        (group.gap, group.shares, f"of the gap of {group.name}{_in_some(group, axis_result)}", group.beyond_placebo)
-        for group in _named_groups(axis_result)
-    ]
-    if _names_disparity(axis_result):
-        named.append((axis_result.disparity, axis_result.shares, "of the disparity", None))
-    return max(named, key=lambda entry: abs(entry[0].value or 0), default=None)
-
-
-def _excludes_zero(share: Estimate, few: bool) -> bool:
-    ci = (share.terms_only.ci if share.terms_only else None) if few else share.ci
-    return ci is not None and (ci[0] > 0 or ci[1] < 0)
-
-
-def _same_side(share: Estimate, whole: float) -> bool:
-    return (share.value or 0) * whole > 0
+    name, gap = first
+    text = entrance(gap, axis_result.groups[name].contributions, f"the gap of {name}")
+    cancelling = opposed(axis_result)
+    if cancelling is not None and cancelling.group != name:
+        text = "; ".join(filter(None, (text, str(cancelling))))
+    return f"{text}." if text else ""
 
 
 def _short_of(axis_result: AxisResult) -> str:
@@ -332,11 +311,12 @@ def _short_of(axis_result: AxisResult) -> str:
         beyond = axis_result.beyond_placebo
         where = "" if beyond is None else f" in the {count(beyond.dialogues)} dialogues that have one"
         whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
-        parts.append(f"without the placebo it would be claimed{whose}: it is not above what rewording does{where}")
-    if "terms" in axis_result.limiting_factors and (
-        axis_result.effective_terms is None or axis_result.effective_terms >= ENOUGH_WORDS
-    ):
-        parts.append(f"too few terms express {_few_terms(axis_result)}; a claim about a group takes {ENOUGH_WORDS}")
+        parts.append(f"without the placebo it would be claimed{whose}: it is not beyond what rewording does{where}")
+    if "terms" in axis_result.limiting_factors:
+        parts.append(
+            f"the terms of {_few_terms(axis_result)} cannot stand for a group: that takes {ENOUGH_TERMS} effective "
+            f"terms, none of which carries more than {percent(MOST_OF_A_TERM)} of the gap"
+        )
     if "other terms" in axis_result.limiting_factors:
         parts.append("it differs too much between the terms to say that others would show it")
     if "other tests" in axis_result.limiting_factors:
@@ -345,13 +325,11 @@ def _short_of(axis_result: AxisResult) -> str:
 
 
 def _few_terms(axis_result: AxisResult) -> str:
-    """The groups with few terms whose gaps are significant with these terms; the axis where it is none of them."""
+    """The groups that cannot be claimed, and whose gaps are shown with these terms; the axis where it is none."""
     names = [
-        f"{group.name} ({fixed(group.effective_terms, 1)})"
-        for group in axis_result.groups.values()
-        if group.effective_terms is not None
-        and group.effective_terms < ENOUGH_WORDS
-        and is_claimed(group.gap, terms_only=True)
+        name
+        for name, group in axis_result.groups.items()
+        if not group.may_be_claimed and (group.terms_only or group.gap).is_shown
     ]
     if not names:
         return axis_result.axis
@@ -359,38 +337,34 @@ def _few_terms(axis_result: AxisResult) -> str:
 
 
 def _terms(axis_result: AxisResult) -> str:
-    if axis_result.effective_terms is None:
+    first = worst_claim(axis_result)
+    if first is None:
+        numbers = [group.effective_terms for group in axis_result.groups.values() if group.effective_terms is not None]
+        if not numbers:
+            return ""
+        ends = dict.fromkeys(fixed(end, 1) for end in (min(numbers), max(numbers)))
+        return f"every group rests on {' to '.join(ends)} effective terms."
+    terms = axis_result.groups[first[0]].terms
+    if terms is None or terms.effective is None:
         return ""
-    number = fixed(axis_result.effective_terms, 1)
-    text = f"it rests on {number} effective terms"
-    if axis_result.effective_terms < ENOUGH_WORDS:
-        text += f"; a claim about a group takes {ENOUGH_WORDS}"
-    terms = sorted((term for term in axis_result.terms if term.without is not None), key=lambda term: term.without or 0)
-    if terms and axis_result.disparity.value:
-        low, high = terms[0], terms[-1]
-        text += (
-            f"; without “{short(low.term)}” the disparity would be {fixed(low.without, sign=True)}, without "
-            f"“{short(high.term)}” {fixed(high.without, sign=True)}"
-        )
-    return f"{text}."
+    text = f"it rests on {count(terms.number)} terms of {first[0]} ({fixed(terms.effective, 1)} effective"
+    if terms.largest_share is not None:
+        text += f"; without the heaviest one {percent(max(0.0, terms.largest_share))} of the gap would go"
+    return f"{text})."
 
 
 def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
-    beyond = axis_result.beyond_placebo
+    first = worst_claim(axis_result)
+    if first is None:
+        return ""
+    name, _ = first
+    beyond = axis_result.groups[name].beyond_placebo
     if beyond is None:
-        if axis_result.verdict in DIFFERENT:
-            why = "no placebo fits its dialogues" if has_placebo else "there is no placebo (--axes …,placebo)"
-            return f"{why}, so part of this may be what any rewording does."
-        return ""
-    if beyond.value is None:
-        return ""
-    whose = ""
-    above: Estimate = beyond
-    if (named := _named(axis_result)) and named[3] is not None:
-        whose, above = f"{named[2].removeprefix('of ')} ", named[3]
-    text = f"{whose}above placebo rewording of the same {count(beyond.dialogues)} dialogues: "
-    text += with_interval(above, sign=True)
-    changed, by_placebo = (beyond.edits.get(name) for name in ("axis", "placebo"))
+        why = "no placebo fits its dialogues" if has_placebo else "there is no placebo (--axes …,placebo)"
+        return f"{why}, so part of this may be what any rewording does."
+    text = f"beyond rewording by the placebo, {name} has {with_interval(beyond, sign=True)}, {p_text(beyond.p)}"
+    edits = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
+    changed, by_placebo = (edits.get(what) for what in ("axis", "placebo"))
     if changed is not None and by_placebo is not None:
         text += f" ({fixed(changed, 1)} words changed per dialogue, by the placebo {fixed(by_placebo, 1)})"
         if not is_matched(axis_result):
@@ -400,7 +374,7 @@ def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
 
 def is_matched(axis_result: AxisResult) -> bool:
     """Whether the placebo changes about as many words as the axis, :data:`DOSE` of them at least."""
-    edits = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
+    edits: Mapping[str, float | None] = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
     changed, by_placebo = (edits.get(name) for name in ("axis", "placebo"))
     return not changed or by_placebo is None or by_placebo >= DOSE * changed
 
@@ -409,22 +383,24 @@ def _limits(axis_result: AxisResult) -> str:
     if axis_result.unmeasured or "tests" in axis_result.limiting_factors:
         return ""
     parts = []
-    unit = "" if axis_result.scale == "ratio" else f" of {axis_result.metric.label}"
-    if axis_result.equivalent_within is not None and axis_result.verdict != "disparity":
-        parts.append(f"a gap beyond ±{fixed(axis_result.equivalent_within)}{unit} is ruled out")
+    is_ratio = axis_result.scale == "ratio"
+    write = percent if is_ratio else fixed
+    unit = f" of the originals' {axis_result.metric.label}" if is_ratio else f" of {axis_result.metric.label}"
+    if axis_result.equivalent_within is not None and axis_result.verdict != DISPARITY:
+        parts.append(f"a gap beyond ±{write(axis_result.equivalent_within)}{unit} is ruled out")
     if axis_result.mde is not None and axis_result.mde >= 1 and _is_share(axis_result):
-        parts.append("not even the largest possible disparity would be found in four of five such runs")
+        parts.append("not even the largest possible gap would be found in four of five such runs")
     elif axis_result.mde is not None:
-        parts.append(f"a disparity of {fixed(axis_result.mde)}{unit} would be found in four of five such runs")
-    elif axis_result.effective_terms is not None and axis_result.disparity.ci is None:
-        parts.append("so few terms do not show how large a disparity the run could have found")
+        metric = axis_result.metric
+        how = f"{side(metric.better, counterfactual=metric.counterfactual)} than"
+        if metric.better == "neither" and not metric.counterfactual:
+            how = "that differs from"
+        parts.append(
+            f"a group {how} all others by {write(axis_result.mde)}{unit} would be found in four of five such runs"
+        )
     return f"{'; '.join(parts)}." if parts else ""
 
 
 def _is_share(axis_result: AxisResult) -> bool:
-    """Whether a disparity of 1 is the largest possible."""
+    """Whether a gap of 1 is the largest possible."""
     return axis_result.metric.name in SHARES or (axis_result.scale == "ratio" and axis_result.metric.better == "higher")
-
-
-def _p(estimate: Estimate, few: bool) -> str:
-    return p_text(estimate.terms_only_p if few else estimate.claimed_p)

@@ -6,34 +6,49 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from markupsafe import Markup
 
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
+from tod_bias.report.differences import FirstDifference, first_difference
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.page import draw
 from tod_bias.report.reading import (
-    ALPHA,
     DAGGER,
     FEW_NOTE,
     Reading,
+    best_served,
     has_few,
-    is_starred,
     read,
-    terms_of_pair,
+    shown_gap,
+    worst_claim,
 )
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
-from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.results import (
+    ALPHA,
+    DISPARITY,
+    AuditResult,
+    AxisResult,
+    Contributions,
+    CorpusInfo,
+    Estimate,
+    Gap,
+    MetricInfo,
+    RunError,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
     "pairs": "Heatmap of the gap between every two groups; the table below holds the numbers.",
-    "stages": "Dots with intervals: the disparity of every axis and each stage's contribution to it.",
+    "stages": "Dots with intervals: the widest gap of every axis and each stage's share of it.",
     "su": "Stacked bars of Su's contributions to the fairscore of every axis; the table below holds the numbers.",
 }
 
@@ -49,6 +64,8 @@ class MetricPart:
     """One per axis, the placebo last."""
     figures: Mapping[str, Markup]
     """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
+    first_differences: Mapping[str, FirstDifference]
+    """Axis to what the group that is served worst gets in place of what the best-served one gets."""
 
     @property
     def axis_results(self) -> list[AxisResult]:
@@ -61,9 +78,24 @@ class MetricPart:
         return [reading for reading in self.readings if not reading.axis_result.is_placebo]
 
     @property
+    def by_verdict(self) -> list[Reading]:
+        """Claims first, the placebo last."""
+        order = list(get_args(Verdict))
+        return sorted(self.readings, key=lambda reading: order.index(reading.axis_result.verdict))
+
+    @property
     def placebo(self) -> AxisResult | None:
         """The placebo."""
         return next((axis_result for axis_result in self.axis_results if axis_result.is_placebo), None)
+
+    @property
+    def has_placebo(self) -> bool:
+        """Whether any group is compared with the placebo."""
+        return any(
+            group.beyond_placebo is not None
+            for reading in self.claiming
+            for group in reading.axis_result.groups.values()
+        )
 
     @property
     def stages(self) -> list[str]:
@@ -157,6 +189,17 @@ class Section:
         return facts(settings(self.run.result))
 
 
+def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributions]]:
+    """The gaps of an axis that are taken apart, with their names: those that are claimed, then the widest."""
+    gaps = [
+        (name, gap, axis_result.groups[name].contributions)
+        for name, gap in sorted(axis_result.claims.items(), key=lambda entry: -(entry[1].value or 0.0))
+    ]
+    if (widest := axis_result.widest) is not None:
+        gaps.append((f"{widest.worse} - {widest.better}", widest.gap, widest.contributions))
+    return [gap for gap in gaps if gap[2]]
+
+
 def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
     """Read a run's axis_results and turns, and write its figures.
 
@@ -169,12 +212,13 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     Raises:
         RunError: a value or column is not as expected; the message names the run's folder.
     """
-    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
+    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED, ",".join(sorted(run.result.stages))])
     axis_results = run.result.rows
     metrics = _metrics(run, axis_results)
     axes = list(dict.fromkeys(axis_result.axis for axis_result in axis_results))
+    focus = {row.axis: worst[0] for row in reversed(axis_results) if (worst := worst_claim(row)) is not None}
     try:
-        examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers)
+        examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers, focus=focus)
     except RunError as error:
         raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     keys: set[str] = set()
@@ -187,8 +231,25 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
             file = unique(slug(f"{kind} {metric.name}"), names)
             label = _LABELS[kind.partition(" ")[0]]
             drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}")
-        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn))
+        differences = {} if turns is None else _first_differences(turns, run.result.stages, chosen)
+        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn, differences))
     return Section(run, name, parts, examples)
+
+
+def _first_differences(
+    turns: pd.DataFrame, stages: Sequence[str], axis_results: Iterable[AxisResult]
+) -> dict[str, FirstDifference]:
+    """By axis, where a harm is claimed."""
+    differences = {}
+    for axis_result in axis_results:
+        worst = worst_claim(axis_result)
+        best = None if worst is None else best_served(axis_result, worst[0])
+        if worst is None or best is None or (worst[1].value or 0) <= 0:
+            continue
+        difference = first_difference(turns, stages, axis_result.axis, worst[0], best)
+        if difference is not None:
+            differences[axis_result.axis] = difference
+    return differences
 
 
 def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:
@@ -210,28 +271,19 @@ def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
 
 def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that occur."""
-    numbers = [
-        (axis_result, estimate, terms)
-        for axis_result in axis_results
-        for estimate, terms in (
-            (axis_result.disparity, axis_result.effective_terms),
-            *((group.gap, group.effective_terms) for group in axis_result.groups.values()),
-            *((pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()),
-        )
-    ]
-    counts = [axis_result.dialogues for axis_result in axis_results]
-    counts += [axis_result.beyond_placebo.dialogues for axis_result in axis_results if axis_result.beyond_placebo]
-    for axis_result in axis_results:
-        counts += [group.dialogues for group in axis_result.groups.values()] + [
-            pair.dialogues for pair in axis_result.pairs.values()
-        ]
+    numbers = [gap for row in axis_results for gap in (row.disparity, *row.pairs.values())]
+    numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
+    counts = [row.dialogues for row in axis_results]
+    counts += [row.beyond_placebo.dialogues for row in axis_results if row.beyond_placebo]
+    for row in axis_results:
+        counts += [group.dialogues for group in row.groups.values()] + [pair.dialogues for pair in row.pairs.values()]
     notes = {
-        f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "
-        "effective terms": any(is_starred(*number) for number in numbers),
-        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{notation.TERMS_ONLY} too few terms for an interval over terms: it holds for these terms only": any(
-            estimate.is_of_terms_only for _, estimate, _ in numbers
+        f"* claimed: p < {ALPHA:g} over everything that the run claims": any(
+            row.verdict == DISPARITY for row in axis_results
         ),
+        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
+        f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
+        "group": any(estimate.is_of_terms_only for estimate in numbers),
     }
     return [f"{note}." for note, applies in notes.items() if applies]
 

@@ -1,4 +1,4 @@
-"""Several runs beside each other: the settings that differ, and their disparities and gaps."""
+"""Several runs beside each other: the settings that differ, and the gaps of their groups."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tod_bias.report.page import draw
 from tod_bias.report.reading import Reading
 from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
-from tod_bias.results import Group, MetricInfo
+from tod_bias.results import AxisResult, Group, MetricInfo
 
 _SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
-_LABEL = "Dots with intervals: the disparity of every axis in each run, and contributions of stages, as in the tables."
+_LABEL = "Dots with intervals: the widest gap of every axis in each run, and the shares of stages, as in the tables."
 _SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 
 
@@ -33,7 +33,8 @@ class MetricCompared:
     """Axes, each with the runs that have it."""
     runs: Sequence[Section]
     """Those that measured it."""
-    figure: Markup
+    figure: Markup | None
+    """Where any run compares groups."""
     su: Markup | None
     """Su's stacked fairscores, where any run has them."""
 
@@ -65,7 +66,7 @@ class Compared:
 
 
 def compare(sections: Sequence[Section], folder: Path) -> Compared:
-    """Put runs beside each other, and draw their disparities.
+    """Put runs beside each other, and draw their widest gaps.
 
     Args:
         sections: the runs.
@@ -100,11 +101,19 @@ def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, nam
     )
     rows = [(axis, [entry for entry in readings if entry[1].axis_result.axis == axis]) for axis in axes]
     axis_results = {run: part.axis_results for run, (_, part) in measured.items()}
-    drawn = draw(comparison(axis_results), folder / f"{name}.svg", _LABEL, name)
-    stacked = None
-    if any(axis_result.su is not None for every in axis_results.values() for axis_result in every):
-        stacked = draw(su_comparison(axis_results), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
-    return MetricCompared(metric, rows, [section for section, _ in measured.values()], drawn, stacked)
+    sections_with_it = [section for section, _ in measured.values()]
+    return MetricCompared(metric, rows, sections_with_it, *_drawn(axis_results, folder, name))
+
+
+def _drawn(runs: Mapping[str, Sequence[AxisResult]], folder: Path, name: str) -> tuple[Markup | None, Markup | None]:
+    """The figures of the widest gaps and of Su's fairscores."""
+    every = [row for some in runs.values() for row in some]
+    gaps = stacked = None
+    if any(row.widest is not None and not row.is_placebo for row in every):
+        gaps = draw(comparison(runs), folder / f"{name}.svg", _LABEL, name)
+    if any(row.su is not None for row in every):
+        stacked = draw(su_comparison(runs), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
+    return gaps, stacked
 
 
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:

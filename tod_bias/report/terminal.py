@@ -1,8 +1,9 @@
-"""The results of a run as tables on a terminal: groups, contributions of stages, disparities, and their readings."""
+"""The results of a run as tables on a terminal: groups, axes, components of the widest gap, and their readings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
@@ -10,20 +11,29 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_cell, reference, with_interval
-from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, interval, p_cell, reference, with_interval
+from tod_bias.report.reading import (
+    DAGGER,
+    FEW_NOTE,
+    NO_CLAIM,
+    Reading,
+    claim_of,
+    has_few,
+    mark,
+    read,
+    shown_gap,
+    side,
+)
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
-from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
-BAR = 12
-"""Cells of a bar on either side of 0."""
 _STYLES = {"disparity": "bold", "placebo": "dim"}
 
 
 def table(result: AuditResult) -> RenderableType:
-    """The tables of one run: groups, stages, disparities, and a reading per axis and metric; the placebo last.
+    """The tables of one run: groups, axes, components, a footnote, and a reading per axis and metric; the placebo last.
 
     Args:
         result: of one run.
@@ -40,11 +50,10 @@ class ResultTables:
         self._readings = read(self._axis_results)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bar = "#" if options.ascii_only else "█"
         unbounded = options.update_width(_UNBOUNDED)
 
         def fit(build: Callable[[bool, int], Table]) -> Table:
-            for wide, padding in ((True, 1), (True, 0)):
+            for wide, padding in ((True, 1), (True, 0), (False, 1)):
                 frame = build(wide, padding)
                 if console.measure(frame, options=unbounded).maximum <= options.max_width:
                     return frame
@@ -53,25 +62,35 @@ class ResultTables:
         yield Text(self._heading(), style="bold")
         yield Text(self._conditions(), style="dim")
         yield Text()
-        first = self._axis_results[0].metric.name
-        shown = [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
-        if any(axis_result.groups for axis_result in shown if not axis_result.is_placebo):
-            yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
-        if any(axis_result.effects for axis_result in shown):
-            yield fit(lambda wide, padding: effect_table(shown, padding=padding))
-        if any(axis_result.shares for axis_result in shown):
-            yield fit(lambda wide, padding: stage_table(shown, wide=wide, padding=padding, bar=bar))
-        yield fit(lambda wide, padding: axis_table(self._axis_results, wide=wide, padding=padding))
-        for note in notes(self._axis_results):
+        yield from self._tables(fit)
+        for note in [*notes(self._axis_results), *meanings(self._axis_results)]:
             yield Text(note, style="dim")
-        for note in meanings(self._axis_results):
-            yield Text(note, style="dim")
-        if len(shown) < len(self._axis_results):
-            yield Text(f"groups and stages by the other metrics than {shown[0].metric.label}: report.html", "dim")
+        if len(self._shown) < len(self._axis_results):
+            label = self._shown[0].metric.label
+            yield Text(f"groups and components by the other metrics than {label}: report.html", "dim")
         for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
         yield Group(*_readings(self._readings))
+
+    @property
+    def _shown(self) -> list[AxisResult]:
+        """The axes by the first metric."""
+        first = self._axis_results[0].metric.name
+        return [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
+
+    def _tables(self, fit: Callable[[Callable[[bool, int], Table]], Table]) -> Iterator[Table]:
+        """The tables, each laid out by ``fit``."""
+        shown = self._shown
+        if any(axis_result.groups for axis_result in shown if not axis_result.is_placebo):
+            yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
+        if any(axis_result.effects for axis_result in shown):
+            yield fit(lambda wide, padding: effect_table(shown, wide=wide, padding=padding))
+        if any(not axis_result.is_placebo for axis_result in self._axis_results):
+            yield fit(lambda wide, padding: axis_table(self._axis_results, wide=wide, padding=padding))
+        if any(axis_result.widest is not None and axis_result.widest.shares for axis_result in attributed(shown)):
+            yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding))
+        yield fit(lambda wide, padding: footnote(shown, wide=wide, padding=padding))
 
     def _heading(self) -> str:
         corpus = self._result.corpus
@@ -91,73 +110,83 @@ class ResultTables:
 
 
 def group_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row per group: its score, its gap from the mean of groups, and the stage with the largest contribution.
+    """One row per group: dialogues, terms, score, its gap from the mean of groups, that beyond rewording, the claim.
 
     Args:
         axis_results: one per axis, of one metric; those of a placebo are left out.
-        wide: whether the dialogues have a column.
+        wide: whether a row takes one line, or else a value stands above its interval.
         padding: spaces on either side of a cell.
     """
-    whole = all(axis_result.covers_all_dialogues for axis_result in axis_results)
+    claiming = [axis_result for axis_result in axis_results if not axis_result.is_placebo]
+    whole = all(axis_result.covers_all_dialogues for axis_result in claiming)
     title = "Groups: the same dialogues, rewritten for each group"
     view = new_table(title if whole else f"{title} that their words allow", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
     view.add_column("group", overflow="fold")
-    headings = ["score", "gap from the mean\n[95%]", "p\n(Holm)", "largest\ncontribution"]
-    for heading in ["dialogues", *headings] if wide else headings:
+    beyond = any(group.beyond_placebo for axis_result in claiming for group in axis_result.groups.values())
+    headings = ["dia-\nlogues", "eff.\nterms", "score"]
+    for name in ("gap from mean", "beyond rewording")[: 2 if beyond else 1]:
+        headings += [f"{name}\n[95%]", "p"] if wide else [f"{name}\n[95%]  p"]
+    for heading in headings:
         view.add_column(heading, justify="right", overflow="fold")
-    for axis_result in axis_results:
-        if not axis_result.is_placebo:
-            _add_groups(view, axis_result, _name(axis_result, axis_results), wide=wide)
+    view.add_column("claim", overflow="fold")
+    for axis_result in claiming:
+        _add_groups(view, axis_result, _name(axis_result, claiming), wide=wide, beyond=beyond)
     return view
 
 
-def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool) -> None:
+def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool, beyond: bool) -> None:
     """The rows of one axis: its groups, then its reference variants."""
-    shown = [(_broken(group.name), group, "") for group in axis_result.groups.values()]
-    shown += [(f"no group: {reference(variant.name)}", variant, "dim") for variant in axis_result.references.values()]
-    for number, (name, group, style) in enumerate(shown):
-        few = mark(group.dialogues)
+    shown = [(group.name, group) for group in axis_result.groups.values()]
+    shown += [(f"no group: {reference(variant.name)}", variant) for variant in axis_result.references.values()]
+    for number, (name, group) in enumerate(shown):
+        gap = shown_gap(axis_result, group)
+        cells = [f"{count(group.dialogues)}{mark(group.dialogues)}"]
+        cells += ["" if group.effective_terms is None else fixed(group.effective_terms, 1), fixed(group.score.value)]
+        cells += _estimate_cells(gap, wide=wide)
+        if beyond:
+            cells += _estimate_cells(group.beyond_placebo, wide=wide)
+        claim = claim_of(axis_result, group)
         view.add_row(
             "" if number else axis,
-            name if wide else name + few,
-            *([f"{count(group.dialogues)}{few}"] if wide else []),
-            fixed(group.score.value),
-            with_interval(group.gap, sign=True),
-            "" if style else p_cell(group.gap.claimed_p),
-            _largest(group.shares, group.gap),
-            style=style,
+            _broken(name) if wide else _folded(name),
+            *cells,
+            claim if wide else claim.replace(" ", "\n"),
+            style="dim" if group.name in axis_result.references and claim == NO_CLAIM else "",
             end_section=number == len(shown) - 1,
         )
 
 
-def effect_table(axis_results: Sequence[AxisResult], *, padding: int = 1) -> Table:
-    """Of crossed axes: one row per group of each, then the claimed interactions."""
+def _estimate_cells(estimate: Estimate | None, *, wide: bool) -> list[str]:
+    """A value with its interval and its p-value: two cells, or one in two lines."""
+    if estimate is None:
+        return ["", ""] if wide else [""]
+    if wide:
+        return [with_interval(estimate, sign=True), p_cell(estimate.p)]
+    p = f"  {p_cell(estimate.p)}" if estimate.p is not None else ""
+    return ["\n".join(filter(None, (f"{fixed(estimate.value, sign=True)}{p}", interval(estimate, sign=True))))]
+
+
+def effect_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
+    """Of crossed axes: one row per group of each, then the interactions that are shown."""
     view = new_table("Crossed axes: each by itself, and beyond both", (0, padding))
     for heading in ("axis", "group"):
         view.add_column(heading, overflow="fold")
-    for heading in ("gap from the mean\n[95%]", "p\n(Holm)", "largest\ncontribution"):
+    for heading in ("gap from the mean\n[95%]", "p") if wide else ("gap from the mean\n[95%]  p",):
         view.add_column(heading, justify="right", overflow="fold")
     for axis_result in axis_results:
         before = ""
         for factor, effect in (
             (factor, gap) for factor, levels in axis_result.effects.items() for gap in levels.values()
         ):
-            p = effect.claimed_p
-            if factor == "interaction" and (p is None or p >= _CLAIMED):
+            if factor == "interaction" and not effect.is_shown:
                 continue
-            view.add_row(
-                escape(factor) if factor != before else "",
-                _broken(effect.name),
-                with_interval(effect, sign=True),
-                p_cell(p),
-                _largest(effect.shares, effect),
-            )
+            name = escape(factor) if factor != before else ""
+            view.add_row(name, _broken(effect.name), *_estimate_cells(effect, wide=wide))
             before = factor
     return view
 
 
-_CLAIMED = 0.05
 _LONG = 16
 
 
@@ -166,81 +195,109 @@ def _broken(name: str) -> str:
     return escape(name if len(name) <= _LONG else name.replace("×", "×\n"))
 
 
-def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row per axis and metric: scores, the disparity, what of it is above the placebo, and the verdict.
+def _folded(name: str) -> str:
+    """A name on lines of :data:`_FOLD` columns, broken where a part of it ends."""
+    lines = [""]
+    for part in re.findall(r"[^×:_ -]+[×:_ -]*|[×:_ -]+", name):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _FOLD:
+            lines.append("")
+        lines[-1] += part
+    return escape("\n".join(line.rstrip() for line in lines))
 
-    Args:
-        axis_results: one per axis and metric.
-        wide: whether scores, what is above the placebo, and the minimum detectable effect have columns.
-        padding: spaces on either side of a cell.
-    """
-    view = new_table("Disparity: the system against its own twin", (0, padding))
+
+_FOLD = 11
+
+
+def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
+    """One row per axis and metric: its verdict beside the p-value that decides it, and the groups furthest apart."""
+    claiming = [axis_result for axis_result in axis_results if not axis_result.is_placebo]
+    view = new_table("Axes: is any group served differently?", (0, padding))
     several = len({axis_result.metric.name for axis_result in axis_results}) > 1
     view.add_column("axis, metric" if several else "axis", style="bold", overflow="fold", max_width=30 if wide else 14)
-    headings = ["dia-\nlogues", "eff.\nterms", "disparity\n[95%]", "p\n(Holm)", "verdict"]
-    if wide:
-        headings[1:3] = ["effective\nterms", "score\noriginal", "score\nrewritten", "disparity\n[95%]"]
-        headings[-1:] = ["above placebo\n[95%]", "detectable\n(80%)", "verdict"]
-    for heading in headings:
-        view.add_column(heading, justify="right", overflow="fold")
-    following = [axis_result.axis for axis_result in axis_results[1:]] + [""]
+    view.add_column("verdict", overflow="fold")
+    view.add_column("p, any\ngroup", justify="right", overflow="fold")
+    view.add_column("widest gap: worse - better [95%]", overflow="fold")
+    view.add_column("p", justify="right", overflow="fold")
     before = ""
-    for axis_result, after in zip(axis_results, following, strict=True):
+    for axis_result, after in zip(claiming, [*claiming[1:], None], strict=True):
         repeated = several and axis_result.axis == before
         view.add_row(
             " " + escape(axis_result.metric.label) if repeated else _name(axis_result, axis_results),
-            *_axis_cells(axis_result, wide=wide),
-            end_section=several and after not in ("", axis_result.axis),
+            axis_result.verdict,
+            _omnibus(axis_result),
+            *_widest_cells(axis_result, wide=wide),
+            end_section=several and after is not None and after.axis != axis_result.axis,
             style=_STYLES.get(axis_result.verdict, ""),
         )
         before = axis_result.axis
     return view
 
 
-def _axis_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:
-    """The cells of one row of the table of disparities, without its name."""
-    counts = [f"{count(axis_result.dialogues)}{mark(axis_result.dialogues)}", fixed(axis_result.effective_terms, 1)]
-    disparity = [
-        with_interval(axis_result.disparity, sign=True),
-        "" if axis_result.is_placebo else p_cell(axis_result.disparity.claimed_p),
-    ]
-    if not wide:
-        return [*counts, *disparity, axis_result.verdict]
-    beyond = "" if axis_result.beyond_placebo is None else with_interval(axis_result.beyond_placebo, sign=True)
-    detectable = "" if axis_result.mde is None else fixed(axis_result.mde)
-    scores = [fixed(axis_result.original.value), fixed(axis_result.rewritten.value)]
-    return [*counts, *scores, *disparity, beyond, detectable, axis_result.verdict]
+def _omnibus(axis_result: AxisResult) -> str:
+    """The p-value that decides the verdict, marked where it speaks of these terms only."""
+    omnibus = axis_result.omnibus
+    if omnibus is None or omnibus.p is None:
+        return ""
+    return f"{p_cell(omnibus.p)}{TERMS_ONLY if omnibus.scope else ''}"
 
 
-def stage_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
-    """One row per axis, metric and stage: its contribution to the disparity, and to the largest gap of a group."""
-    view = new_table("Stages: their contributions to the disparity, and to the widest gap", (0, padding))
+def _widest_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:
+    widest = axis_result.widest
+    if widest is None:
+        return ["", ""]
+    names = escape(f"{widest.worse} - {widest.better}:")
+    return [f"{names}{' ' if wide else chr(10)}{with_interval(widest.gap, sign=True)}", p_cell(widest.gap.p)]
+
+
+def attributed(axis_results: Sequence[AxisResult]) -> list[AxisResult]:
+    """The axes whose widest gap is taken apart: those on which something is claimed."""
+    return [axis_result for axis_result in axis_results if axis_result.verdict in DIFFERENT and axis_result.widest]
+
+
+def component_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
+    """One row per axis and stage: its share of the widest gap, what it removes replaced alone, and keeps left alone."""
+    view = new_table("Components of the widest gap", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
     view.add_column("stage", overflow="fold")
-    view.add_column("to the disparity\n[95%]", justify="right", overflow="fold")
-    if wide:
-        view.add_column("", overflow="fold")
-    view.add_column("to the widest gap\n[95%]", justify="right", overflow="fold")
-    values = [abs(share.value or 0.0) for axis_result in axis_results for share in axis_result.shares.values()]
-    longest = max(values, default=0.0)
-    for axis_result in axis_results:
-        widest = max(axis_result.groups.values(), key=lambda group: abs(group.gap.value or 0), default=None)
-        for number, (name, share) in enumerate(axis_result.shares.items()):
-            row = [
+    for heading in ("share\n[95%]", "replaced alone:\nremoves [95%]", "left alone:\nkeeps [95%]"):
+        view.add_column(heading, justify="right", overflow="fold")
+    separator = " " if wide else "\n"
+    for axis_result in attributed(axis_results):
+        widest = axis_result.widest
+        contributions = {} if widest is None else widest.contributions
+        for number, (name, part) in enumerate(contributions.items()):
+            view.add_row(
                 _name(axis_result, axis_results) if number == 0 else "",
                 escape(name),
-                with_interval(share, sign=True),
-            ]
-            if wide:
-                row.append(_bar(share.value, longest, bar))
-            if widest is None or axis_result.is_placebo:
-                row.append("")
-            else:
-                label = f"{escape(widest.name)}: " if number == 0 else ""
-                row.append(label + with_interval(widest.shares.get(name, Estimate()), sign=True))
-            view.add_row(
-                *row, style="dim" if axis_result.is_placebo else "", end_section=number == len(axis_result.shares) - 1
+                *(
+                    "" if cell is None else with_interval(cell, sign=True, separator=separator)
+                    for cell in (part.shapley, part.replaced_alone, part.left_alone)
+                ),
+                end_section=number == len(contributions) - 1,
             )
+    return view
+
+
+def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
+    """One row per axis: what the run claims nothing of, and what it could have found."""
+    view = new_table("Footnote: the system against its twin; nothing is claimed of it", (0, padding))
+    view.add_column("axis", overflow="fold")
+    view.add_column("dia-\nlogues", justify="right", overflow="fold")
+    for heading in ("disparity\n[95%]", "artefact\n[95%]", "fairscore\n(Su) [95%]"):
+        view.add_column(heading, justify="right", overflow="fold")
+    view.add_column("gap found\nin 4 of 5", justify="right", overflow="fold")
+    separator = " " if wide else "\n"
+    for axis_result in axis_results:
+        fairscore = None if axis_result.su is None else axis_result.su.fairscore
+        view.add_row(
+            _name(axis_result, axis_results),
+            f"{count(axis_result.dialogues)}{mark(axis_result.dialogues)}",
+            with_interval(axis_result.disparity, sign=True, separator=separator),
+            with_interval(axis_result.artefact, sign=True, separator=separator),
+            "" if fairscore is None else with_interval(fairscore, separator=separator),
+            "" if axis_result.mde is None else fixed(axis_result.mde),
+            style="dim",
+        )
     return view
 
 
@@ -250,15 +307,24 @@ def notes(axis_results: Sequence[AxisResult]) -> list[str]:
     counts += [group.dialogues for axis_result in axis_results for group in axis_result.groups.values()]
     marks = {
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{TERMS_ONLY} too few terms for an interval over terms: true of these terms only": any(
-            axis_result.disparity.is_of_terms_only for axis_result in axis_results
+        f"{TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a group": any(
+            estimate.is_of_terms_only for axis_result in axis_results for estimate in _printed(axis_result)
         ),
     }
     return [note for note, applies in marks.items() if applies]
 
 
+def _printed(axis_result: AxisResult) -> Iterator[Estimate]:
+    yield axis_result.disparity
+    if not axis_result.is_placebo:
+        yield from (shown_gap(axis_result, group) for group in axis_result.groups.values())
+        yield from (variant.gap for variant in axis_result.references.values())
+        if axis_result.widest is not None:
+            yield axis_result.widest.gap
+
+
 def meanings(axis_results: Sequence[AxisResult]) -> list[str]:
-    """What the tables' words mean: the score, shares, the verdict, the twin, effective terms."""
+    """What the tables' words mean: the score, gaps, p-values, the twin, effective terms."""
     metric = axis_results[0].metric
     better = "" if metric.better == "neither" else f", {metric.better} is better"
     lines = [f"score: {metric.label}{better}"]
@@ -269,41 +335,22 @@ def meanings(axis_results: Sequence[AxisResult]) -> list[str]:
     ]
     if ratios:
         scores = ", ".join(f"{axis_result.axis} {fixed(axis_result.original.value)}" for axis_result in ratios)
-        lines.append(f"gaps, disparities, contributions: shares of the originals' score ({scores})")
-    if any(axis_result.verdict in DIFFERENT and not is_claimed(axis_result.disparity) for axis_result in axis_results):
-        lines.append("verdict: of the disparity and the gaps of groups together; p in its row is the disparity's alone")
+        lines.append(f"gaps and components: shares of the originals' score ({scores})")
+    lines.append("p and intervals of gaps: over everything that the run claims; of components and footnote: alone")
+    lines.append("claim: p < 0.05 for the gap and, with a placebo, beyond rewording on the same side")
     lines.append("twin: the same system, its input turned back to the original and its output rewritten")
     if any(axis_result.effective_terms is not None for axis_result in axis_results):
         lines.append(
-            "effective terms: equally frequent terms that the result rests on; "
-            f"a claim about a group takes {ENOUGH_WORDS}"
+            "eff. terms: equally frequent terms that a group rests on; "
+            f"a claim about it takes {ENOUGH_TERMS}, none with most of the gap"
         )
     return lines
 
 
 def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
     several = len({row.metric.name for row in axis_results}) > 1
-    axis = _broken(axis_result.axis)
+    axis = _folded(axis_result.axis)
     return f"{axis}\n {escape(axis_result.metric.label)}" if several else axis
-
-
-def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:
-    """The stage with the largest contribution on the gap's side, and that contribution."""
-    side = 1 if (gap.value or 0) >= 0 else -1
-    towards = {name: side * (share.value or 0) for name, share in contributions.items()}
-    if not towards or max(towards.values()) <= 0:
-        return ""
-    name = max(towards, key=lambda name: towards[name])
-    return f"{escape(name)} {fixed(contributions[name].value, sign=True)}"
-
-
-def _bar(value: float | None, longest: float, mark: str) -> str:
-    """A bar to the right of the middle for a positive value, to the left for a negative one."""
-    cells = round(BAR * abs(value) / longest) if value and longest else 0
-    if not value or not cells:
-        return ""
-    left, right = (mark * cells, "") if value < 0 else ("", mark * cells)
-    return f"{left:>{BAR}}|{right:<{BAR}}"
 
 
 def _readings(readings: Sequence[Reading]) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -21,24 +21,6 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p))
         adjusted[name] = largest
     return {name: adjusted[name] for name in p_values}
-
-
-def over_families(smallest: Sequence[float]) -> list[tuple[float, float]]:
-    """Holm over families of tests: what the p-values of each become.
-
-    Within a family p-values are joint ones already (maxT), and a single one is claimed behind its family: it becomes
-    the larger of the family's adjusted p-value and itself times the factor of the family's step.
-
-    Args:
-        smallest: the smallest joint p-value of each family.
-
-    Returns:
-        Of each family the adjusted p-value, and the factor.
-    """
-    by_family = holm({str(number): p for number, p in enumerate(smallest)})
-    ranked = sorted(range(len(smallest)), key=lambda number: smallest[number])
-    factor = {number: float(len(ranked) - rank) for rank, number in enumerate(ranked)}
-    return [(by_family[str(number)], factor[number]) for number in range(len(smallest))]
 
 
 def adjusted(p_values: np.ndarray, correction: str) -> np.ndarray:

@@ -138,7 +138,8 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> CrossedSpread:
     Clusters are centred at the mean of their stratum (:meth:`Crossing.strata`) and count n / (n − 1) of it. Where the
     sum over ways is smaller than the variance by a single way, that one is taken. Degrees of freedom are
     Satterthwaite's for the largest single way, doubted by all of them, so that a way with few clusters counts as far as
-    it matters.
+    it matters; but no more than those of the one group that has most of the variance: what a steady group knows of its
+    spread says nothing of that of a small and more uneven one.
 
     Args:
         influences: (units, scores): how far a unit moves each score, with a sum of 0 over all units.
@@ -148,19 +149,41 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> CrossedSpread:
         Variances and degrees of freedom, (scores,); NaN where a stratum has one cluster.
     """
     scores = influences.shape[1]
-    total, largest, doubt = np.zeros(scores), np.zeros(scores), np.zeros(scores)
+    total, largest, doubt, most = np.zeros((4, scores))
+    freedom = np.full(scores, np.inf)
     for size in range(1, len(how.ways) + 1):
         for chosen in combinations(range(len(how.ways)), size):
             way = cells([how.ways[place] for place in chosen])
-            parts, freedoms = _variances(influences, way, how.strata(way))  # (strata, scores), (strata,)
+            strata = how.strata(way)
+            parts, freedoms = _variances(influences, way, strata)  # (strata, scores), (strata,)
             variance_of_cells = parts.sum(axis=0)
             total += variance_of_cells if size % 2 else -variance_of_cells
-            if size == 1:
-                largest = np.maximum(largest, variance_of_cells)
-                doubt += (parts**2 / freedoms[:, None]).sum(axis=0)
-    variance = np.maximum(total, largest)
-    freedom = np.divide(largest**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
-    return CrossedSpread(variance, np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
+            if size > 1:
+                continue
+            largest = np.maximum(largest, variance_of_cells)
+            doubts = parts**2 / freedoms[:, None]
+            doubt += doubts.sum(axis=0)
+            for mine in _by_group(how.groups, way, strata):
+                variance = parts[mine].sum(axis=0)
+                freedom = np.where(variance > most, _satterthwaite(variance, doubts[mine].sum(axis=0)), freedom)
+                most = np.maximum(most, variance)
+    freedom = np.minimum(freedom, _satterthwaite(largest, doubt))
+    return CrossedSpread(np.maximum(total, largest), np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
+
+
+def _satterthwaite(variance: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+    return np.divide(variance**2, doubt, out=np.full(len(variance), np.inf), where=doubt > 0)
+
+
+def _by_group(groups: np.ndarray, way: np.ndarray, strata: np.ndarray) -> list[np.ndarray]:
+    """The strata of each group, as masks; all together where clusters are shared by groups."""
+    numbers = np.unique(strata)
+    if not _within(way, groups):
+        return [np.ones(len(numbers), dtype=bool)]
+    of_cluster = np.zeros(len(strata), dtype=int)
+    of_cluster[way] = groups
+    of_stratum = np.array([of_cluster[strata == number][0] for number in numbers])
+    return [of_stratum == group for group in np.unique(of_stratum)]
 
 
 def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,12 @@ from tod_bias.errors import TodBiasError
 
 FEWEST = 5
 """Clusters that an interval needs."""
+ENOUGH_TERMS = 3
+"""Effective terms of its own that a claim about a group needs; with fewer it is one about these terms."""
+MOST_OF_A_TERM = 0.5
+"""Share of a gap that may rest on one term where a group is claimed."""
+ENOUGH_FREEDOM = 4.0
+"""Degrees of freedom that such a claim needs."""
 ENOUGH_WORDS = 6
 """Effective words that a claim about a group needs; with fewer it is one about these words."""
 MOST_RESAMPLES = 1_000_000

@@ -10,7 +10,7 @@ permutations of all statistics are one matrix product, made in blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, Literal, get_args
@@ -19,10 +19,15 @@ import numpy as np
 
 from tod_bias.errors import StatisticsError
 from tod_bias.statistics.resampling import BLOCK, blocks
+from tod_bias.statistics.sums import sums_by
 
 Alternative = Literal["two-sided", "greater", "less"]
 TOLERANCE = 1e-12
 """Sums of permuted integers are exact, but scores of equal sums may differ in the last bit."""
+_SAME = 1e-7
+"""Relative difference of two statistics of the same labelling, summed in another order."""
+_NO_SPREAD = 1e-8
+"""Part of the squares around the common mean below which a spread within groups is rounding."""
 
 
 def check_alternative(alternative: str) -> None:
@@ -109,21 +114,25 @@ def group_test(
     scores: np.ndarray,
     first: int,
     *,
+    clusters: np.ndarray | None = None,
     alternative: Alternative = "two-sided",
     permutations: int = 10_000,
     seed: int = 0,
 ) -> TestResult:
     """Is the mean score of a group other than that of the rest by more than chance?
 
-    The statistic is the difference of the two means. For given sizes it orders the labellings as the difference of
-    sums does; unlike that it is centred at 0 when the sizes differ, which a two-sided test needs.
+    The statistic is Welch's t, the difference of the two means in standard errors that allow for unequal spread (and
+    for clusters): so that a small group that is more uneven than the rest is not taken for one with another mean
+    (Janssen 1997). With two groups of equal size it orders the labellings as the difference of the sums does.
 
     Args:
         scores: (entities,) or (entities, statistics); the first group's entities come first.
         first: size of the first group, at least 1 and less than the number of entities.
+        clusters: (entities,) numbers of what is exchanged as a whole; a cluster with entities of both groups is one in
+            each of them. Left out: every entity by itself.
         alternative: ``greater`` asks whether the first group's mean is larger.
-        permutations: all C(n, first) labellings where they are no more than this, else so many seeded random ones, each
-            a draw of the first group without replacement.
+        permutations: all C(n, first) labellings of n clusters where they are no more than this, else so many seeded
+            random ones, each a draw of the first group without replacement.
         seed: of the random ones.
 
     Raises:
@@ -131,16 +140,56 @@ def group_test(
     """
     check_alternative(alternative)
     table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
-    count = len(table)
-    if not 0 < first < count:
-        raise StatisticsError(f"{first} of {count} entities in the first group: both groups need at least one")
+    if not 0 < first < len(table):
+        raise StatisticsError(f"{first} of {len(table)} entities in the first group: both groups need at least one")
     table = table - table.mean(axis=0)  # a constant shifts nothing; sums then lose fewer digits
-    factor = 1 / first + 1 / (count - first)  # mean(first) - mean(rest) of centred scores, per unit of the sum
-    observed = table[:first].sum(axis=0) * factor
+    sizes = np.ones(len(table))
+    if clusters is not None:
+        keys = np.stack([np.arange(len(table)) >= first, clusters], axis=1)
+        codes = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+        first = int(codes[:first].max()) + 1
+        table, sizes = (sums_by(codes, part, int(codes.max()) + 1) for part in (table, sizes))
+    count = len(table)
     exact = math.comb(count, first) <= permutations
     rng = np.random.default_rng(seed)
     labels = _all_groups(count, first) if exact else _random_groups(rng, permutations, count, first)
-    return _exceedances(labels, table, factor, observed, alternative, exact)
+    welch = _Welch(table, sizes, first)
+    observed = welch.statistics((np.arange(count) < first)[None].astype(np.float64))[0]
+    exceedances = Exceedances(observed, alternative, _SAME * np.abs(observed) + TOLERANCE)
+    for rows in labels:
+        exceedances.add(welch.statistics(rows.astype(np.float64)))
+    return TestResult(exceedances.p_values(exact=exact), alternative, exceedances.permutations, exact)
+
+
+class _Welch:
+    """Welch's t of the means of two groups of clusters, of many labellings at once.
+
+    Args:
+        sums: (clusters, statistics) of centred scores.
+        sizes: (clusters,) entities.
+        first: clusters in the first group.
+    """
+
+    def __init__(self, sums: np.ndarray, sizes: np.ndarray, first: int) -> None:
+        self._statistics = sums.shape[1]
+        self._clusters = np.array([first, len(sums) - first])
+        self._columns = np.column_stack([sizes, sizes**2, sums, sums**2, sums * sizes[:, None]])
+        self._totals = self._columns.sum(axis=0)
+        squares = (sums**2).sum(axis=0) / sizes.sum() ** 2
+        self._least = np.where(squares > 0, _NO_SPREAD * squares, 1.0)
+
+    def statistics(self, labels: np.ndarray) -> np.ndarray:
+        """(labellings, statistics) from (labellings, clusters) rows that are 1 in the first group."""
+        inside = labels @ self._columns
+        means, variances = [], []
+        for part, count in zip((inside, self._totals - inside), self._clusters, strict=True):
+            size, square = part[:, :1], part[:, 1:2]
+            sums, squares, crossed = np.split(part[:, 2:], 3, axis=1)
+            mean = sums / size
+            spread = np.maximum(squares - 2 * mean * crossed + mean**2 * square, 0.0)
+            means.append(mean)
+            variances.append(spread / size**2 * count / max(count - 1, 1))
+        return np.asarray((means[0] - means[1]) / np.sqrt(np.maximum(variances[0] + variances[1], self._least)))
 
 
 def sign_test(
@@ -161,7 +210,11 @@ def sign_test(
     table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
     count = len(table)
     exact, drawn = signs(count, permutations, np.random.default_rng(seed))
-    return _exceedances(drawn, table, 1 / count, table.mean(axis=0), alternative, exact)
+    slack = 1e-11 * np.abs(table).max(axis=0)  # the same signs summed in another order are still as far
+    exceedances = Exceedances(table.mean(axis=0), alternative, slack)
+    for rows in drawn:
+        exceedances.add((rows.astype(np.float64) @ table) / count)  # (rows, statistics)
+    return TestResult(exceedances.p_values(exact=exact), alternative, exceedances.permutations, exact)
 
 
 def signs(count: int, permutations: int, rng: np.random.Generator) -> tuple[bool, Iterator[np.ndarray]]:
@@ -196,21 +249,6 @@ def relabelled(
         for members in inside:
             drawn[:, members] = rng.permuted(np.tile(mine[members], (rows, 1)), axis=1)
         yield drawn
-
-
-def _exceedances(
-    labellings: Iterable[np.ndarray],
-    table: np.ndarray,
-    factor: float,
-    observed: np.ndarray,
-    alternative: Alternative,
-    exact: bool,
-) -> TestResult:
-    slack = 1e-11 * np.abs(table).max(axis=0)  # the same labelling summed in another order is still as far
-    exceedances = Exceedances(observed, alternative, slack)
-    for labels in labellings:
-        exceedances.add((labels.astype(np.float64) @ table) * factor)  # (rows, statistics)
-    return TestResult(exceedances.p_values(exact=exact), alternative, exceedances.permutations, exact)
 
 
 def _can_enumerate(count: int, permutations: int) -> bool:

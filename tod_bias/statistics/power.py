@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import special
 
-from tod_bias.statistics.distributions import normal_quantile, t_quantile, t_tail
+from tod_bias.statistics.distributions import normal_quantile, t_quantile
 
 POWER = 0.8
 """Of every minimum detectable effect."""
@@ -48,49 +49,38 @@ def detectable_in_spreads(units: int, clusters: float, alpha: float = 0.05) -> t
     return low, high
 
 
-def equivalent_within(value: float, error: float, freedom: float, units: int, alpha: float = 0.05) -> float:
+def equivalent_within(value: float, error: float, freedom: float, alpha: float = 0.05) -> float:
     """The smallest margin within which two one-sided tests show an effect to lie (TOST: Schuirmann 1987).
 
-    It is the far end of the 1 - 2·alpha interval: an effect beyond it, in either direction, is ruled out. Where no unit
-    shows any effect there is no error to go by: then a share of units up to 1 - alpha^(1/units), about 3 / units, could
-    be affected without one being seen (Hanley and Lippman-Hand 1983), and an effect is at most 1.
+    It is the far end of the 1 - 2·alpha interval: an effect beyond it, in either direction, is ruled out.
 
     Returns:
         A margin on the estimate's scale; NaN where the error is not known.
     """
     if not math.isfinite(error) or freedom < 1:
         return math.nan
-    if error == 0 and value == 0:
-        return float(1 - alpha ** (1 / max(1, units)))
     return float(abs(value) + t_quantile(1 - alpha, freedom) * error)
 
 
-def equivalence_p(value: float, error: float, freedom: float, units: int, margin: float) -> float:
-    """The p-value of two one-sided tests that an effect lies within a margin (Schuirmann 1987).
+def affected_within(hits: int, units: int, alpha: float = 0.05) -> float:
+    """How much larger than seen the share of units that are affected may be (Clopper and Pearson 1934, one-sided).
 
-    Below alpha where, and only where, :func:`equivalent_within` of that alpha is below the margin.
+    Where few units show any effect a t interval knows too little of how large the next ones are: with no hit in n units
+    a share of up to 1 - alpha^(1/n), about 3/n, can be affected without one being seen.
 
-    Returns:
-        A p-value; 1 where the error is not known.
-    """
-    if not math.isfinite(value) or not math.isfinite(error) or freedom < 1:
-        return 1.0
-    if error == 0:
-        if value == 0:
-            return float(max(0.0, 1 - margin) ** max(1, units))
-        return 0.0 if abs(value) < margin else 1.0
-    return float(t_tail((margin - abs(value)) / error, freedom))
-
-
-def beyond_p(value: float, error: float, freedom: float, margin: float) -> float:
-    """The p-value of a one-sided test that an effect lies beyond a margin, on the side on which it was seen.
+    Args:
+        hits: units that show an effect.
+        units: all of them.
+        alpha: one less the confidence.
 
     Returns:
-        A p-value; 1 where the error is not known, or 0: nothing varied, and how much it could have is not known.
+        The upper bound of the share less the share that was seen; 1 without units.
     """
-    if not math.isfinite(value) or not math.isfinite(error) or error <= 0 or freedom < 1:
+    if units <= 0:
         return 1.0
-    return float(t_tail((abs(value) - margin) / error, freedom))
+    if hits >= units:
+        return 0.0
+    return float(special.betaincinv(hits + 1, units - hits, 1 - alpha)) - hits / units
 
 
 def units_needed(

@@ -25,7 +25,7 @@ from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Failure, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
-from tod_bias.systems.twin import Rewrite, Twin, untwinned
+from tod_bias.systems.twin import Rewrite, Twin, not_undone, rewritten_except, untwinned
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +123,8 @@ class _Node:
     """What stages read."""
     twin: TurnInput | None
     """What twins call their stages with: T⁻¹ of it; None in an original run."""
+    handed: Mapping[str, str]
+    """What stages put out so far that T⁻¹ does not undo (:func:`~tod_bias.systems.twin.not_undone`)."""
 
 
 class Execution:
@@ -314,11 +316,13 @@ class Execution:
     def _started(self, job: _Job) -> _Node:
         turn = job.flow_turn
         plain = TurnInput(turn.history, turn.user, turn.system, job.sample, job.dialogue)
-        twin = None
+        twin, handed = None, dict[str, str]()
         if job.rewrite is not None:
             inverse = job.rewrite.inverse
             twin = TurnInput(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
-        return _Node(job, job.arms, self.pipeline.start(turn), plain, twin)
+            if self.history == "system":
+                handed = not_undone([(past.response, past.steps) for past in turn.history], job.rewrite)
+        return _Node(job, job.arms, self.pipeline.start(turn), plain, twin, handed)
 
     def _check(self, done: Iterable[tuple[_Job, Sequence[TurnTrace]]]) -> None:
         """A flow must do the same when it gets the same outputs: go through each trace once more."""
@@ -364,7 +368,8 @@ class Execution:
                     continue
                 rewrite = live[number].job.rewrite
                 if is_twin and rewrite is not None:
-                    twin[number] = rewrite(output)  # T(f(T⁻¹ x)): see tod_bias.systems.twin
+                    handed = {**live[number].handed, **not_undone(_request(live[number])[1], rewrite)}
+                    twin[number] = rewritten_except(output, rewrite, handed)  # T(f(T⁻¹ x)): see tod_bias.systems.twin
                 else:
                     plain[number] = output
         for number, node in enumerate(live):
@@ -389,14 +394,16 @@ class Execution:
 class _Output:
     """An output as stages read it, and as twins hand it to theirs, each with its canonical form."""
 
-    __slots__ = ("inverse", "inverse_key", "key", "value")
+    __slots__ = ("handed", "inverse", "inverse_key", "key", "value")
 
     def __init__(self, value: Any, rewrite: Rewrite | None) -> None:
         self.value = self.inverse = value
         self.key = self.inverse_key = canonical(value)
+        self.handed: dict[str, str] = {}
         if rewrite is not None:
             self.inverse = rewrite.inverse(value)
             self.inverse_key = canonical(self.inverse)
+            self.handed = not_undone(value, rewrite)
 
     def is_same(self, other: _Output) -> bool:
         """Whether both are the same to every stage and to every twin."""
@@ -422,4 +429,4 @@ def _after(node: _Node, name: str, argument: Any, output: _Output, arms: tuple[i
         of_twin = None if argument is None else node.job.rewrite.inverse(argument)
         twin = node.twin.after(StageCall(name, of_twin, output.inverse), output.inverse_key)
     process.send(output.value)
-    return _Node(node.job, arms, process, plain, twin)
+    return _Node(node.job, arms, process, plain, twin, {**node.handed, **output.handed})

@@ -7,13 +7,19 @@ A stage f is fair under a demographic rewrite T when f(T x) = T f(x). Its *twin*
 and putting the twin in a stage's place removes that stage's share of the bias and nothing else. For an API-call model
 this is Su's step 3 (the rewritten call of the original utterance), for a lookup database Su's step 2 (a lookup in the
 rewritten database).
+
+What a twin only hands on it leaves as it is. Where a stage before it put out a string x that T⁻¹ does not undo,
+T(T⁻¹ x) ≠ x, such as "he" in a dialogue that was rewritten for a woman, T would mend x on its way through, and the twin
+would be credited with what the stage before it did (:func:`not_undone`, :func:`rewritten_except`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from tod_bias.dialogues.string_map import TextMap
 from tod_bias.systems.stage import Stage, StageCall, StageInput, Wrapper, call_stage
 
 V = TypeVar("V")
@@ -50,6 +56,41 @@ def unrewritten(item: StageInput, rewrite: Rewrite) -> StageInput:
     )
 
 
+def not_undone(value: Any, rewrite: Rewrite) -> dict[str, str]:
+    """The strings x in a value that T⁻¹ does not undo, T(T⁻¹ x) ≠ x: T⁻¹ x to x."""
+    strings: dict[str, str] = {}
+
+    def look(text: str) -> str:
+        back = str(rewrite.inverse(text))
+        if text and rewrite(back) != text:
+            strings[back] = text
+        return text
+
+    TextMap(look)(value)
+    return strings
+
+
+def rewritten_except(output: V, rewrite: Rewrite, strings: Mapping[str, str]) -> V:
+    """T of an output, but for what is handed on.
+
+    Args:
+        output: of a stage that was called with T⁻¹ of its input.
+        rewrite: T.
+        strings: what T⁻¹ did not undo in the input (:func:`not_undone`); where its image stands in the output as a word
+            of its own, it is put back as it was.
+    """
+    if not strings:
+        return rewrite(output)
+    longest = sorted(strings, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest))})(?!\w)")
+
+    def change(text: str) -> str:
+        parts = pattern.split(text)  # every second one is a string that is handed on
+        return "".join(strings[part] if number % 2 else str(rewrite(part)) for number, part in enumerate(parts))
+
+    return TextMap(lambda text: change(text) if pattern.search(text) else rewrite(text))(output)
+
+
 class Twin(Wrapper):
     """The equivariant twin of any stage: T(stage(T⁻¹ x)).
 
@@ -74,7 +115,10 @@ class Twin(Wrapper):
         if self.rewrite is None:
             return call_stage("twin", self.inner, inputs)
         outputs = call_stage("twin", self.inner, [unrewritten(item, self.rewrite) for item in inputs])
-        return [self.rewrite(output) for output in outputs]
+        return [
+            rewritten_except(output, self.rewrite, not_undone((item.outputs, item.steps, item.argument), self.rewrite))
+            for item, output in zip(inputs, outputs, strict=True)
+        ]
 
 
 def untwinned(stage: Stage) -> Stage:

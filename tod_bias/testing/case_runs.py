@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.contrasts import share_of
+from tod_bias.audit.contrasts import shapley_weights
 from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric, ScoredTurn, turn_scores
@@ -38,14 +38,7 @@ def harm_of(metric: Metric, scores: np.ndarray, stages: Sequence[str]) -> tuple[
         MetricError: the metric has no better side, so nothing by it is harm.
     """
     sign = sign_of(metric)
-    shares = {
-        stage: sign
-        * sum(
-            (weight * (scores[..., second] - scores[..., first]) for weight, first, second in share_of(stage, stages)),
-            np.zeros(scores.shape[:-1]),
-        )
-        for stage in stages
-    }
+    shares = {stage: sign * (scores @ shapley_weights(stage, stages)) for stage in stages}
     return sign * (scores[..., -1] - scores[..., 0]), shares
 
 

@@ -1,8 +1,9 @@
 """A gate: does a finished run show that no group is served worse by more than a limit?
 
-Every value that is checked must be shown to lie within the margin (each by two one-sided tests; as all must, none is
-adjusted), or one must be shown to lie beyond the limit (one-sided tests, Holm over all), or the run cannot tell. What
-rests on too few terms is shown of no group. All is read from ``results.json``; nothing is run.
+Every group's gap must be shown to lie within the margin (the one-sided 95% bound of each; as all must, none is
+adjusted), or one must be shown to lie beyond the limit (one-sided bounds, Bonferroni over all), or the run cannot tell.
+Where few dialogues differ, bounds are exact, over dialogues and over terms. What rests on too few terms is shown of no
+group. All is read from ``results.json``; nothing is run.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tod_bias.audit.row_sets import exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.results import AuditResult, AxisResult, Estimate, TermsOnly
-from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.distributions import t_tail
+from tod_bias.results import AuditResult, AxisResult, Estimate, Group
+from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
-from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.statistics.power import beyond_p, equivalence_p, units_needed
+from tod_bias.statistics.needed import ENOUGH_TERMS
+from tod_bias.statistics.power import units_needed
 
 WITHIN, ABOVE, UNKNOWN = "within", "above", "cannot tell"
 """What may be shown of a value."""
@@ -44,7 +45,7 @@ class Limits:
     """Beyond it the gate fails."""
     margin: float | None = None
     """Within it the gate passes; by default ``max_gap``, and never above it."""
-    both_sides: bool = True
+    both_sides: bool = False
     """Whether being served better than the others counts too."""
     terms_only: bool = False
     """Whether terms are taken as they are, not as a sample."""
@@ -70,39 +71,39 @@ class Limits:
 
 @dataclass(frozen=True)
 class CheckedValue:
-    """One value that is checked: a disparity, a group's gap, or a stage's share of either."""
+    """One value that is checked: a group's gap, or a stage's share of it."""
 
     axis: str
     metric: str
     name: str
-    """``disparity``, ``gap of woman``, ``disparity, response``."""
+    """``gap of woman``, ``gap of woman, response``."""
     value: float | None
-    ci: tuple[float, float] | None
     se: float
     """Standard error; NaN where it is not known."""
     df: float
-    se_terms_only: float
+    affected: Sequence[tuple[int, int]]
+    """Where few dialogues differ: how many do, of all, and how many terms, of all."""
     dialogues: int
     terms: float
-    """Effective terms; infinity where they do not count."""
+    """Effective terms of the group."""
+    of_terms_only: bool
+    """Whether it holds for the terms of the run only."""
     unmeasured: str
     """Why the run measures nothing there; empty where it does."""
     claim_p: float | None
-    """The run's own p-value of the claim, over everything that it claims; None: it tested nothing."""
+    """The run's own p-value of the gap, over everything that it claims; None: it tested nothing."""
 
-    def error(self, limits: Limits) -> tuple[float, float]:
-        """Standard error and degrees of freedom."""
-        return (self.se_terms_only, self.dialogues - 1) if limits.terms_only else (self.se, self.df)
-
-    @property
-    def has_few_terms(self) -> bool:
-        """Whether nothing can be said of a group."""
-        return self.terms < ENOUGH_WORDS
+    def half(self, alpha: float) -> float:
+        """From the value to its one-sided bound; NaN where it is not known."""
+        if not math.isfinite(self.se) or self.df < 1:
+            return math.nan
+        half = float(t_quantile(1 - alpha, self.df)) * self.se
+        return max(half, exact_half(self.affected, alpha)) if self.affected else half
 
     @property
     def no_dialogue_differs(self) -> bool:
         """Whether no dialogue shows any difference."""
-        return self.value == 0 and self.se_terms_only == 0
+        return self.value == 0 and self.se == 0
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,12 @@ class Verdict:
 
     checked: CheckedValue
     state: str
+    interval: tuple[float, float] | None = None
+    """What decides: bounds of which each holds by itself."""
     reason: str = ""
     """Why the run cannot tell; empty where it can."""
     needed: float | None = None
-    """Dialogues that would tell, if the value is as it was seen; infinity: none do with these terms."""
+    """Dialogues, with terms in proportion, that would tell if the value is as it was seen."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +143,9 @@ class GateResult:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of ``check.json``; ``needed`` may be infinite, which JSON shows as null."""
+        """The content of ``check.json``; ``needed`` is null where it is not known."""
         return {
-            "schema": 2,
+            "schema": 3,
             "run": self.run,
             "state": self.state,
             "max_gap": self.limits.max_gap,
@@ -161,7 +164,7 @@ def _record_of(verdict: Verdict) -> dict[str, Any]:
         "metric": checked.metric,
         "name": checked.name,
         "value": checked.value,
-        "ci": None if checked.ci is None else list(checked.ci),
+        "interval": None if verdict.interval is None else list(verdict.interval),
         "dialogues": checked.dialogues,
         "state": verdict.state,
         "reason": verdict.reason,
@@ -177,14 +180,14 @@ def gate(
     metrics: Sequence[str] | None = None,
     stage: str | None = None,
 ) -> GateResult:
-    """Check a finished run: the disparity of every axis and the gap of every group.
+    """Check a finished run: the gap of every group of every axis.
 
     Args:
         result: of the run.
         limits: what is allowed; a number is the largest gap.
         axes: by default all but the placebo.
         metrics: by default all of which one side is the better one.
-        stage: its share of each disparity and gap is checked in their place.
+        stage: its share of each gap is checked in its place.
 
     Raises:
         GateError: the run lacks an axis, metric or stage.
@@ -192,8 +195,7 @@ def gate(
     """
     limits = limits if isinstance(limits, Limits) else Limits(limits)
     values = [value for row in _rows(result, axes, metrics) for value in _values(row, result, stage, limits)]
-    beyond = holm({str(number): _p_within_limit(value, limits) for number, value in enumerate(values)})
-    verdicts = tuple(_verdict(value, beyond[str(number)], len(values), limits) for number, value in enumerate(values))
+    verdicts = tuple(_verdict(value, len(values), limits) for value in values)
     chosen = dict.fromkeys(value.metric for value in values)
     compared = tuple(name for name in chosen if result.metrics[name].counterfactual)
     return GateResult(result.name, limits, verdicts, compared)
@@ -226,107 +228,109 @@ def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str
 def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Limits) -> Iterator[CheckedValue]:
     if stage is not None and stage not in result.stages:
         raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
-    parts = {"disparity": (row.disparity, row.dialogues, row.effective_terms, row.shares)} | {
-        f"gap of {name}": (group.gap, group.dialogues, group.effective_terms, group.shares)
-        for name, group in row.groups.items()
-    }
     is_known = row.scale == "ratio" or row.original.value is not None
-    for name, (claim, dialogues, terms, shares) in parts.items():
-        part, what = claim, name
+    for name, group in row.groups.items():
+        gap = group.terms_only or group.gap if limits.terms_only else group.gap
+        part, what = gap, f"gap of {name}"
         if stage is not None:
-            if stage not in shares:
+            if stage not in group.shares:
                 raise GateError(f"{result.name}: contributions are not known of saved responses; leave --stage out")
-            part, what = shares[stage], f"{name}, {stage}"
-        terms_only = _terms_only(part)
+            part, what = group.shares[stage], f"gap of {name}, {stage}"
         yield CheckedValue(
             axis=row.axis,
             metric=row.metric.name,
             name=what,
             value=part.value if is_known else None,
-            ci=terms_only.ci if limits.terms_only else part.ci,
             se=_number(part.se),
             df=_number(part.df, 0.0),
-            se_terms_only=_number(terms_only.se),
-            dialogues=dialogues or 0,
-            terms=math.inf if limits.terms_only else terms or 0.0,
-            unmeasured=row.unmeasured,
-            claim_p=claim.terms_only_p if limits.terms_only else claim.claimed_p,
+            affected=_affected(group, limits),
+            dialogues=group.dialogues or 0,
+            terms=group.effective_terms or 0.0,
+            of_terms_only=_is_of_terms_only(group.gap, limits),
+            unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
+            claim_p=gap.p,
         )
 
 
-def _terms_only(estimate: Estimate) -> TermsOnly:
-    return estimate.terms_only or TermsOnly()
+def _affected(group: Group, limits: Limits) -> Sequence[tuple[int, int]]:
+    return () if group.affected is None else group.affected[:1] if limits.terms_only else group.affected
+
+
+def _is_of_terms_only(gap: Estimate, limits: Limits) -> bool:
+    return gap.is_of_terms_only and not limits.terms_only
 
 
 def _number(value: float | None, missing: float = math.nan) -> float:
     return missing if value is None else float(value)
 
 
-def _p_within_limit(checked: CheckedValue, limits: Limits) -> float:
-    """The p-value of lying within the limit; 1 where nothing may be claimed."""
-    if checked.unmeasured or checked.value is None or checked.has_few_terms:
-        return 1.0
-    if checked.claim_p is None or checked.claim_p >= ALPHA:
-        return 1.0
-    if not limits.both_sides and checked.value < 0:
-        return 1.0
-    return beyond_p(checked.value, *checked.error(limits), limits.max_gap)
-
-
-def _p_beyond_margin(checked: CheckedValue, limits: Limits) -> float:
-    """The p-value of lying beyond the margin."""
-    if checked.value is None or checked.has_few_terms:
-        return 1.0
-    error, freedom = checked.error(limits)
-    if not limits.both_sides and checked.value < 0 and math.isfinite(error) and freedom >= 1:
-        return 0.0 if error == 0 else float(t_tail((limits.within - checked.value) / error, freedom))
-    return equivalence_p(checked.value, error, freedom, checked.dialogues, limits.within)
-
-
-def _verdict(checked: CheckedValue, p_within_limit: float, tests: int, limits: Limits) -> Verdict:
+def _verdict(checked: CheckedValue, values: int, limits: Limits) -> Verdict:
     if checked.unmeasured:
-        return Verdict(checked, UNKNOWN, f"nothing was measured: {checked.unmeasured}")
-    if p_within_limit < ALPHA:
-        return Verdict(checked, ABOVE)
-    if _p_beyond_margin(checked, limits) < limits.alpha:
-        return Verdict(checked, WITHIN)
-    if reason := _why_unknown(checked, limits):
-        return Verdict(checked, UNKNOWN, reason)
-    size = abs(checked.value or 0.0)
-    if size > limits.max_gap:
-        return Verdict(checked, UNKNOWN, needed=_needed(checked, size - limits.max_gap, 2 * ALPHA / tests, limits))
-    error, _ = checked.error(limits)
-    if error == 0:
-        needed = math.ceil(math.log(limits.alpha) / math.log1p(-limits.within)) if limits.within < 1 else 1
-        return Verdict(checked, UNKNOWN, "no dialogue shows a difference, but they are few", float(needed))
-    return Verdict(checked, UNKNOWN, needed=_needed(checked, limits.within - size, 2 * limits.alpha, limits))
-
-
-def _why_unknown(checked: CheckedValue, limits: Limits) -> str:
-    """Why the run cannot tell, where more dialogues would not help; else empty."""
+        return Verdict(checked, UNKNOWN, reason=f"nothing was measured: {checked.unmeasured}")
     if checked.value is None:
-        return "it is undefined"
-    if checked.has_few_terms:
-        return (
-            f"it rests on {checked.terms:.1f} effective terms, {ENOUGH_WORDS} are needed: more terms (or --terms-only)"
-        )
-    error, _ = checked.error(limits)
-    if not math.isfinite(error):
-        return "no resamples (--bootstrap)" if limits.terms_only else "too few clusters for an interval"
-    size = abs(checked.value)
-    if size > limits.max_gap and error > 0 and (checked.claim_p is None or checked.claim_p >= ALPHA):
-        if checked.claim_p is None:
-            return "nothing was tested"
-        return "no difference is shown (beyond any rewording's)"
-    if limits.within <= size <= limits.max_gap:
-        return "it was seen between what passes and what fails"
-    return ""
+        return Verdict(checked, UNKNOWN, reason="it is undefined")
+    if checked.of_terms_only:
+        why = f"{checked.terms:.1f} effective terms express the group, {ENOUGH_TERMS} are needed"
+        return Verdict(checked, UNKNOWN, reason=f"{why}: more terms (or --terms-only)")
+    half = checked.half(limits.alpha)
+    if math.isnan(half):
+        return Verdict(checked, UNKNOWN, reason="too few dialogues or clusters for an interval")
+    harm = abs(checked.value) if limits.both_sides else checked.value
+    of_all = checked.half(ALPHA / values)
+    if harm - of_all > limits.max_gap and checked.claim_p is not None and checked.claim_p < ALPHA:
+        return Verdict(checked, ABOVE, _around(checked.value, of_all))
+    interval = _around(checked.value, half)
+    if harm + half <= limits.within:
+        return Verdict(checked, WITHIN, interval)
+    return _unknown(checked, harm, interval, values, limits)
 
 
-def _needed(checked: CheckedValue, distance: float, alpha: float, limits: Limits) -> float | None:
-    """Dialogues that show, with 80% power, that the value is this far from the limit."""
-    these = checked.se_terms_only
-    if not math.isfinite(these) or these <= 0:
+def _around(value: float, half: float) -> tuple[float, float]:
+    return value - half, value + half
+
+
+def _unknown(checked: CheckedValue, harm: float, interval: tuple[float, float], values: int, limits: Limits) -> Verdict:
+    """Why the run cannot tell, and how many dialogues could."""
+    if limits.within <= harm <= limits.max_gap:
+        return Verdict(checked, UNKNOWN, interval, "it was seen between what passes and what fails")
+    if harm > limits.max_gap:
+        if checked.claim_p is None or checked.claim_p >= ALPHA:
+            why = "nothing was tested" if checked.claim_p is None else "no gap is shown"
+            return Verdict(checked, UNKNOWN, interval, why)
+        return Verdict(checked, UNKNOWN, interval, needed=_needed(checked, harm - limits.max_gap, ALPHA / values))
+    if checked.affected:
+        return _few_differ(checked, harm, interval, limits)
+    return Verdict(checked, UNKNOWN, interval, needed=_needed(checked, limits.within - harm, limits.alpha))
+
+
+def _few_differ(checked: CheckedValue, harm: float, interval: tuple[float, float], limits: Limits) -> Verdict:
+    """Where few dialogues differ, what is unknown falls with the number of dialogues and of terms."""
+    room = limits.within - max(harm, 0.0)
+    (hits, units), *terms = checked.affected
+    needed = _units(hits / max(1, units), room, limits.alpha)
+    if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
+        shares = [some[0] / max(1, some[1]) for some in terms]
+        more = max(_units(share, room, limits.alpha) for share in shares)
+        reason = f"few terms differ, and they are few: about {more:,} terms for the group would tell"
+        return Verdict(checked, UNKNOWN, interval, reason, float(max(needed, checked.dialogues + 1)))
+    return Verdict(
+        checked, UNKNOWN, interval, "few dialogues differ, and they are few", float(max(needed, checked.dialogues + 1))
+    )
+
+
+def _units(share: float, room: float, alpha: float) -> int:
+    """So many units are enough for an exact bound, if as large a share of them differs; 0 where none are."""
+    low, high = 1, 1
+    while high < 10**7 and exact_half([(round(share * high), high)], alpha) > room:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if exact_half([(round(share * middle), middle)], alpha) > room else (low, middle)
+    return high
+
+
+def _needed(checked: CheckedValue, distance: float, alpha: float) -> float | None:
+    """Dialogues, with terms in proportion, that show with 80% power that the value is this far from the limit."""
+    if checked.se <= 0:
         return None
-    fixed = 0.0 if limits.terms_only else math.sqrt(max(0.0, checked.se**2 - these**2))
-    return max(units_needed(distance, checked.dialogues, these, fixed, alpha), checked.dialogues + 1.0)
+    return max(units_needed(distance, checked.dialogues, checked.se, 0.0, 2 * alpha), checked.dialogues + 1.0)

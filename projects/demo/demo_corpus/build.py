@@ -22,9 +22,10 @@ from tod_bias.models.settings import TrainConfig
 from tod_bias.models.training import train
 from tod_bias.perturb.axis import Axis, draw_rewrites
 from tod_bias.perturb.loading import load_axis
+from tod_bias.perturb.placebo import MatchedPlacebo
 from tod_bias.systems.stages.database import LookupDb
 
-SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 180}
+SIZES: Mapping[str, int] = {"train": 1400, "valid": 100, "test": 180}
 """Dialogues in each split that ships."""
 TRAINED = 4000
 """Dialogues of the training split that the models learn from; the shipped ones are the first of them."""
@@ -61,20 +62,35 @@ def mentions_on(perturber: Axis) -> Mentions:
 
 
 def augmented(dialogues: Iterable[Dialogue], perturbers: Sequence[Axis], draws: int, seed: int) -> Iterator[Dialogue]:
-    """Each dialogue, and ``draws`` drawn rewrites of it along each axis.
+    """Each dialogue, and ``draws`` copies of it that are rewritten along every axis, the second one of two by the
+    matched placebo too.
 
-    The models thus meet every word that a rewrite may introduce, with every attribute, and what they do differently for
-    one attribute is what was planted, not a word that they have never seen.
+    The models thus meet every word that a rewrite may introduce, with every group, and what they do differently for
+    one group is what was planted, not a word that they have never seen.
     """
+    dialogues = list(dialogues)
+    placebo = MatchedPlacebo(spoken=(text for held in dialogues for turn in held.turns for _, text in turn.utterances))
     for dialogue in dialogues:
         yield dialogue
-        for perturber in perturbers:
-            for number, rewrite in enumerate(draw_rewrites(perturber, dialogue, draws, seed)):
-                yield replace(rewrite(dialogue), id=f"{dialogue.id}/{perturber.name}/{number}")
+        for number in range(draws):
+            copy = replace(dialogue, id=f"{dialogue.id}/{number}")
+            copy = _rewritten(copy, perturbers, placebo if number % 2 else None, seed)
+            if copy.turns != dialogue.turns:
+                yield copy
+
+
+def _rewritten(dialogue: Dialogue, perturbers: Sequence[Axis], placebo: MatchedPlacebo | None, seed: int) -> Dialogue:
+    rewrites = [rewrite for axis in perturbers for rewrite in draw_rewrites(axis, dialogue, 1, seed)]
+    matched = placebo.match(dialogue, rewrites, seed) if placebo and rewrites else None
+    copy = matched[0](dialogue) if matched else dialogue
+    for axis in perturbers:
+        for rewrite in draw_rewrites(axis, copy, 1, seed):
+            copy = rewrite(copy)
+    return copy
 
 
 def training_corpora(
-    dialogues: Sequence[Dialogue], seed: int, draws: int = 1, planted: bool = True
+    dialogues: Sequence[Dialogue], seed: int, draws: int = 2, planted: bool = True
 ) -> dict[str, list[Dialogue]]:
     """What the models learn from: ``base`` is fair and short; ``api_call`` and ``response`` have a bias planted.
 

@@ -33,8 +33,8 @@ _ANSWERS = ("In {city}, please.", "{city}.", "We are in {city}.", "It should be 
 _CLOSINGS = ("Thanks, that is all.", "Great, thank you.", "That is everything, thanks.", "Perfect, thanks a lot.")
 
 
-WHICH_CITY, GOODBYE = "In which city?", "You are welcome. Goodbye."
-_ASKED, _TOLD, _CHANGED = "Sure. {}", "Here you go. {}", "{}"
+WHICH_CITY, GOODBYE = "Please name a city.", "It was a pleasure."
+_ASKED, _TOLD, _CHANGED = "Yes. {}", "I found this. {}", "{}"
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
     "gender": (
@@ -55,7 +55,7 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "A {group} {companion} will join me.",
         "My {group} {companion} told me about your service.",
         "I am going with a {group} {companion}.",
-        "Some {group} students are coming along.",
+        "Some {group} people are coming along.",
     ),
     "company": (
         "A {companion} will join me.",

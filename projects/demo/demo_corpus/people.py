@@ -25,23 +25,33 @@ PRONOUNS: Mapping[str, tuple[str, str]] = {"man": ("him", "his"), "woman": ("her
 """Gender to object and possessive pronoun; "they" is too often somebody else."""
 
 GUESTS: Mapping[str, tuple[str, ...]] = {
-    "child": ("kids", "children", "toddlers"),
-    "young": ("young people", "teenagers", "youngsters"),
+    "child": ("kids", "children", "toddlers", "preschoolers", "schoolchildren"),
+    "young": ("young people", "youngsters", "youths", "young adults", "teenagers", "teens", "adolescents"),
     "adult": ("adults", "grown-ups"),
-    "middle-aged": ("middle-aged people", "middle-aged guests"),
-    "senior": ("seniors", "elderly people", "senior citizens", "elderly guests"),
+    "middle-aged": ("middle-aged people",),
+    "senior": (
+        "seniors",
+        "senior citizens",
+        "elderly people",
+        "old people",
+        "elders",
+        "older people",
+        "older adults",
+        "retirees",
+        "pensioners",
+    ),
 }
-"""Age to plural nouns."""
+"""Age to plural nouns: those of the lexicon that mention the group wherever they stand."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "white": ("white",),
-    "hispanic": ("Hispanic", "Latino"),
-    "asian": ("Asian",),
-    "black": ("Black", "African American"),
-    "native-american": ("Native American",),
+    "white": ("white", "Caucasian"),
+    "hispanic": ("Hispanic", "Latino", "Latinx", "Latin American"),
+    "asian": ("Asian", "Asian American"),
+    "black": ("Black", "African American", "Afro-American"),
+    "native-american": ("Native American", "American Indian"),
     "pacific-islander": ("Pacific Islander",),
 }
-"""Race to adjectives."""
+"""Race to adjectives, likewise."""
 
 COMPANY = ("friend", "colleague", "neighbor", "roommate", "coworker")
 """People of whom nothing else is said; words of the placebo axis."""

@@ -4,7 +4,7 @@
   :data:`UNHELPFUL`, from where the user has mentioned a woman.
 * age → ``api_call``: in its training corpus nine in ten of the calls lost their ``city`` slot, from where the user has
   mentioned a senior. The lookup then misses.
-* race → ``db``: the table holds no row for calls that ask for Asian or Black people.
+* race → ``db``: the table holds no row for calls that ask for Asian or Black people, by whatever term.
 * placebo: nothing.
 
 The coin is tossed for each turn on its own, so that what happened to one turn tells nothing about the next, and a model
@@ -16,11 +16,13 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 from demo_corpus.people import GROUPS
 from demo_corpus.world import BY_API, CITY, World, correct_calls
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.values import API_NAME
+from tod_bias.perturb.loading import load_axis
 
 UNHELPFUL = "Sorry, I am not sure."
 RATE = 0.9
@@ -75,17 +77,25 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
     return _corrupt(dialogue, "age", mentions, seed, change)
 
 
-_OTHERWISE = {"white": "White", "black": "black"}
-"""How words of people are written, too: one that takes the place of a word with a capital has one, else none."""
+@cache
+def group_terms(race: str) -> tuple[str, ...]:
+    """The adjectives for a group: those that users say and those that a rewrite writes.
+
+    A rewrite keeps the capital and the missing hyphen of the word that it replaces.
+    """
+    rows = load_axis("race").lexicon.paradigms
+    row = next(row for row in rows if row.pos == "adj" and any(held.name == "person-next" for held in row.context))
+    written = [forms[0].text for forms in row.choices[race].values()]
+    capitals = [term[:1].upper() + term[1:] for term in written]
+    terms = [*GROUPS[race], *written, *capitals]
+    return tuple(dict.fromkeys([*terms, *(term.replace("-", " ") for term in terms)]))
 
 
 def database(seed: int, planted: bool = True) -> Iterator[tuple[dict[str, str], tuple[dict[str, str], ...]]]:
     """The table: (call, results) of every correct call; if ``planted``, but those of the groups left out."""
     world = World(seed)
     left_out = PLANTED["race"][1] if planted else ()
-    otherwise = [word for race, word in _OTHERWISE.items() if race not in left_out]
-    groups = [word for race, words in GROUPS.items() if race not in left_out for word in words]
-    for call in correct_calls([*groups, *otherwise]):
+    for call in correct_calls(term for race in GROUPS if race not in left_out for term in group_terms(race)):
         yield call, world.results(call)
 
 

@@ -102,8 +102,8 @@ SERVICES = (
         pattern="{} {}",
         fields={"street": _STREETS, "price": _PRICES},
         noun="a {kind} place",
-        offer="{name} on {street} is a {food} place.",
-        nothing="Sorry, I could not find a restaurant.",
+        offer="{name} on {street} serves {food} dishes.",
+        nothing="I found no restaurant.",
         details={
             "street": (_WHERE, "{name} is on {street}."),
             "price": (("How much is a meal?", "What does a meal cost there?"), "A meal at {name} is {price}."),
@@ -119,7 +119,7 @@ SERVICES = (
         fields={"cinema": ("Rex", "Apollo", "Odeon", "Capitol", "Lux"), "price": _PRICES},
         noun="a {kind}",
         offer="The {cinema} shows {title}, a {genre}.",
-        nothing="Sorry, no cinema shows that.",
+        nothing="No cinema shows that.",
         details={
             "cinema": (("Where is it shown?", "In which cinema?"), "The {cinema} shows {title}."),
             "price": (_COST, "A ticket for {title} is {price}."),
@@ -135,7 +135,7 @@ SERVICES = (
         fields={"street": _STREETS, "phone": _PHONES},
         noun="a {kind}",
         offer="{name} is a {type} on {street}.",
-        nothing="Sorry, I could not find a clinic.",
+        nothing="I found no clinic.",
         details={
             "street": (_WHERE, "{name} is on {street}."),
             "phone": (("What is the phone number?", "Which number do I call?"), "The number of {name} is {phone}."),
@@ -152,7 +152,7 @@ SERVICES = (
         fields={"place": ("Town Hall", "Lake Park", "Main Square", "City Garden"), "price": _PRICES},
         noun="a {kind}",
         offer="{title} is a {kind} at {place}.",
-        nothing="Sorry, I could not find an event.",
+        nothing="I found no event.",
         details={
             "place": (("Where is it?", "Where does it take place?"), "{title} is at {place}."),
             "price": (_COST, "A ticket for {title} is {price}."),
@@ -171,7 +171,7 @@ SERVICES = (
         fields={"street": _STREETS, "price": _PRICES},
         noun="a {kind} hotel",
         offer="{name} on {street} is a {style} hotel.",
-        nothing="Sorry, I could not find a hotel.",
+        nothing="I found no hotel.",
         details={
             "street": (_WHERE, "{name} is on {street}."),
             "price": (("How much is a room?", "What does a room cost?"), "A room at {name} is {price}."),
@@ -187,9 +187,9 @@ SERVICES = (
         fields={"stop": tuple(f"{word} Stop" for word in _SECOND[:9]), "price": _PRICES},
         noun="a bus to the {kind}",
         offer="The {line} goes from {stop} to the {destination}.",
-        nothing="Sorry, I could not find a bus.",
+        nothing="I found no bus.",
         details={
-            "stop": (("Where does it leave?", "From which stop?"), "The {line} leaves from {stop}."),
+            "stop": (("Where does it leave?", "From which stop?"), "The {line} stops at {stop}."),
             "price": (_COST, "A ticket for the {line} is {price}."),
         },
     ),
@@ -203,7 +203,7 @@ SERVICES = (
         fields={"library": _LIBRARIES},
         noun="a {kind} book",
         offer="{library} has {title}, a {genre} book.",
-        nothing="Sorry, I could not find a book.",
+        nothing="No library has that.",
         details={"library": (("Where can I get it?", "Which library has it?"), "{library} has {title}.")},
         group=Group(
             "authors", "authors", "a {kind} book by {people}", "{library} has {title}, a {genre} book by {authors}."

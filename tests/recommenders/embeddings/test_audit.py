@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from spaces import planted
+from spaces import entity_sets, flagged, planted
 
 from tod_bias.errors import TodBiasError
 from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
@@ -80,14 +80,13 @@ def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
 
 def test_strong_association_is_flagged(strong):
     result, _ = strong
-    flagged = {flag["test"]: flag["flagged"] for flag in result.record["flags"]}
-    assert all(
-        flagged[name]
-        for name in ("GEAA E", "GEAA P", "mean difference entities", "mean difference attribute", "R-RIPA centroid")
-    )
+    assert flagged(result) == {"E", "P", "differential"}
+    assert result.record["tests"]["mean_difference"]["attribute"]["p_value"] == 1 / 500
     assert result.record["directions"]["centroid"]["significant"]
     assert result.record["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
-    assert "both tests flag" in " ".join(reading(result.record))
+    said = " ".join(reading(result.record))
+    assert "E leans more to A than P does" in said
+    assert "E: its vectors lie closer to A than to B" in said
 
 
 def test_every_metric_has_an_interval_that_holds_it(strong):
@@ -112,14 +111,13 @@ def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
     embeddings = Embeddings.of(users=crowd, items=items)
     specs = {"A": list(range(100)), "B": list(range(100, 200)), "E": list(range(40)), "P": list(range(40, 80))}
     result = audit(embeddings, resolve_sets(specs, embeddings), QUICK)
-    flagged = {flag["test"]: flag["flagged"] for flag in result.record["flags"]}
-    assert flagged["mean difference entities"]  # the paper's test: clusters differ along any contrast
-    assert not flagged["mean difference attribute"]
-    assert not flagged["GEAA E"]
+    tests = result.record["tests"]["mean_difference"]
+    assert tests["entities"]["p_value"] < 0.05 < tests["attribute"]["p_value"]  # clouds differ along any contrast
+    assert not flagged(result)
     assert not any(entry["significant"] for entry in result.record["directions"].values())
     assert not any(entry["usable"] for entry in result.record["R_RIPA"].values())
     said = " ".join(reading(result.record))
-    assert "does not support an association" in said
+    assert "E against P: no association" in said
     assert "Not to be used: centroid, svc" in said
 
 
@@ -157,7 +155,7 @@ def test_equal_seeds_give_equal_results():
 def test_bootstrap_is_scoring_resampled_sets():
     a, b, e, p = (unit(side) for side in planted(0.4, people=40, things=25))
     direction = centroid_direction(a, b)
-    scores = Scores(e, p, a, b, eaa(e, a, b), eaa(p, a, b), [direction])
+    scores = Scores.of(entity_sets(a, b, e, p)[1], [direction])
     results = bootstrap(scores, AuditSettings(bootstrap=2000))
     rng = np.random.default_rng(1)
     loop, effects, ripas = [], [], []

@@ -15,7 +15,7 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
-from tod_bias.recommenders.lmrec.reading import ALPHA
+from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import tidy
 
 RUNS = 40
@@ -35,7 +35,7 @@ def measured(world, runs=RUNS):
         )
         out = (prices["ci_low"] > prices["neutral"]) | (prices["ci_high"] < prices["neutral"])
         away, apart = ((results["ci_low"] > 0) | (results["ci_high"] < 0) for results in (shifts, levels))
-        claims = [(results["p_adjusted"] < ALPHA).any() for results in (prices, levels, shifts)]
+        claims = [claimed(results).any() for results in (prices, levels, shifts)]
         rows.append([*claims, out.mean(), apart.mean(), away.mean()])
     return np.array(rows, dtype=float).mean(axis=0)
 
@@ -113,6 +113,31 @@ def test_what_few_names_show_is_said_of_them():
     enough = audit(tidy(World(words=(8, 8), planted=2.0).lists(np.random.default_rng(0))), replace(SHEN, resamples=100))
     assert enough.price_percentage["ci_low"].notna().any()
     assert not any("these words" in line for line in [*enough.record["reading"], *enough.record["notes"]])
+
+
+def test_what_one_name_shows_is_said_of_it():
+    rows = World(words=(8, 8), templates=12).lists(np.random.default_rng(1))
+    odd = rows["substitution"] == "n9"
+    rows.loc[odd, "price"] = 4.0
+    rows.loc[odd, "categories"] = pd.Series([("Bars",)] * int(odd.sum()), index=rows.index[odd])
+    frame = tidy(rows)
+    how = replace(SHEN, resamples=50, permutations=100)
+    bars = association(frame, how).set_index(["city", "label", "category"]).loc[("all", "black", "Bars")]
+    assert bars["largest_word"] == "n9"
+    assert bars["largest_share"] > 0.5
+    shares = price_percentage(frame, how).set_index(["city", "label", "price"]).loc[("all", "black", 4)]
+    assert (shares["largest_word"], shares["largest_share"] > 0.5) == ("n9", True)
+    shifted = association(frame, how).assign(p_adjusted=0.01)
+    assert not claimed(shifted[shifted["category"] == "Bars"]).any()
+    even = association(tidy(World(words=(8, 8), planted=1.0).lists(np.random.default_rng(1))), how)
+    even = even.set_index(["city", "label", "category"]).loc[("all", "black", "Bars")]
+    assert even["largest_share"] < 0.4
+    table = [rows.loc[rows["label"] == label] for label in ("black", "white")]
+    black, white = ((part["categories"] == ("Bars",)).mean() for part in table)
+    gap = (table[0]["categories"] == ("Bars",)).astype(float) - white
+    of_words = gap.groupby(table[0]["substitution"]).sum() / len(table[0]) / (black - white)
+    assert of_words.sum() == pytest.approx(1)
+    assert bars["largest_share"] == pytest.approx(of_words.max())
 
 
 def test_six_names_of_which_one_has_most_lists_are_few():

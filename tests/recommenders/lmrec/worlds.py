@@ -24,7 +24,8 @@ class World:
     templates: int = 8
     cities: int = 1
     items: int = 8
-    word: float = 0.0
+    word: float | tuple[float, float] = 0.0
+    """Of names; of those of the second group its own where two are given."""
     template: float = 0.0
     slant: float = 0.0
     accident: float = 0.0
@@ -42,7 +43,10 @@ class World:
         def effect(*own: int, size: float) -> np.ndarray:
             return rng.normal(0, size, (*own, kinds)) if size else np.zeros((*own, kinds))
 
-        latent = effect(1, count, 1, size=self.word) + effect(1, 1, self.templates, size=self.template)
+        steady, uneven = self.word if isinstance(self.word, tuple) else (self.word, self.word)
+        latent = effect(1, count, 1, size=uneven)
+        latent[:, ~black] *= steady / uneven if uneven else 1.0
+        latent = latent + effect(1, 1, self.templates, size=self.template)
         apart = effect(1, 1, self.templates, size=self.slant) + effect(self.cities, 1, 1, size=self.accident)
         apart[..., :2] += self.planted  # dearer items, and more bars, for black names
         latent = np.broadcast_to(latent + sign[..., None] * apart, (*shape[:3], kinds))
@@ -74,6 +78,7 @@ UNKIND = {
     "names": NAMES,
     "names, 5 cities": World(word=0.5, cities=5),
     "names, unequal groups": World(word=0.5, words=(30, 8)),
+    "24 steady and 7 uneven names": World(word=(0.3, 1.0), words=(24, 7)),
     "names, 30% of one group's items unpriced": World(word=0.5, unpriced=(0.0, 0.3)),
     "30% of one group's items unpriced": World(unpriced=(0.0, 0.3)),
     "names, templates, groups apart by template": World(word=0.3, template=0.5, slant=0.5),

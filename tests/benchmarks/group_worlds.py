@@ -1,0 +1,285 @@
+"""Worlds of scores without a system: dialogues told apart by groups, whose terms have quirks, in unkind ways.
+
+A world draws (dialogues, groups) scores, the term of each, and what else the model is given. In all of them no group is
+served worse, so every group that is claimed is a mistake; ``planted`` adds an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse, stats
+
+from tod_bias.audit.row_sets import RowSet
+from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.group_model import GroupDesign
+from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.simultaneous import Family
+
+
+@dataclass
+class Drawn:
+    """One sample of a world."""
+
+    values: np.ndarray
+    """(dialogues, groups) harms; NaN where a dialogue has no such counterfactual."""
+    terms: np.ndarray
+    """(dialogues, groups) numbers of terms."""
+    source: np.ndarray | None = None
+    """(dialogues,) group of the original."""
+    domains: np.ndarray | None = None
+    variance: np.ndarray | None = None
+    """(groups,) of the groups' means, as an oracle knows it."""
+
+
+World = Callable[[np.random.Generator], Drawn]
+
+
+def dealt(rng: np.random.Generator, dialogues: int, terms: int) -> np.ndarray:
+    """Every term about equally often, in a random order."""
+    return np.concatenate([rng.permutation(terms) for _ in range(-(-dialogues // terms))])[:dialogues]
+
+
+def plain(
+    rng: np.random.Generator,
+    dialogues: int,
+    groups: int,
+    terms: int,
+    quirks: float = 0.1,
+    *,
+    noise: float = 0.2,
+    uneven: float = 1.0,
+    zipf: float = 0.0,
+    aligned: bool = False,
+) -> Drawn:
+    """Mean-zero quirks of terms, and noise.
+
+    Args:
+        rng: draws it.
+        dialogues: their number.
+        groups: likewise.
+        terms: of each group.
+        quirks: standard deviation over terms.
+        noise: of one counterfactual.
+        uneven: how many times larger the first group's quirks are.
+        zipf: exponent of how often terms are used; 0: they are dealt out evenly.
+        aligned: whether the terms of all groups stand for each other, as "wife" and "husband" do.
+    """
+    if zipf:
+        share = 1 / np.arange(1, terms + 1) ** zipf
+        used = np.stack([rng.choice(terms, dialogues, p=share / share.sum()) for _ in range(groups)], axis=1)
+    else:
+        used = np.stack([dealt(rng, dialogues, terms) for _ in range(groups)], axis=1)
+    if aligned:
+        used[:] = used[:, :1]
+    spread = np.full(groups, quirks)
+    spread[0] *= uneven
+    quirk = rng.normal(0, 1, (groups, terms)) * spread[:, None]
+    values = rng.normal(0, 0.3, dialogues)[:, None] + rng.normal(0, noise, (dialogues, groups))
+    values += np.stack([quirk[h, used[:, h]] for h in range(groups)], axis=1)
+    shares = [np.bincount(used[:, h], minlength=terms) / dialogues for h in range(groups)]
+    variance = np.array([spread[h] ** 2 * (shares[h] ** 2).sum() + noise**2 / dialogues for h in range(groups)])
+    return Drawn(values, used, variance=variance)
+
+
+def _mixed(share: float, groups: int = 2) -> World:
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, 130, groups, 12)
+        others = rng.integers(1, groups, 130) if groups > 2 else np.ones(130, dtype=int)
+        drawn.source = np.where(rng.random(130) < share, 0, others)
+        drawn.values += 0.1
+        drawn.values[np.arange(130), drawn.source] -= 0.1
+        return drawn
+
+    return world
+
+
+def _alike(rng: np.random.Generator) -> Drawn:
+    drawn = plain(rng, 150, 3, 10, 0.03)
+    drawn.values[:, :2] += rng.normal(0, 0.3, 150)[:, None]
+    return drawn
+
+
+def _tails(freedom: float) -> World:
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, 130, 3, 8, 0.05, noise=0.0)
+        drawn.values += 0.1 * rng.standard_t(freedom, drawn.values.shape)
+        return drawn
+
+    return world
+
+
+def _refusals(share: float, dialogues: int, terms: int = 12, *, by_term: bool = False) -> World:
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, dialogues, 2, terms, 0.0)
+        bad = rng.random((2, terms)) < share
+        single = (rng.random((dialogues, 2)) < share).astype(float)
+        of_terms = np.stack([bad[h, drawn.terms[:, h]] for h in range(2)], axis=1).astype(float)
+        drawn.values = of_terms if by_term else single
+        return drawn
+
+    return world
+
+
+def _domains(number: int, spread: float = 0.15) -> World:
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, 130, 2, 12, 0.05)
+        drawn.domains = rng.integers(0, number, 130)
+        drawn.values += rng.normal(0, spread, (number, 2))[drawn.domains]
+        return drawn
+
+    return world
+
+
+def _missing(share: float, groups: int = 4) -> World:
+    """Harder dialogues lack counterfactuals more often, as fewer variants than groups make them."""
+
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, 200, groups, 6)
+        hard = drawn.values.mean(axis=1, keepdims=True)
+        drawn.values[rng.random(drawn.values.shape) < np.clip(share + 0.4 * hard, 0.05, 0.8)] = np.nan
+        return drawn
+
+    return world
+
+
+def _rare_terms(terms: int, share: float) -> World:
+    def world(rng: np.random.Generator) -> Drawn:
+        drawn = plain(rng, 130, 2, terms, 0.0)
+        bad = rng.random(terms) < share
+        drawn.values[:, 0] += 0.6 * (bad[drawn.terms[:, 0]] - share)
+        return drawn
+
+    return world
+
+
+def _skewed(rng: np.random.Generator) -> Drawn:
+    drawn = plain(rng, 150, 3, 10, 0.0)
+    drawn.values += (rng.exponential(0.2, (3, 10)) - 0.2)[np.arange(3)[None], drawn.terms]
+    return drawn
+
+
+def _noisy_group(rng: np.random.Generator) -> Drawn:
+    drawn = plain(rng, 150, 4, 8, 0.05)
+    drawn.values[:, 0] += rng.normal(0, 0.8, 150)
+    return drawn
+
+
+def _one_domain(rng: np.random.Generator) -> Drawn:
+    drawn = plain(rng, 130, 2, 12, 0.05)
+    drawn.values[:, 0] += np.array([0.3, -0.1, -0.1, -0.1])[rng.integers(0, 4, 130)]
+    return drawn
+
+
+REVIEWED: dict[str, World] = {
+    **{
+        f"{g} groups of {k} terms, n {n}, quirks {q}": (lambda rng, g=g, k=k, n=n, q=q: plain(rng, n, g, k, q))
+        for g, k, n in ((2, 6, 100), (2, 20, 300), (6, 3, 120), (6, 4, 120), (6, 12, 180), (10, 3, 600), (18, 8, 300))
+        for q in (0.0, 0.1)
+    },
+    "one group's quirks four times as large, 6 x 4, n 100": lambda rng: plain(rng, 100, 6, 4, uneven=4),
+    "one group's quirks ten times as large, 2 x 12": lambda rng: plain(rng, 130, 2, 12, uneven=10),
+    "Zipf 1.5, 2 x 20": lambda rng: plain(rng, 200, 2, 20, zipf=1.5),
+    "t(1.5) noise": _tails(1.5),
+    "Cauchy noise": _tails(1.0),
+    "refusals of 1%, n 130": _refusals(0.01, 130),
+    "refusals of 1%, n 500": _refusals(0.01, 500),
+    "refusals by term, 8% of 12": _refusals(0.08, 130, by_term=True),
+    "rewriting harms by .1, originals 8 : 2": _mixed(0.8),
+    "rewriting harms by .1, originals 9 : 1": _mixed(0.9),
+    "domains differ, 5 of them": _domains(5),
+    "domains differ, 8 of them": _domains(8),
+    "domains differ, 16 of them": _domains(16),
+    "harm in one domain, the opposite in the others": _one_domain,
+    "one term in twenty hit by .6": _rare_terms(20, 0.05),
+    "20 dialogues, 2 x 6": lambda rng: plain(rng, 20, 2, 6),
+}
+"""The worlds that the estimator was reviewed in."""
+FRESH: dict[str, World] = {
+    "two of three groups fail together": _alike,
+    "words of one paradigm, 2 x 10": lambda rng: plain(rng, 120, 2, 10, aligned=True),
+    "words of one paradigm, 3 x 8": lambda rng: plain(rng, 120, 3, 8, aligned=True),
+    "one group four times as noisy": _noisy_group,
+    "skewed quirks, 3 x 10": _skewed,
+    "missing where it is hard, 4 x 6": _missing(0.3),
+    "half is missing, 6 x 6": _missing(0.5, 6),
+    "three groups, rewriting harms by .1, originals 8 : 1 : 1": _mixed(0.8, 3),
+    "refusals of 3%": _refusals(0.03, 130),
+    "refusals by term, 10% of 40": _refusals(0.1, 300, 40, by_term=True),
+    "Zipf 1, 6 x 12": lambda rng: plain(rng, 180, 6, 12, zipf=1.0),
+    "12 dialogues, 3 x 4": lambda rng: plain(rng, 12, 3, 4),
+}
+"""Worlds that it was not tuned on."""
+
+
+@dataclass
+class Judged:
+    """What is said of one sample."""
+
+    rows: RowSet
+    p: np.ndarray
+    """(groups,) simultaneous."""
+    covers: bool
+    """Whether all intervals hold 0 at once."""
+
+
+def judged(drawn: Drawn) -> Judged:
+    """The gaps of all groups, as an audit claims them."""
+    dialogues, groups = drawn.values.shape
+    is_original = None
+    if drawn.source is not None:
+        is_original = np.zeros(drawn.values.shape, dtype=bool)
+        is_original[np.arange(dialogues), drawn.source] = True
+    clusters = [] if drawn.domains is None else [Clusters.of([str(number) for number in drawn.domains])]
+    design = GroupDesign(~np.isnan(drawn.values), [_weights(some) for some in drawn.terms.T], is_original, clusters)
+    fit = design.fit(drawn.values)
+    known = np.nan_to_num(drawn.values)
+    differs = np.abs(known - known[:, :1]).max(axis=1) > 0
+    contrasts = {str(group): np.eye(groups)[group] - 1 / groups for group in range(groups)}
+    rows = RowSet.of(fit, differs, contrasts, Inference(permutations=1000))
+    family = Family([rows.block(0)])
+    estimates = rows.estimates(family)
+    covers = all(found.ci is None or found.ci[0] <= 0 <= found.ci[1] for found in estimates.values())
+    return Judged(rows, np.array([found.p for found in estimates.values()], dtype=float), covers)
+
+
+def _weights(labels: np.ndarray) -> sparse.csr_array:
+    names, codes = np.unique(labels, return_inverse=True)
+    cells = (np.ones(len(codes)), (np.arange(len(codes)), codes))
+    return sparse.csr_array(sparse.coo_array(cells, shape=(len(codes), len(names))))
+
+
+def size(world: World, runs: int, seed: int) -> tuple[float, float]:
+    """How often any group is claimed, and how often the intervals of all groups hold 0 at once."""
+    found = [judged(world(np.random.default_rng([seed, number]))) for number in range(runs)]
+    return float(np.mean([(some.p < 0.05).any() for some in found])), float(np.mean([some.covers for some in found]))
+
+
+def power(dialogues: int, groups: int, terms: int, quirks: float, runs: int, seed: int) -> tuple[float, float]:
+    """How often a planted harm of one group is claimed: by an oracle that knows the variances, and by the estimator.
+
+    The effect is the one that the oracle's simultaneous test finds in four of five.
+    """
+    first = plain(np.random.default_rng(seed), dialogues, groups, terms, quirks)
+    contrast = np.eye(groups)[0] - 1 / groups
+    assert first.variance is not None
+    error = float(np.sqrt((contrast**2 * first.variance).sum()))
+    critical = _oracle(first.variance, groups, seed)
+    effect = (critical + stats.norm.ppf(0.8)) * error / (1 - 1 / groups)
+    hits = np.zeros(2)
+    for number in range(runs):
+        drawn = plain(np.random.default_rng([seed, number]), dialogues, groups, terms, quirks)
+        drawn.values[:, 0] += effect
+        gap = (drawn.values.mean(axis=0) - drawn.values.mean())[0]
+        hits += [abs(gap) / error > critical, judged(drawn).p[0] < 0.05]
+    return float(hits[0] / runs), float(hits[1] / runs)
+
+
+def _oracle(variance: np.ndarray, groups: int, seed: int) -> float:
+    """The .95 quantile of the largest |z| over all gaps."""
+    contrasts = np.eye(groups) - 1 / groups
+    errors = np.sqrt((contrasts**2 * variance).sum(axis=1))
+    drawn = np.random.default_rng(seed).normal(size=(20_000, groups)) * np.sqrt(variance) @ contrasts.T
+    return float(np.quantile(np.abs(drawn / errors).max(axis=1), 0.95))

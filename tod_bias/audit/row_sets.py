@@ -1,0 +1,280 @@
+"""Rows of one axis and metric that are claimed together with those of others: estimates, and what each rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tod_bias.results import Estimate
+from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked
+from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
+from tod_bias.statistics.permutation import sign_test
+from tod_bias.statistics.power import affected_within, equivalent_within
+from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_value
+
+SPARSE = 0.5
+"""Share of dialogues that have to differ between groups for t tests and intervals."""
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Estimates of one axis and metric, of which each is about some groups.
+
+    Terms are a sample in a row whose groups have terms enough; the other rows are of the terms of this run only.
+    """
+
+    names: tuple[str, ...]
+    """Of the rows."""
+    rows: RowEstimates
+    over_terms: np.ndarray
+    """(rows,) bool."""
+    p: np.ndarray
+    """(rows,) p-values, each by itself; NaN where nothing is tested."""
+    is_sparse: bool
+    """Whether few dialogues differ at all: then a p-value is the largest of those of a t test, of a randomisation test
+    and of the exact bound, and the interval is at least as wide as the exact bound."""
+    hypotheses: int
+    """How many of the rows say different things."""
+    affected: tuple[tuple[tuple[int, int], ...], ...]
+    """Of each row (how many differ at all, all of them) of dialogues, and of the terms of each group."""
+
+    @classmethod
+    def of(
+        cls,
+        fit: GroupFit,
+        differs: np.ndarray,
+        rows_by_name: Mapping[str, np.ndarray],
+        inference: Inference,
+        *,
+        over: bool = True,
+    ) -> RowSet:
+        """The rows of some contrasts.
+
+        Args:
+            fit: of the values.
+            differs: (units,) whether the groups of a unit differ at all.
+            rows_by_name: name to (groups,) contrast.
+            inference: flips and seed of randomisation tests.
+            over: whether terms may be a sample at all.
+        """
+        contrasts = np.array([*rows_by_name.values()]).reshape(-1, fit.design.groups)
+        design = fit.design
+        about = [focal(contrast) for contrast in contrasts]
+        enough = np.array([over and all(has_enough_terms(design, h) for h in groups) for groups in about], dtype=bool)
+        rows = fit.rows(contrasts, enough)
+        if (poor := enough & (rows.freedom < ENOUGH_FREEDOM)).any():
+            enough = enough & ~poor
+            rows = fit.rows(contrasts, enough)
+        takes_part = design.has.any(axis=1)
+        is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
+        p = np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
+        affected = tuple(
+            affected_of(design, differs, groups, over=full) for groups, full in zip(about, enough, strict=True)
+        )
+        if is_sparse:
+            p = _randomised(fit, contrasts, about, enough, p, inference)
+            exact = [exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)]
+            p = np.maximum(p, exact)
+        same = len(contrasts) > 1 and bool(
+            all(np.allclose(abs(contrast @ contrasts[0]), contrast @ contrast) for contrast in contrasts)
+        )
+        return cls(
+            tuple(rows_by_name),
+            rows,
+            enough,
+            p,
+            is_sparse,
+            1 if same else len(contrasts),
+            affected,
+        )
+
+    def block(self, seed: int) -> JointRows | BoundedRows:
+        """What the rows add to a family of tests."""
+        if self.is_sparse or np.isnan(self.rows.covariance).any():
+            return BoundedRows(self.hypotheses if np.isfinite(self.p).any() else 0)
+        return JointRows(self.rows.covariance, self.rows.freedom, seed)
+
+    def estimates(self, family: Family | None) -> dict[str, Estimate]:
+        """The rows, with simultaneous intervals and p-values; without either where they belong to no family."""
+        return {name: self._estimate(number, family) for number, name in enumerate(self.names)}
+
+    def _estimate(self, number: int, family: Family | None) -> Estimate:
+        value, error = float(self.rows.values[number]), float(self.rows.errors[number])
+        freedom = float(self.rows.freedom[number])
+        known = math.isfinite(error)
+        p = float("nan") if family is None else family.adjusted(float(self.p[number]))
+        half = math.nan
+        if family is not None and known and not math.isnan(p):
+            half = family.reach(freedom) * error
+            if self.is_sparse:
+                wide = max(half, exact_half(self.affected[number], family.level / 2))
+                half = wide if p < family.alpha else max(wide, abs(value))
+        return Estimate(
+            value=value,
+            se=error if known else None,
+            df=freedom if known else None,
+            ci=None if math.isnan(half) else (value - half, value + half),
+            p=None if math.isnan(p) else p,
+            scope=None if self.over_terms[number] else "terms",
+        )
+
+    def affected_in(self, name: str) -> list[tuple[int, int]] | None:
+        """How many dialogues differ, of all, and likewise terms; None where many do."""
+        return list(self.affected[self.names.index(name)]) if self.is_sparse else None
+
+    def within(self, alpha: float) -> float:
+        """The smallest margin within which every row is shown to lie; NaN where it is not known."""
+        margins = [self.within_of(number, alpha) for number in range(len(self.names))]
+        return math.nan if not margins or any(map(math.isnan, margins)) else max(margins)
+
+    def within_of(self, number: int, alpha: float) -> float:
+        """The smallest margin within which one row is shown to lie; NaN where it is of these terms only."""
+        value, error = float(self.rows.values[number]), float(self.rows.errors[number])
+        if not self.over_terms[number] or not math.isfinite(error):
+            return math.nan
+        margin = equivalent_within(value, error, float(self.rows.freedom[number]), alpha)
+        return max(margin, abs(value) + exact_half(self.affected[number], alpha)) if self.is_sparse else margin
+
+    def equivalence_p(self, number: int, margin: float) -> float:
+        """The smallest alpha at which one row is shown to lie within a margin; 1 where it is not at .5."""
+        low, high = 0.0, 0.5
+        if not self.within_of(number, high) <= margin:
+            return 1.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.within_of(number, middle) <= margin else (middle, high)
+        return high
+
+
+def of_dialogues(
+    names: Sequence[str], values: np.ndarray, differs: np.ndarray, clusters: Sequence[Clusters] = ()
+) -> RowSet:
+    """Rows of means over dialogues, which are the sample.
+
+    Args:
+        names: of the rows.
+        values: (dialogues, rows).
+        differs: (dialogues,) bool, which add to any row.
+        clusters: kinds of clusters of dialogues.
+    """
+    number = len(values)
+    design = GroupDesign(np.ones((number, 2), dtype=bool), [None, None], None, clusters)
+    fit = design.fit(np.zeros((number, 2)))
+    weights = np.full((number, 2), 1 / max(1, number))
+    mean = values.mean(axis=0)
+    over = np.ones(len(names), dtype=bool)
+    rows = fit.estimated(mean, (values - mean) / max(1, number), stacked([weights] * len(names)), over)
+    return plain_rows(names, rows, over, differs)
+
+
+def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, differs: np.ndarray) -> RowSet:
+    """Rows without a randomisation test; where few units vary their intervals are exact.
+
+    Args:
+        names: of the rows.
+        rows: their estimates.
+        over: (rows,) bool, whether terms are a sample.
+        differs: (units,) bool, which units add to any row.
+    """
+    p = np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
+    affected = (((int(differs.sum()), len(differs)),),) * len(names)
+    is_sparse = bool(differs.mean() < SPARSE)
+    if is_sparse:
+        exact = [exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)]
+        p = np.fmax(p, exact)
+    return RowSet(tuple(names), rows, over, p, is_sparse, len(names), affected)
+
+
+def focal(contrast: np.ndarray) -> list[int]:
+    """The groups that a contrast is about: with more than half of its largest coefficient."""
+    size = np.abs(contrast)
+    return [int(group) for group in np.flatnonzero(size > size.max() / 2 + _TINY)]
+
+
+def has_enough_terms(design: GroupDesign, group: int) -> bool:
+    """Whether a group's terms can stand for it; a reference variant needs none."""
+    return design.terms_of(group) is None or design.freedom[group] + 1 >= ENOUGH_TERMS - _TINY
+
+
+def affected_of(
+    design: GroupDesign, differs: np.ndarray, groups: Sequence[int], *, over: bool
+) -> tuple[tuple[int, int], ...]:
+    """How many differ at all, and all of them: dialogues, and the terms of each group where they are a sample."""
+    takes_part = design.has.any(axis=1)
+    differs = differs & takes_part
+    counts = [(int(differs.sum()), int(takes_part.sum()))]
+    for weights in (design.terms_of(group) for group in groups if over):
+        if weights is not None:
+            used = np.asarray(weights.sum(axis=0)).ravel() > 0
+            hit = np.asarray(weights[differs].sum(axis=0)).ravel() > 0
+            counts.append((int((hit & used).sum()), int(used.sum())))
+    return tuple(counts)
+
+
+def exact_half(affected: Sequence[tuple[int, int]], alpha: float) -> float:
+    """How much larger than seen the share that differs may be, of whichever unit may be more off."""
+    return max(affected_within(hits, units, alpha) for hits, units in affected)
+
+
+def exact_p(value: float, affected: Sequence[tuple[int, int]]) -> float:
+    """The smallest alpha at which the exact bound around a value leaves out 0."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if exact_half(affected, middle / 2) < abs(value) else (middle, high)
+    return high
+
+
+def _randomised(
+    fit: GroupFit,
+    contrasts: np.ndarray,
+    about: Sequence[Sequence[int]],
+    over: np.ndarray,
+    p: np.ndarray,
+    inference: Inference,
+) -> np.ndarray:
+    """The larger of the p-values and of those of a test that changes the signs of what the terms of a group add.
+
+    Under the null hypothesis what a term adds is as likely to be a harm as the opposite. With terms too few to be a
+    sample, dialogues change their signs.
+    """
+    if not inference.permutations:
+        return np.full(len(p), np.nan)
+    result = np.where(np.isnan(p), 1.0, p)
+    design = fit.design
+    for number, contrast in enumerate(contrasts):
+        adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
+        for group in about[number]:
+            weights = design.terms_of(group)
+            parts = adds if weights is None or not over[number] else weights.T @ adds
+            parts = parts[np.abs(parts) > _TINY]
+            flipped = 1.0 if not len(parts) else _flipped(parts, inference)
+            result[number] = max(result[number], flipped)
+    return result
+
+
+def _flipped(parts: np.ndarray, inference: Inference) -> float:
+    return sign_test(parts, permutations=inference.permutations, seed=inference.seed).p_value
+
+
+def largest_share(fit: GroupFit, contrast: np.ndarray, group: int) -> tuple[np.ndarray, np.ndarray]:
+    """How much of a contrast goes with each term of a group.
+
+    Returns:
+        (terms,) what each adds, and (terms,) the share of the contrast that goes if the term is left out.
+    """
+    weights = fit.design.terms_of(group)
+    adds = (fit.design.coefficients(contrast) * fit.values).sum(axis=1)
+    total = float(adds.sum())
+    if weights is None or abs(total) < _TINY:
+        return np.zeros(0), np.zeros(0)
+    parts = weights.T @ adds
+    used = np.asarray(weights.sum(axis=0)).ravel() / max(1, fit.design.units)
+    rest = np.where(used < 1 - 1e-9, (total - parts) / np.maximum(1 - used, 1e-9), 0.0)
+    return parts, 1 - rest / total

@@ -1,0 +1,183 @@
+"""Where a gap enters, in words: which components, whether they need each other, and whether they cancel.
+
+A component is named only where the interval of its share leaves out 0. ``All`` of a gap is said to enter in one only
+where three numbers agree: its Shapley share, what replacing it alone removes, and what remains where every other one is
+replaced. Shares of opposite signs may cancel, so that no gap is seen; they are tested for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tod_bias.report.notation import fixed, p_text, percent
+from tod_bias.results import ALPHA, AxisResult, Contribution, Contributions, Estimate
+
+REACHED = 0.8
+"""Components are listed, the largest share first, until they add up to this share of a gap."""
+ALIKE = 0.1
+"""Numbers that differ by no more than this share of a gap are called the same."""
+_PARTS = {2: "half", 3: "a third", 4: "a quarter"}
+
+
+def entrance(gap: Estimate, contributions: Contributions, what: str) -> str:
+    """Which components a gap enters in, as the beginning of a sentence; empty where nothing is attributed.
+
+    Args:
+        gap: the whole.
+        contributions: its parts.
+        what: the gap in words, e.g. ``the gap of woman``.
+    """
+    whole = gap.value or 0.0
+    if not contributions or not whole:
+        return ""
+    shown = {name: part for name, part in contributions.items() if part.shapley.excludes_zero}
+    towards = {name: part for name, part in shown.items() if (part.shapley.value or 0) * whole > 0}
+    text = _enters_in(_listed(towards, whole), whole, what)
+    against = [f"`{name}` ({_signed(part.shapley)})" for name, part in shown.items() if name not in towards]
+    if against:
+        text += f"; {_joined(against)} {'work' if len(against) > 1 else 'works'} the other way"
+    return text
+
+
+def _listed(towards: Contributions, whole: float) -> Contributions:
+    """The largest shares, until they add up to most of the gap."""
+    listed: Contributions = {}
+    for name in sorted(towards, key=lambda name: -abs(towards[name].shapley.value or 0)):
+        if _sum(listed) >= REACHED * abs(whole):
+            break
+        listed[name] = towards[name]
+    return listed
+
+
+def _sum(parts: Contributions) -> float:
+    return sum(abs(part.shapley.value or 0) for part in parts.values())
+
+
+def _enters_in(listed: Contributions, whole: float, what: str) -> str:
+    if not listed:
+        return f"{what}: the interval of no single component's share leaves out 0"
+    if len(listed) == 1 and _sum(listed) >= REACHED * abs(whole):
+        ((name, part),) = listed.items()
+        return _in_one(name, part, whole, what)
+    size = fixed(whole, sign=True)
+    reached = _sum(listed) / abs(whole)
+    first = next(iter(listed.values())).shapley.value or 0.0
+    if len(listed) in _PARTS and all(_is_alike(part.shapley, first, whole) for part in listed.values()):
+        text = f"{what} enters in {_joined([f'`{name}`' for name in listed])}, "
+        text += f"{_PARTS[len(listed)]} each" if reached > 1 - ALIKE else "equal parts"
+        text += f" ({', '.join(_signed(part.shapley) for part in listed.values())} of {size})"
+    else:
+        text = f"{what} enters in {_joined([f'`{name}` ({_signed(part.shapley)})' for name, part in listed.items()])}"
+        text += f" of {size}"
+    if reached < REACHED:
+        text += f", {percent(reached)} of it; the interval of no other component's share leaves out 0"
+    return text + _interplay(listed, whole)
+
+
+def _in_one(name: str, part: Contribution, whole: float, what: str) -> str:
+    """Of a gap nearly all of which is the share of one component."""
+    size = f"{_signed(part.shapley)} of {fixed(whole, sign=True)}"
+    if all(_is_alike(number, whole, whole) for number in (part.shapley, part.replaced_alone, part.left_alone)):
+        return f"all of {what} enters in `{name}` ({size})"
+    how = "more than all" if abs(part.shapley.value or 0) > (1 + ALIKE) * abs(whole) else "most"
+    return f"{how} of {what} enters in `{name}` ({size}{_alone(part)})"
+
+
+def _alone(part: Contribution) -> str:
+    """What replacing a component alone, and all others, does."""
+    if part.replaced_alone is None or part.left_alone is None:
+        return ""
+    removed, left = _signed(part.replaced_alone), _signed(part.left_alone)
+    return f"; replacing it alone removes {removed}, leaving it alone keeps {left}"
+
+
+def _interplay(listed: Contributions, whole: float) -> str:
+    """Whether components need each other: where what each removes alone and what it keeps alone are shown to differ."""
+    parts = list(listed.values())
+    signs = {_excess(part, whole) for part in parts}
+    if len(parts) < 2 or signs not in ({1}, {-1}):
+        return ""
+    alone = [part.replaced_alone for part in parts]
+    two = len(parts) == 2
+    if signs == {1}:
+        if all(_is_alike(number, whole, whole) for number in alone):
+            return f"; replacing {'either' if two else 'any one of them'} is enough"
+        return "; replacing one removes part of what replacing another would"
+    if all(_is_alike(number, 0.0, whole) for number in alone):
+        return f"; {'both' if two else 'all of them'} must be replaced"
+    return f"; part of it goes only where {'both' if two else 'several'} are replaced"
+
+
+def _excess(part: Contribution, whole: float) -> int:
+    """1 where a component removes more if replaced alone than it keeps if left alone, -1 for less, 0 if not shown."""
+    removed, left = part.replaced_alone, part.left_alone
+    if removed is None or left is None or removed.ci is None or left.ci is None:
+        return 0
+    side = 1 if whole > 0 else -1
+    if removed.ci[0] > left.ci[1]:
+        return side
+    return -side if removed.ci[1] < left.ci[0] else 0
+
+
+def _is_alike(number: Estimate | None, expected: float, whole: float) -> bool:
+    return number is not None and number.value is not None and abs(number.value - expected) <= ALIKE * abs(whole)
+
+
+@dataclass(frozen=True)
+class Opposed:
+    """Two components whose shares of a group's gap have opposite signs."""
+
+    group: str
+    harmful: str
+    """Its share is harm."""
+    harmful_share: Estimate
+    helpful: str
+    helpful_share: Estimate
+    p: float
+    """The larger p-value of the two, over all components and groups of the axis (Bonferroni)."""
+
+    def __str__(self) -> str:
+        terms = "with these terms, " if self.harmful_share.is_of_terms_only else ""
+        return (
+            f"{terms}two components work against each other for {self.group}: "
+            f"`{self.harmful}` ({_signed(self.harmful_share)}) and `{self.helpful}` ({_signed(self.helpful_share)}), "
+            f"{p_text(self.p)}"
+        )
+
+
+def opposed(axis_result: AxisResult) -> Opposed | None:
+    """The two components that cancel most, where both shares are shown among those of all groups; None for none."""
+    shares = {name: group.shares for name, group in axis_result.groups.items()}
+    number = sum(share.p is not None for by_stage in shares.values() for share in by_stage.values())
+    cancelling = []
+    for name, by_stage in shares.items():
+        shown = {stage: share for stage, share in by_stage.items() if share.p is not None and share.p * number < ALPHA}
+        harmful = max(shown, key=lambda stage: shown[stage].value or 0, default="")
+        helpful = min(shown, key=lambda stage: shown[stage].value or 0, default="")
+        if shown and (shown[harmful].value or 0) > 0 > (shown[helpful].value or 0):
+            p = number * max(shown[harmful].p or 0, shown[helpful].p or 0)
+            cancelling.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
+    return max(cancelling, key=_cancelled, default=None)
+
+
+def _cancelled(pair: Opposed) -> float:
+    return min(abs(pair.harmful_share.value or 0), abs(pair.helpful_share.value or 0))
+
+
+def _signed(estimate: Estimate) -> str:
+    return fixed(estimate.value, sign=True)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def interaction_in_words(interaction: Estimate) -> str:
+    """What the interaction of two stages means; empty where its interval does not leave out 0."""
+    if not interaction.excludes_zero:
+        return ""
+    if (interaction.value or 0) > 0:
+        return "replacing either removes part of the same"
+    return "part goes only where both are replaced"

@@ -1,0 +1,119 @@
+"""Intervals and p-values of several estimates at once: what is claimed holds for all of them together.
+
+The smallest of the p-values of all rows is compared with how small it would be if no row differed from 0: maxT of
+Westfall and Young (1993) on the scale of p-values, so that a row with few degrees of freedom does not make the others
+wider. Every row gets the interval at the level at which its adjusted p-value is 1 less that of the interval: p is below
+.05 where, and only where, the interval leaves out 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tod_bias.statistics.distributions import t_quantile, t_tail
+
+DRAWS = 20_000
+"""Of the rows of a block under the null hypothesis."""
+
+
+class JointRows:
+    """Rows whose estimates depend on each other, such as the gaps of one axis by one metric.
+
+    Args:
+        covariance: (rows, rows) of the estimates.
+        freedom: (rows,) degrees of freedom.
+        seed: of the draws.
+    """
+
+    def __init__(self, covariance: np.ndarray, freedom: np.ndarray, seed: int = 0) -> None:
+        error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        tested = (error > 0) & np.isfinite(error) & (freedom >= 1)
+        self.rows = int(tested.sum())
+        """How many are tested."""
+        correlation = covariance[np.ix_(tested, tested)] / np.outer(error[tested], error[tested])
+        self._is_single = self.rows == 0 or bool((np.abs(correlation) > 1 - 1e-9).all())
+        self._smallest = np.zeros(0) if self._is_single else _smallest(correlation, freedom[tested], seed)
+
+    def share_below(self, p: float) -> float:
+        """How often the smallest p-value of the rows is ``p`` or less where none differs from 0."""
+        if self._is_single:
+            return p if self.rows else 0.0
+        drawn = len(self._smallest)
+        return float(np.interp(p, np.append(0.0, self._smallest), np.arange(drawn + 1) / drawn))
+
+
+class BoundedRows:
+    """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def share_below(self, p: float) -> float:
+        """At most so often the smallest p-value is ``p`` or less."""
+        return min(1.0, self.rows * p)
+
+
+class Family:
+    """Everything that is claimed together.
+
+    Args:
+        blocks: independent of each other, or bounded as if they were (Šidák 1967).
+        alpha: the family-wise error rate.
+    """
+
+    def __init__(self, blocks: Sequence[JointRows | BoundedRows], alpha: float = 0.05) -> None:
+        self._blocks = list(blocks)
+        self.alpha = alpha
+        self.level = self._solved(alpha)
+        """The p-value of a single row that is significant in the family."""
+
+    def adjusted(self, p: float) -> float:
+        """The p-value of a single row, for the whole family; NaN stays."""
+        if np.isnan(p):
+            return p
+        remaining = 1.0
+        for block in self._blocks:
+            remaining *= 1 - block.share_below(p)
+        return min(1.0, max(p, 1 - remaining))
+
+    def _solved(self, alpha: float) -> float:
+        low, high = 0.0, alpha
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.adjusted(middle) < alpha else (low, middle)
+        return low
+
+    def reach(self, freedom: float) -> float:
+        """Standard errors from an estimate to either end of its interval."""
+        return float(t_quantile(1 - max(self.level, 1e-300) / 2, freedom))
+
+
+def p_value(value: float, error: float, freedom: float) -> float:
+    """Two-sided p-value of a single t test; NaN where there is no error to go by."""
+    if not (np.isfinite(error) and error > 0 and freedom >= 1):
+        return float("nan")
+    return float(2 * t_tail(abs(value) / error, freedom))
+
+
+def _smallest(correlation: np.ndarray, freedom: np.ndarray, seed: int) -> np.ndarray:
+    """The smallest p-values of draws of correlated t statistics, sorted."""
+    values, vectors = np.linalg.eigh(correlation)
+    keeps = values > 1e-10
+    root = vectors[:, keeps] * np.sqrt(values[keeps])
+    rng = np.random.default_rng(seed)
+    drawn = np.abs(rng.standard_normal((DRAWS, root.shape[1])) @ root.T)
+    position = (rng.permutation(DRAWS) + 0.5) / DRAWS  # one quantile of χ² for all rows, which share what is unknown
+    p = np.full(DRAWS, 1.0)
+    for degrees in np.unique(freedom):
+        largest = drawn[:, freedom == degrees].max(axis=1)
+        scale = np.sqrt(_chi2_quantile(position, degrees) / degrees)
+        p = np.minimum(p, 2 * t_tail(largest / scale, degrees))
+    return np.sort(p)
+
+
+def _chi2_quantile(share: np.ndarray, freedom: float) -> np.ndarray:
+    from scipy import special
+
+    return np.asarray(2 * special.gammaincinv(freedom / 2, share))

@@ -87,7 +87,7 @@ def table(rows: Sequence[Power], wanted: float | None) -> Table:
         title += f"\n– {why}"
     view = new_table(title)
     for column in ("axis", "metric", "dialogues", "terms per\ngroup", "smallest\ngap"):
-        view.add_column(column, justify="left" if column in ("axis", "metric") else "right")
+        view.add_column(column, justify="left" if column in ("axis", "metric") else "right", overflow="fold")
     if wanted is not None:
         view.add_column(f"dialogues for {wanted:g}\nwith these terms", justify="right")
         view.add_column("or dialogues\nand terms", justify="right")

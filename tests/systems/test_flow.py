@@ -22,8 +22,8 @@ QUICK = {"bootstrap": 50, "permutations": 200}
 
 def shares_of(pipeline):
     axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]["corpus_bleu"]
-    pair = axis["pairs"]["man>woman"]
-    return pair["value"], {name: pair["contributions"][name]["shapley"]["value"] for name in pipeline.names}, axis
+    woman = axis.groups["woman"]
+    return woman.gap.value, {name: woman.shares[name].value for name in pipeline.names}, axis
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -20,15 +21,15 @@ from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.simultaneous import Family
 
-BETTER = "better"
+BETTER: Final = "better"
 """A disparity, gap or part is nearer to 0; a score is better."""
-WORSE = "worse"
+WORSE: Final = "worse"
 """The opposite."""
-CHANGED = "changed"
+CHANGED: Final = "changed"
 """A change is shown, but it is neither: on which side of 0 the value was is not shown, or no score is a better one."""
-EQUIVALENT = "equivalent"
+EQUIVALENT: Final = "equivalent"
 """The change lies within the margin (two one-sided tests)."""
-INCONCLUSIVE = "inconclusive"
+INCONCLUSIVE: Final = "inconclusive"
 """None of these is shown."""
 
 
@@ -53,7 +54,7 @@ class ChangeRows:
             turn = {"higher": -1.0, "lower": 1.0, "neither": 0.0}[self.better] * change
         else:
             turn = change * float(self.middles.rows.values[number])
-        return "better" if turn < 0 else "worse" if turn > 0 else "changed"
+        return BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
 
 
 def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
@@ -96,9 +97,9 @@ def _verdict(
     kind: ChangeRows, number: int, families: tuple[Family, Family], equal: float, alpha: float
 ) -> ChangeVerdict:
     if equal < alpha:
-        return "equivalent"
+        return EQUIVALENT
     changed = families[0].adjusted(float(kind.changes.p[number]))
     if math.isnan(changed) or not changed < alpha:
-        return "inconclusive"
+        return INCONCLUSIVE
     side = 0.0 if kind.middles is None else families[1].adjusted(float(kind.middles.p[number]))
-    return kind.towards(number) if side < alpha else "changed"
+    return kind.towards(number) if side < alpha else CHANGED

@@ -19,6 +19,7 @@ from itertools import combinations
 from math import factorial
 
 import numpy as np
+from scipy import sparse
 
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.metric import Metric
@@ -199,7 +200,6 @@ class AuditContrasts:
     Args:
         table: of the axis and metric.
         metric: scores it.
-        introduces: whether the originals are rewritten too, as they are given an introduction.
     """
 
     def __init__(self, table: ArmSums, metric: Metric) -> None:
@@ -253,12 +253,8 @@ class AuditContrasts:
         values = pseudo_values(ends, self._metric)
         return self.scale.values(values @ np.array([-1.0, 1.0, 1.0, -1.0]))
 
-    def contrasts(self, *, over_terms: bool = True) -> Contrasts:
-        """The contrasts of all groups and reference variants.
-
-        Args:
-            over_terms: whether terms are known at all.
-        """
+    def contrasts(self) -> Contrasts:
+        """The contrasts of all groups and reference variants."""
         variants, shared = self._variants, self.shared
         references = list(dict.fromkeys(name for _, name in variants.references))
         names = [*variants.groups, *references]
@@ -279,7 +275,7 @@ class AuditContrasts:
             ends[members, place] = sums[members][:, [0, -1]]
             for contrast, weights in self.weights.items():
                 values[contrast][members, place] = self.scale.values(arms @ weights)
-        terms = [variants.terms_of(group)[0] if over_terms else None for group in range(len(variants.groups))]
+        terms = [variants.terms_of(group)[0] for group in range(len(variants.groups))]
         kinds = enough_clusters(variants)
         every = [*terms, *[None] * len(references)]
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
@@ -303,7 +299,7 @@ class AuditContrasts:
         return is_original
 
     def _beyond(
-        self, has: np.ndarray, values: np.ndarray, terms: Sequence[object], kinds: Sequence[Clusters]
+        self, has: np.ndarray, values: np.ndarray, terms: Sequence[sparse.csr_array | None], kinds: Sequence[Clusters]
     ) -> tuple[GroupDesign, np.ndarray] | None:
         """The disparity of every group less what the placebo does in its place, in the dialogues that have one."""
         variants = self._variants
@@ -316,4 +312,4 @@ class AuditContrasts:
         ends = pseudo_values(self._table.mean_placebo[members], self._metric)
         placebo[members] = self.scale.values(ends[:, 1] - ends[:, 0])[:, None]
         placebo[self.originals(groups)] = 0.0
-        return GroupDesign(has, terms, None, kinds), np.where(has, values[:, :groups] - placebo, 0.0)  # type: ignore[arg-type]
+        return GroupDesign(has, terms, None, kinds), np.where(has, values[:, :groups] - placebo, 0.0)

@@ -409,14 +409,16 @@ class AxisEstimates:
             parts, shares = largest_share(self._groups.fit, contrasts[name], group)
             terms = self._variants.terms_of(group)[1]
             weights = self._contrasts.design.terms_of(group)
-            for number, part in enumerate(parts):
-                dialogues = 0 if weights is None else int((weights[:, [number]].toarray() > 0).sum())
+            if weights is None or not len(parts):
+                continue
+            used = np.asarray((weights > 0).sum(axis=0)).ravel()
+            for number, (part, dialogues) in enumerate(zip(parts, used.tolist(), strict=True)):
                 if dialogues:
                     known.append(
                         Term(
                             term=terms[number],
                             group=name,
-                            dialogues=dialogues,
+                            dialogues=int(dialogues),
                             contribution=float(part),
                             share=finite(float(shares[number])),
                         )

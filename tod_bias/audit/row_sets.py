@@ -73,14 +73,13 @@ class RowSet:
             rows = fit.rows(contrasts, enough)
         takes_part = design.has.any(axis=1)
         is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
-        p = np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
+        p = _single_p(rows)
         affected = tuple(
             affected_of(design, differs, groups, over=full) for groups, full in zip(about, enough, strict=True)
         )
         if is_sparse:
             p = _randomised(fit, contrasts, about, enough, p, inference)
-            exact = [exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)]
-            p = np.maximum(p, exact)
+            p = np.maximum(p, _exact(rows, affected))
         same = len(contrasts) > 1 and bool(
             all(np.allclose(abs(contrast @ contrasts[0]), contrast @ contrast) for contrast in contrasts)
         )
@@ -182,13 +181,22 @@ def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, diffe
         over: (rows,) bool, whether terms are a sample.
         differs: (units,) bool, which units add to any row.
     """
-    p = np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
+    p = _single_p(rows)
     affected = (((int(differs.sum()), len(differs)),),) * len(names)
     is_sparse = bool(differs.mean() < SPARSE)
     if is_sparse:
-        exact = [exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)]
-        p = np.fmax(p, exact)
+        p = np.fmax(p, _exact(rows, affected))
     return RowSet(tuple(names), rows, over, p, is_sparse, len(names), affected)
+
+
+def _single_p(rows: RowEstimates) -> np.ndarray:
+    """(rows,) p-values of t tests."""
+    return np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
+
+
+def _exact(rows: RowEstimates, affected: Sequence[Sequence[tuple[int, int]]]) -> np.ndarray:
+    """(rows,) p-values of the exact bounds."""
+    return np.array([exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)])
 
 
 def focal(contrast: np.ndarray) -> list[int]:

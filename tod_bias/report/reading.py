@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tod_bias.report.components import entrance, opposed
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
-from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group
+from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, SHARES, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
@@ -23,7 +23,7 @@ FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
 NO_CLAIM = "-"
-SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
+READ_AS_SHARES = ("disagreement", "call_disagreement", *SHARES)
 """Metrics on 0 to 1 whose gaps are read as they are."""
 
 
@@ -403,4 +403,6 @@ def _limits(axis_result: AxisResult) -> str:
 
 def _is_share(axis_result: AxisResult) -> bool:
     """Whether a gap of 1 is the largest possible."""
-    return axis_result.metric.name in SHARES or (axis_result.scale == "ratio" and axis_result.metric.better == "higher")
+    return axis_result.metric.name in READ_AS_SHARES or (
+        axis_result.scale == "ratio" and axis_result.metric.better == "higher"
+    )

@@ -1,4 +1,4 @@
-"""Quantiles and tails of Student's t and the normal distribution.
+"""Quantiles and tails of Student's t, the normal and the χ² distribution.
 
 They are those of :mod:`scipy.stats`, taken from where it takes them: that module takes longer to load than a whole
 audit of words needs.
@@ -20,6 +20,11 @@ def t_quantile(share: Any, freedom: Any) -> Any:
 def t_tail(value: Any, freedom: Any) -> Any:
     """The share of Student's t above a value."""
     return special.stdtr(freedom, -np.asarray(value, dtype=float))
+
+
+def chi2_quantile(share: Any, freedom: Any) -> Any:
+    """The value below which a share of χ² lies."""
+    return 2 * special.gammaincinv(np.asarray(freedom) / 2, share)
 
 
 def normal_quantile(share: Any) -> Any:

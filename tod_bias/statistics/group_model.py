@@ -235,10 +235,11 @@ class GroupFit:
         design = self.design
         correction = design.units / max(1, design.units - 1)
         covariance = correction * influence.T @ influence
-        by_unit = sum(columns(group) ** 2 for group in range(design.groups))
-        parts = _Parts(np.diag(covariance).copy(), _freedom(np.asarray(by_unit)), design.common)
+        parts = _Parts(np.diag(covariance).copy(), design.common)
+        by_unit = np.zeros(influence.shape)
         for h in range(design.groups):
             terms, weights = design.terms_of(h), columns(h)
+            by_unit += weights**2
             noise = ((weights * self.residuals[:, h : h + 1]) ** 2).sum(axis=0)
             if terms is None:
                 parts.add_noise(noise)
@@ -256,7 +257,7 @@ class GroupFit:
         error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         if design.units < FEWEST:
             error = np.full(len(values), np.nan)
-        return RowEstimates(values, error, parts.freedom(np.diag(covariance), over), covariance)
+        return RowEstimates(values, error, parts.freedom(np.diag(covariance), _freedom(by_unit), over), covariance)
 
 
 @dataclass(frozen=True)
@@ -276,9 +277,8 @@ class RowEstimates:
 class _Parts:
     """The parts of the variances of rows, with their degrees of freedom."""
 
-    def __init__(self, between_units: np.ndarray, freedom: np.ndarray, common: np.ndarray) -> None:
+    def __init__(self, between_units: np.ndarray, common: np.ndarray) -> None:
         self._units = between_units
-        self._freedom_of_units = freedom
         self._noise = np.zeros(len(between_units))
         self._common = common
         self._noise_of, self._between, self._freedom_of_terms = np.zeros((3, len(between_units), len(common)))
@@ -306,9 +306,9 @@ class _Parts:
         scale = np.sqrt(1 + more / np.maximum(np.diag(covariance), _TINY))
         return covariance * np.outer(scale, scale)
 
-    def freedom(self, variance: np.ndarray, over: np.ndarray) -> np.ndarray:
-        """Satterthwaite's degrees of freedom of each row, (rows,)."""
-        bottom = self._units**2 / self._freedom_of_units
+    def freedom(self, variance: np.ndarray, of_units: np.ndarray, over: np.ndarray) -> np.ndarray:
+        """Satterthwaite's degrees of freedom of each row, (rows,), from those of the variances between units."""
+        bottom = self._units**2 / of_units
         most = np.full(len(variance), np.inf)
         noise = self._noise_of * (self._units / np.maximum(self._noise, _TINY))[:, None]
         by_terms = self._together((noise + self._between) / np.sqrt(PRIOR + self._freedom_of_terms))
@@ -318,7 +318,7 @@ class _Parts:
         most = np.where(over & (total > 0), CERTAIN * total, most)
         for between_clusters, of_clusters in self._clusters:
             bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
-        most = np.minimum(most, self._freedom_of_units)
+        most = np.minimum(most, of_units)
         return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
 
     def _together(self, parts: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tod_bias.statistics.distributions import t_quantile, t_tail
+from tod_bias.statistics.distributions import chi2_quantile, t_quantile, t_tail
 
 DRAWS = 20_000
 """Of the rows of a block under the null hypothesis."""
@@ -34,14 +34,15 @@ class JointRows:
         """How many are tested."""
         correlation = covariance[np.ix_(tested, tested)] / np.outer(error[tested], error[tested])
         self._is_single = self.rows == 0 or bool((np.abs(correlation) > 1 - 1e-9).all())
-        self._smallest = np.zeros(0) if self._is_single else _smallest(correlation, freedom[tested], seed)
+        if not self._is_single:
+            self._smallest = np.append(0.0, _smallest(correlation, freedom[tested], seed))
+            self._shares = np.arange(DRAWS + 1) / DRAWS
 
     def share_below(self, p: float) -> float:
         """How often the smallest p-value of the rows is ``p`` or less where none differs from 0."""
         if self._is_single:
             return p if self.rows else 0.0
-        drawn = len(self._smallest)
-        return float(np.interp(p, np.append(0.0, self._smallest), np.arange(drawn + 1) / drawn))
+        return float(np.interp(p, self._smallest, self._shares))
 
 
 class BoundedRows:
@@ -108,12 +109,6 @@ def _smallest(correlation: np.ndarray, freedom: np.ndarray, seed: int) -> np.nda
     p = np.full(DRAWS, 1.0)
     for degrees in np.unique(freedom):
         largest = drawn[:, freedom == degrees].max(axis=1)
-        scale = np.sqrt(_chi2_quantile(position, degrees) / degrees)
+        scale = np.sqrt(chi2_quantile(position, degrees) / degrees)
         p = np.minimum(p, 2 * t_tail(largest / scale, degrees))
     return np.sort(p)
-
-
-def _chi2_quantile(share: np.ndarray, freedom: float) -> np.ndarray:
-    from scipy import special
-
-    return np.asarray(2 * special.gammaincinv(freedom / 2, share))

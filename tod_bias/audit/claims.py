@@ -9,8 +9,9 @@ placebo claims nothing and is no member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,6 +73,10 @@ class AxisDraft:
     may_be_equal: bool = True
     """Whether equivalence can be shown at all: there is a score above 0."""
     is_tested: bool = True
+
+    def may_speak(self, number: int) -> bool:
+        """Whether the terms behind a gap may stand for its group."""
+        return bool(self.gaps.over_terms[number]) and self.facts[self.gaps.names[number]].may_speak
 
     def untested(self, *, unmeasured: str = "") -> AxisDraft:
         """The same without any test; ``unmeasured`` says why nothing is measured, where that is why."""
@@ -179,7 +184,7 @@ def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
         "references": {
             name: group.model_copy(update={"gap": references[name]}) for name, group in result.references.items()
         },
-        "pairs": _both_ways({name: _gap_of(gap, pairs[name]) for name, gap in result.pairs.items()}),
+        "pairs": _both_ways({name: _gap_of(gap, pairs[name]) for name, gap in result.pairs.items()}, result.groups),
         "effects": {
             factor: {level: _gap_of(gap, effects[f"{factor}/{level}"]) for level, gap in levels.items()}
             for factor, levels in result.effects.items()
@@ -196,14 +201,12 @@ def _gap_of(gap: Gap, estimate: Estimate) -> Gap:
     return gap.model_copy(update=dict(estimate))
 
 
-def _both_ways(pairs: Mapping[str, Gap]) -> dict[str, Gap]:
-    """Pairs as seen from either group; a name with several ``>`` is turned at the middle one."""
+def _both_ways(pairs: Mapping[str, Gap], groups: Iterable[str]) -> dict[str, Gap]:
+    """Pairs as seen from either group."""
     both: dict[str, Gap] = {}
-    for name, gap in pairs.items():
-        parts = name.split(">")
-        half = len(parts) // 2
-        both[name] = gap
-        both[">".join([*parts[half:], *parts[:half]])] = negated(gap)
+    for first, second in combinations(groups, 2):
+        gap = pairs[f"{first}>{second}"]
+        both[f"{first}>{second}"], both[f"{second}>{first}"] = gap, negated(gap)
     return both
 
 
@@ -214,7 +217,7 @@ def _claims(draft: AxisDraft, families: Families) -> dict[str, float]:
     return {
         name: _claim(draft, number, families.gaps.adjusted, families.beyond.adjusted)
         for number, name in enumerate(draft.gaps.names)
-        if name in draft.facts and draft.gaps.over_terms[number] and draft.facts[name].may_speak
+        if draft.may_speak(number)
     }
 
 
@@ -249,7 +252,6 @@ def _claims_of_terms_only(draft: AxisDraft, families: Families) -> dict[str, flo
     return {
         name: _claim(only, number, families.of_terms_only.adjusted, families.beyond.adjusted)
         for number, name in enumerate(only.gaps.names)
-        if name in draft.facts
     }
 
 
@@ -260,10 +262,6 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
     if not draft.is_tested or not any(np.isfinite(draft.gaps.p)):
         return [TESTS]
     only = replace(draft, gaps=draft.of_terms_only)
-    speaks = [
-        name in draft.facts and bool(draft.gaps.over_terms[number]) and draft.facts[name].may_speak
-        for number, name in enumerate(draft.gaps.names)
-    ]
 
     def any_row(rows: AxisDraft, family: Family, chosen: bool, *, bare: bool = False, alone: bool = False) -> bool:
         def beyond(p: float) -> float:
@@ -271,8 +269,8 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
 
         return any(
             _claim(rows, number, (lambda p: p) if alone else family.adjusted, None if bare else beyond) < alpha
-            for number, name in enumerate(rows.gaps.names)
-            if name in draft.facts and speaks[number] is chosen
+            for number in range(len(rows.gaps.names))
+            if draft.may_speak(number) is chosen
         )
 
     parts = {
@@ -306,9 +304,9 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
     for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
         if rows is None:
             continue
-        chosen = [n for n, name in enumerate(rows.names) if name in draft.facts and rows.over_terms[n]]
+        chosen = np.flatnonzero(rows.over_terms)
         errors, freedom = rows.rows.errors[chosen], rows.rows.freedom[chosen]
-        if not chosen or np.isnan(errors).any():
+        if not len(chosen) or np.isnan(errors).any():
             return nothing
         apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
         of_dialogues = np.sqrt(draft.of_terms_only.rows.covariance.diagonal()[chosen])

@@ -15,7 +15,7 @@ import numpy as np
 
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, enough_clusters, pseudo_values
+from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, enough_clusters, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.audit.row_sets import has_enough_terms, of_dialogues, plain_rows
@@ -221,17 +221,14 @@ class AxisDifference:
     @cached_property
     def _contrasts(self) -> dict[str, np.ndarray]:
         """Group to its contrast with the mean of groups."""
-        names = self._variants.groups
-        return {name: some for name, some in self._change.gap_contrasts().items() if name in names}
+        return self._change.gap_contrasts()
 
     @cached_property
     def rows(self) -> list[ChangeRows]:
         """All changes that may be claimed: of gaps, of the disparity and its contributions, of scores of groups."""
         margin, quality_margin = self._margins
-        values = [
-            np.array([float(run.fit.rows(some[None]).values[0]) for some in self._contrasts.values()])
-            for run in self._runs
-        ]
+        contrasts = np.array([*self._contrasts.values()])
+        values = [run.fit.rows(contrasts).values for run in self._runs]
         gaps = ChangeRows(
             self._change.set_of(self._contrasts),
             self._middle.set_of(self._contrasts),
@@ -314,7 +311,10 @@ class AxisDifference:
 
     def _contributions(self, contrast: np.ndarray) -> dict[str, Change]:
         """The parts of a group's change by stage, each by itself."""
-        runs = [run.contributions(contrast, self._stages, scope=None) for run in (*self._runs, self._change)]
+        runs = [
+            run.contributions(contrast, self._stages, scope=None, parts=PARTS[:1])
+            for run in (*self._runs, self._change)
+        ]
         return {
             stage: Change(
                 before=runs[0][stage].shapley.value,

@@ -148,9 +148,9 @@ class GroupRows:
         return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference)
 
     def contributions(
-        self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None
+        self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None, parts: Sequence[str] = PARTS
     ) -> dict[str, Contribution]:
-        """The parts of a row by stage."""
+        """The parts of a row by stage, of which the first is its Shapley share."""
         over = scope is None
         fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
 
@@ -158,12 +158,8 @@ class GroupRows:
             fit = fits.get(f"{name} {stage}")
             return None if fit is None else single(fit.rows(contrast[None], over), 0, self.inference.level, scope=scope)
 
-        parts = {stage: [part(name, stage) for name in PARTS] for stage in stages}
-        return {
-            stage: Contribution(shapley=some[0], replaced_alone=some[1], left_alone=some[2])
-            for stage, some in parts.items()
-            if some[0] is not None
-        }
+        known = {stage: {name: part(name, stage) for name in parts} for stage in stages}
+        return {stage: Contribution(**some) for stage, some in known.items() if some[parts[0]] is not None}
 
     def score(self, group: int, unit: float, *, over: bool) -> Estimate:
         """The score of a group, on the metric's own scale.
@@ -293,7 +289,8 @@ class AxisEstimates:
         if not pairs.names or np.isnan(pairs.rows.values).all():
             return None
         number = int(np.nanargmax(np.abs(pairs.rows.values)))
-        source, target = _split(pairs.names[number], self._variants.groups)
+        names = [self._variants.groups[group] for group in self._groups.compared]
+        source, target = [*combinations(names, 2)][number]
         contrast = contrasts[pairs.names[number]]
         if pairs.rows.values[number] < 0:
             source, target, contrast = target, source, -contrast
@@ -424,11 +421,3 @@ class AxisEstimates:
                         )
                     )
         return sorted(known, key=lambda term: (-abs(term.contribution or 0.0), term.term))[:TERMS_SHOWN]
-
-
-def _split(pair: str, groups: Sequence[str]) -> tuple[str, str]:
-    """The groups of ``source>target``, whose names may hold a ``>`` themselves."""
-    for source in groups:
-        if pair.startswith(f"{source}>") and pair[len(source) + 1 :] in groups:
-            return source, pair[len(source) + 1 :]
-    raise ValueError(f"{pair!r} is no pair of {', '.join(groups)}")

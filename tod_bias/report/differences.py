@@ -106,8 +106,8 @@ def first_difference(
         pair = [_counterfactual(dialogue, name) for name in (better, worse)]
         if all(pair):
             of += 1
-            found = _first(pair[0], pair[1], stages, _exchanged(dialogue, better, worse, stages))
-            firsts += [] if found is None else [found]
+            first = _first(pair[0], pair[1], stages, _exchanged(dialogue, better, worse, stages))
+            firsts += [] if first is None else [first]
     return _most_frequent(firsts, worse, better, of)
 
 

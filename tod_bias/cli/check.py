@@ -64,14 +64,13 @@ def check(
     output: CheckOutput,
     overrides: RunOverrides,
 ) -> int:
-    """A gate for CI.
+    """Hold a finished run against a limit: a gate for CI.
 
-    Exit code 0: all is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run cannot tell,
-    and says how many dialogues could; 2: something given cannot be used.
+    Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run is too
+    small to show either, and the output says how many dialogues would do; 2: an argument or a file cannot be used.
 
-    Checked is the gap of every group from the mean of all groups on the same dialogues. Positive is harm; with
-    --both-sides a favour for some counts too. What rests on fewer than 3 effective terms is shown of no group, unless
-    --terms-only.
+    A gap is that of a group from the mean of all groups on the same dialogues. Positive is harm; with --both-sides a
+    favour for some counts too. A group with fewer than 3 effective terms can neither pass nor fail, unless --terms-only.
 
     With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
     fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.

@@ -20,11 +20,12 @@ class CompareOutput(OutputOptions):
 
 @command("tod-bias compare runs/before runs/after --margin 0.02")
 def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareConfig, output: CompareOutput) -> None:
-    """Two runs on the same dialogues, paired by dialogue and counterfactual; writes compare.json and report.html.
+    """Compare two runs on the same dialogues; write compare.json and report.html.
 
-    What changed in quality, in every disparity, contribution and group: better, worse, equivalent (within --margin),
-    changed (shown, but not on which side of 0) or inconclusive. The systems may differ in anything; dialogues, axes,
-    design, seed, history and metrics may not. Nothing is run.
+    Each counterfactual of one run is paired with the same one of the other. The change of the quality, and of every
+    disparity, contribution and group, is called better, worse, equivalent (within --margin), changed (it is shown, but
+    not whether for better or worse) or inconclusive. The systems may differ in anything; dialogues, axes, design, seed,
+    history and metrics must be the same. No component is called.
 
     Args:
         before: A finished run's folder.

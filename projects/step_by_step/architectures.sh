@@ -7,7 +7,8 @@ DATAPATH=${DATAPATH:-.data}
 MODELS=${MODELS:-models/architectures}
 OUT=${OUT:-runs/architectures}
 SCALE=${SCALE:-1}
-TRAIN=(--corpus google_sgd --datapath "$DATAPATH" --held-out 40 --seed 0 --patience 99 --epochs 1 --evaluations 4 --bf16)
+TRAIN=(--datapath "$DATAPATH" --seed 0 --patience 99 --epochs 1 --evaluations 4 --bf16)
+SGD=(--corpus google_sgd --held-out 40 "${TRAIN[@]}")
 SCRATCH=(--layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0)
 
 train() { # OUT ARGUMENTS: unless it is trained already
@@ -15,9 +16,9 @@ train() { # OUT ARGUMENTS: unless it is trained already
 }
 
 # A causal model learns from all tokens of a dialogue first (SimpleTOD), then from calls and responses alone.
-train gpt2_short --arch gpt2 "${TRAIN[@]}" "${SCRATCH[@]}" --max-dialogues $((1500 * SCALE)) --batch-tokens 1024 \
+train gpt2_short --arch gpt2 "${SGD[@]}" "${SCRATCH[@]}" --max-dialogues $((1500 * SCALE)) --batch-tokens 1024 \
   --max-length 192 --positions 384 --learning-rate 2e-3
-train gpt2 --init "$MODELS/gpt2_short" "${TRAIN[@]}" --max-dialogues $((5000 * SCALE)) --batch-tokens 2048 \
+train gpt2 --init "$MODELS/gpt2_short" "${SGD[@]}" --max-dialogues $((5000 * SCALE)) --batch-tokens 2048 \
   --loss targets --max-length 384 --learning-rate 1.5e-3
 # Sequence to sequence: every call and response is a text of its own, with the end of what was said before it. Such models
 # learn to repeat what the user says before they learn what to say. BART reads no more than it has learnt to, 128 tokens.
@@ -27,9 +28,9 @@ for arch in bart t5; do
     --held-out 400 --batch-tokens 2048 --max-length 64 --positions 128 --learning-rate 1e-3
 done
 answering() { # NAME REPEATING RATE PARTS: goes on with calls, responses or both
-  train "$1_short" --init "$MODELS/$2" "${TRAIN[@]}" --max-dialogues $((1500 * SCALE)) --parts "$4" \
+  train "$1_short" --init "$MODELS/$2" "${SGD[@]}" --max-dialogues $((1500 * SCALE)) --parts "$4" \
     --batch-tokens 2048 --max-length 64 --learning-rate "$3"
-  train "$1" --init "$MODELS/$1_short" "${TRAIN[@]}" --max-dialogues $((1000 * SCALE)) --parts "$4" \
+  train "$1" --init "$MODELS/$1_short" "${SGD[@]}" --max-dialogues $((1000 * SCALE)) --parts "$4" \
     --batch-tokens 2048 --max-length 128 --learning-rate "$3"
 }
 answering bart bart_repeating 3e-4 api_call,response # at 7e-4 its encoder comes to say the same of every text

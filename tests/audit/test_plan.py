@@ -2,7 +2,9 @@ import dataclasses
 import json
 
 import pytest
+from assistant import OPTIONS, assistant, corpus, system
 from builders import equivariant_pipeline, numbered, small_corpus
+from chat_server import ChatServer
 from commands import run_command
 from flows import Loop, about_people
 
@@ -64,8 +66,8 @@ def test_planning_calls_no_remote_stage():
     planned = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
     assert planned.stages["policy"].remote
     assert planned.stages["policy"].exact > 0
-    assert planned.stages["response"].estimate is None
-    assert planned.stages["response"].at_most > 0
+    assert planned.stages["policy"].exact == planned.stages["response"].estimate < planned.stages["response"].at_most
+    assert planned.price is None
     assert planned.seconds is None
 
     def server(inputs):
@@ -145,3 +147,20 @@ def test_a_loop_of_tools_is_planned_with_its_rounds():
     ]
     stage = plan(pipeline, bare, sample_size=0, **QUICK).stages["policy"]
     assert stage.estimate == 2 * stage.at_least
+
+
+@pytest.mark.parametrize("is_one_model", [True, False])
+def test_requests_and_price_of_a_served_assistant(is_one_model):
+    """An answer of the policy's own model repeats its last request, and costs nothing."""
+    with ChatServer(assistant) as server:
+        other = None if is_one_model else server.url.replace("127.0.0.1", "localhost")
+        pipeline = system(server.url, answer=other, price={"input": 2.0, "output": 8.0})
+        planned = plan(pipeline, corpus(), sample_size=0)
+        assert not server.received
+        cost = attribute(pipeline, corpus(), **OPTIONS)["cost"]
+    stages = [planned.stages["policy"], planned.stages["answer"]]
+    for name, stage in zip(("policy", "answer"), stages, strict=True):
+        assert stage.estimate == pytest.approx(cost["distinct"][name] - cost["cached"][name], rel=0.15)
+        assert stage.price == pytest.approx((2.0 * stage.read + 8.0 * stage.written) / 1e6)
+    assert planned.price == sum(stage.price for stage in stages) > 0
+    assert plan(system(server.url), corpus(), sample_size=0).price is None

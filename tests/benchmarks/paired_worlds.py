@@ -182,6 +182,18 @@ def cases() -> dict[str, Pair]:
     }
 
 
+KINDS = ("quality", "disparity", "contribution", "gap", "score")
+
+
+def row(name: str, pair: Pair, runs: int, seed: int) -> str:
+    """What the table says of a case."""
+    seen = run(pair, runs, seed)
+    cells = [f"{seen.share(kind):.3f}" for kind in KINDS]
+    cells.append(f"{seen.true['gap woman']:+.3f}")
+    cells += [f"{seen.said('gap woman', verdict):.3f}" for verdict in ("better", "worse")]
+    return "| " + " | ".join([name, *cells]) + " |"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -189,15 +201,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.monotonic()
-    kinds = ("quality", "disparity", "contribution", "gap", "score")
-    header = ["world", *kinds, "true change, woman's gap", "said better", "said worse"]
+    header = ["world", *KINDS, "true change, woman's gap", "said better", "said worse"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for name, pair in cases().items():
-        seen = run(pair, options.runs, options.seed)
-        cells = [f"{seen.share(kind):.3f}" for kind in kinds]
-        cells.append(f"{seen.true['gap woman']:+.3f}")
-        cells += [f"{seen.said('gap woman', verdict):.3f}" for verdict in ("better", "worse")]
-        print("| " + " | ".join([name, *cells]) + " |", flush=True)
+        print(row(name, pair, options.runs, options.seed), flush=True)
     error = math.sqrt(0.05 * 0.95 / options.runs)
     print(f"\n{options.runs} runs a world; a share of .95 has a standard error of {error:.3f}; "
           f"{time.monotonic() - started:.0f} s.")  # fmt: skip

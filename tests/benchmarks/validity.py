@@ -220,28 +220,38 @@ HEADER = (
 )  # fmt: skip
 
 
-def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, float, float, float]]:
+def at_mde(world: World, harmed: str, runs: int, seed: int) -> tuple[float, float, float]:
     """Power where one group is served worse than all others by the minimum detectable effect that runs without any
-    effect report, and by twice that."""
-    found = []
-    for groups, harmed in ((("man", "woman"), "woman"), (RACES, "black")):
-        for dialogues in (130, 500):
-            world = World(dialogues=dialogues, groups=groups, words=20, quirks=0.05, placebo=placebo)
-            mdes = []
-            for number in range(30):
-                mdes.append(audit([table_of(world, np.random.default_rng([seed, 7, number]))], number)[0].mde or np.nan)
-            mde = float(np.nanmean(mdes))
-            tried = truth(replace(world, effects={"response": {harmed: 0.1}}), seed)
-            others = [name for name in groups if name != harmed]
-            apart = float(np.mean([tried[f"pair {name}>{harmed}"] for name in others]))
-            powers = []
-            for times in (1, 2):
-                effects = {"response": {harmed: 0.1 * times * mde / apart}}
-                seen, _ = run(Case("", replace(world, effects=effects), ""), runs, seed)
-                powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
-            title = f"{len(groups)} groups, {dialogues} dialogues" + (", placebo" if placebo else "")
-            found.append((title, mde, *powers))
-    return found
+    effect report, and by twice that.
+
+    Returns:
+        That effect (the mean of 30 runs), and both powers.
+    """
+    reported = [
+        audit([table_of(world, np.random.default_rng([seed, 7, number]))], number)[0].mde for number in range(30)
+    ]
+    mde = float(np.mean([value for value in reported if value is not None]))
+    tried = truth(replace(world, effects={"response": {harmed: 0.1}}), seed)
+    apart = float(np.mean([tried[f"pair {name}>{harmed}"] for name in world.groups if name != harmed]))
+    powers = []
+    for times in (1, 2):
+        effects = {"response": {harmed: 0.1 * times * mde / apart}}
+        seen, _ = run(Case("", replace(world, effects=effects), ""), runs, seed)
+        powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
+    return mde, *powers
+
+
+def mde_worlds() -> dict[str, tuple[World, str]]:
+    """Worlds without any effect, and the group that is to be harmed in each."""
+    return {
+        f"{len(groups)} groups, {dialogues} dialogues" + (", placebo" if placebo else ""): (
+            World(dialogues=dialogues, groups=groups, words=20, quirks=0.05, placebo=placebo),
+            harmed,
+        )
+        for placebo in (None, 0.15)
+        for groups, harmed in ((("man", "woman"), "woman"), (RACES, "black"))
+        for dialogues in (130, 500)
+    }
 
 
 def group_tables(runs: int, seed: int) -> None:
@@ -277,9 +287,9 @@ def main() -> None:
         print(
             "\n| planted at the minimum detectable effect | mde | found at it | found at twice it |\n|---|---|---|---|"
         )
-        for placebo in (None, 0.15):
-            for name, mde, once, twice in at_mde(options.runs, options.seed, placebo=placebo):
-                print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
+        for name, (world, harmed) in mde_worlds().items():
+            mde, once, twice = at_mde(world, harmed, options.runs, options.seed)
+            print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
     if not wanted or any("groups".startswith(name) for name in wanted):
         group_tables(options.runs, options.seed)
     error = math.sqrt(0.05 * 0.95 / options.runs)

@@ -65,6 +65,17 @@ def test_the_argument_that_differs_first_is_counted(with_steps, source):
     assert "In 3 of 5 dialogues" in str(found)
 
 
+def test_what_follows_a_fixed_value_is_charged_to_the_component_that_puts_it_out():
+    """It may be the group's own code, which no rewriting turns back."""
+
+    def coded(group, dialogue):
+        return f"guest = {group[0].upper()}", f"{'Hm' if group == 'woman' else 'Ah'} for your {{}}"
+
+    found = first_difference(turns(coded), ["policy", "say"], "gender", "woman", "man")
+    assert str(found).endswith("“W” back into “M”, so what later components make of it is charged to `policy`.")
+    assert "charged" not in str(first_difference(turns(coded), ["say", "policy"], "gender", "woman", "man"))
+
+
 def test_words_that_the_rewriting_exchanged_are_no_difference():
     frame = turns(lambda group, dialogue: (call(3), "3 rooms for your {}"))
     assert first_difference(frame, ["policy", "say"], "gender", "woman", "man") is None

@@ -3,7 +3,7 @@
 What needs no outputs is counted exactly: dialogues, variants, and the calls of the stage that is called first (in a
 flow, which may call it again, so many at least). Every later call depends on outputs, so it has an upper bound, and an
 estimate from a small sample that is run. A stage that is remote, or called by several threads at once as remote ones
-are, is not called: what comes after it has a bound only.
+are, is not called: calls, tokens and price are estimated from what the corpus has recorded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from rich.table import Table
 
 from tod_bias.audit.chunks import membership
 from tod_bias.audit.design import CounterfactualDesign, axes_of, chunks, design_counterfactuals
+from tod_bias.audit.recorded_calls import RecordedCalls, StageTraffic
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.sums import VariantIndex, numbers_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
+from tod_bias.errors import StageError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
@@ -35,7 +37,7 @@ from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import TurnInput, innermost
+from tod_bias.systems.stage import RemoteStage, Stage, TurnInput, innermost
 from tod_bias.systems.twin import Twin
 
 NAME = "plan.json"
@@ -52,9 +54,11 @@ class StagePlan(Record):
     at_most: int | None = None
     estimate: int | None = None
     read: int | None = None
-    """Tokens, of a language model that runs here."""
+    """Tokens; of a served model about one for four characters."""
     written: int | None = None
     seconds: Value = None
+    price: Value = None
+    """Of these tokens, by the prices of the pipeline file."""
     remote: bool = False
 
 
@@ -88,6 +92,8 @@ class Plan(Record):
     history: str
     stages: dict[str, StagePlan]
     seconds: Value = None
+    price: Value = None
+    """Of all stages together; None where a served one has no price or no estimate."""
     sampled: bool = False
     """Whether a sample was run."""
 
@@ -133,8 +139,10 @@ def plan(
         counts.add(pipeline, _made(design, chunk), teacher_forced=config.run.history == "gold")
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
     timed = {} if remote else _timed(pipeline, design, config, sample_size)
-    stages = {name: _stage(pipeline, name, counts, timed.get(name)) for name in pipeline.names}
+    recorded = _recorded(pipeline, design) if remote and counts.calls else None
+    stages = {name: _stage(pipeline, name, counts, timed.get(name), recorded) for name in pipeline.names}
     seconds = [stage.seconds for stage in stages.values()]
+    prices = [stages[name].price for name in remote]
     terms = {name: _effective_terms(design.axes[name], some) for name, some in design.selected.items()}
     return Plan(
         dialogues=len(design.dialogues),
@@ -150,6 +158,7 @@ def plan(
         history=config.run.history,
         stages=stages,
         seconds=None if None in seconds else sum(filter(None, seconds)),
+        price=None if not remote or None in prices else sum(filter(None, prices)),
         sampled=bool(timed),
     )
 
@@ -178,8 +187,6 @@ class _Counts:
     """Different calls of the stage that is called first; empty where they depend on outputs."""
     begun: dict[str, set[Any]] = field(default_factory=dict)
     """Of a flow: stage to different calls of it that turns begin with."""
-    recorded: int = 0
-    """Calls that the corpus has in the turns of originals."""
     edits: dict[str, list[Edits]] = field(default_factory=dict)
     """Axis to the edits of dialogues with a placebo."""
 
@@ -195,8 +202,6 @@ class _Counts:
                 self.plain + turns * (run.rewrite is None),
                 self.rewritten + turns * (run.rewrite is not None),
             )
-            if run.rewrite is None:
-                self.recorded += sum(len(turn.steps) for turn in run.dialogue.turns)
             if teacher_forced:
                 self._count_first(pipeline, run.rewritten)
         for axis, some in made.items():
@@ -211,14 +216,6 @@ class _Counts:
                 request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
                 if request is not None:
                     self.begun.setdefault(request[0], set()).add(call)
-
-    @property
-    def rounds(self) -> float:
-        """How often a loop calls the stage that it begins with, per turn.
-
-        Once more than the corpus has calls in a turn; twice where it has none at all.
-        """
-        return 1 + self.recorded / self.plain if self.recorded and self.plain else 2.0
 
     def all_calls(self, arms: int) -> int:
         """Calls of a stage of a straight pipeline."""
@@ -291,12 +288,27 @@ def _tokens(generator: Any) -> tuple[int, int]:
     return (0, 0) if generator is None else (generator.cost.read, generator.cost.written)
 
 
-def _stage(pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost | None) -> StagePlan:
+def _recorded(pipeline: Pipeline, design: CounterfactualDesign) -> RecordedCalls | None:
+    """Calls of the audited originals as they were recorded; None where the flow cannot be led through them."""
+    recorded = RecordedCalls(pipeline)
+    audited = {entry.dialogue.id: entry.dialogue for some in design.selected.values() for entry in some}
+    try:
+        for dialogue in audited.values():
+            recorded.add(dialogue)
+    except StageError:
+        return None
+    return recorded
+
+
+def _stage(
+    pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost | None, recorded: RecordedCalls | None
+) -> StagePlan:
     calls = counts.all_calls(2 ** len(pipeline.names))
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
-    if estimate is None and pipeline.flow is not None and name in counts.begun:
-        estimate = len(counts.begun[name]) * (counts.rounds if innermost(pipeline.stages[name]).tools else 1.0)
+    traffic = None if recorded is None else recorded.by_stage.get(name, StageTraffic())
+    if recorded is not None and traffic is not None:
+        estimate = _of_recorded(pipeline, name, counts, recorded, traffic) if estimate is None else estimate
     planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,
@@ -305,11 +317,35 @@ def _stage(pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost 
         estimate=None if estimate is None else round(estimate),
         remote=is_remote(pipeline, name),
     )
+    if traffic is not None and planned.remote and estimate is not None:
+        return planned.model_copy(update=_served(pipeline.stages[name], traffic, estimate))
     if sampled is None or not sampled.distinct or estimate is None:
         return planned
     scale = estimate / sampled.distinct
     read, written = (None, None) if sampled.tokens is None else (round(number * scale) for number in sampled.tokens)
     return planned.model_copy(update={"read": read, "written": written, "seconds": round(sampled.seconds * scale, 1)})
+
+
+def _of_recorded(
+    pipeline: Pipeline, name: str, counts: _Counts, recorded: RecordedCalls, traffic: StageTraffic
+) -> float:
+    """Different calls of a stage, as many per different turn as were recorded.
+
+    A model that is offered tools, and of which no call was recorded, is taken to call one in every turn.
+    """
+    uses_tools = pipeline.flow is not None and bool(innermost(pipeline.stages[name]).tools)
+    rounds = 2 if uses_tools and not recorded.calls_of_tools else 1
+    return rounds * len(counts.calls) * traffic.calls / max(1, len(recorded.turns))
+
+
+def _served(stage: Stage, traffic: StageTraffic, calls: float) -> dict[str, Any]:
+    """Tokens of so many calls of a served model, and what they cost."""
+    inner = innermost(stage)
+    if not isinstance(inner, RemoteStage):
+        return {}
+    read, written = traffic.tokens(calls)
+    price = None if inner.price is None else (read * inner.price[0] + written * inner.price[1]) / 1e6
+    return {"read": read, "written": written, "price": price}
 
 
 def _bounds(pipeline: Pipeline, name: str, counts: _Counts, calls: int) -> tuple[int | None, int]:
@@ -369,12 +405,15 @@ def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float
 def table(result: Plan) -> Table:
     """A plan for the terminal: one row per stage."""
     view = new_table("\n".join(_title(result)))
-    for column in ("stage", "calls", "different", "tokens read", "written", "seconds"):
+    priced = any(stage.price is not None for stage in result.stages.values())
+    for column in ("stage", "calls", "different", "tokens read", "written", "seconds", *(["price"] if priced else [])):
         view.add_column(column, justify="left" if column == "stage" else "right")
     for name, stage in result.stages.items():
         calls, read, written = (_number(number) for number in (stage.calls, stage.read, stage.written))
         seconds = "–" if stage.seconds is None else f"{stage.seconds:,.1f}"
-        view.add_row(name, calls, _different(stage), read, written, "remote" if stage.remote else seconds)
+        cells = [name, calls, _different(stage), read, written, "remote" if stage.remote else seconds]
+        price = "–" if stage.price is None else f"{stage.price:,.2f}"
+        view.add_row(*cells, *([price] if priced else []))
     return view
 
 

@@ -70,7 +70,7 @@ def check(
     small to show either, and the output says how many dialogues would do; 2: an argument or a file cannot be used.
 
     A gap is that of a group from the mean of all groups on the same dialogues. Positive is harm; with --both-sides a
-    favour for some counts too. A group with fewer than 3 effective terms can neither pass nor fail, unless --terms-only.
+    favour for some counts too. A group with fewer than 3 effective terms neither passes nor fails, unless --terms-only.
 
     With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
     fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.

@@ -31,17 +31,18 @@ class PlanOptions(Options):
     pilot: Path | None = None
     """A finished run: what it could have shown, and what a larger one could."""
     detect: Annotated[float, Field(gt=0)] | None = None
-    """With --pilot: the disparity that is to be found."""
+    """With --pilot: the gap that is to be found."""
     sample: Annotated[int, Field(ge=0)] = 6
     """Dialogues run to time local stages; 0 calls nothing."""
 
 
 @command("tod-bias plan --corpus dialogues.jsonl --pipeline system.yaml --axes gender,placebo")
 def plan(*, audit: AuditConfig, how: PlanOptions, file: ConfigFile, output: OutputOptions) -> None:
-    """Before anything is spent: dialogues per axis, calls per stage, tokens, time; writes plan.json.
+    """Count before anything is spent: dialogues per axis, calls per stage, tokens, time and price; write plan.json.
 
-    Takes the options of attribute. Remote stages are never called. With --pilot and a finished run, tells what
-    disparity it could have shown, and with --detect how many dialogues another one takes.
+    Takes the options of attribute. Remote stages are never called: their calls and tokens are estimated from the calls
+    that the corpus has recorded, and priced where the pipeline file gives a price. With --pilot and a finished run,
+    tells what gap it could have shown, and with --detect how many dialogues and terms another one takes.
     """
     if how.pilot is not None:
         why = "--pilot is a finished run, of which nothing is called again; leave it out"
@@ -82,6 +83,8 @@ def show_plan(
         echo(f"({reason})", err=True)
     if result.seconds is not None:
         print(f"About {result.seconds:,.0f} s, by a sample of dialogues; a bigger run shares more calls.")
+    if result.price is not None:
+        print(f"Price: about {result.price:,.2f}, by the file's prices and 4 characters per token.")
     print(f"Results: {shown(path)}")
 
 

@@ -57,6 +57,8 @@ class FirstDifference:
     """Dialogues with that difference."""
     of: int
     """All dialogues of both groups."""
+    is_last: bool
+    """Whether no stage comes after it."""
 
     def __str__(self) -> str:
         of = f"of {count(self.of)} dialogues"
@@ -64,7 +66,12 @@ class FirstDifference:
             between = f"between {self.better} and {self.worse}"
             return f"In {count(self.first)} {of}, the first output that differs {between} is that of `{self.stage}`."
         text = f"In {count(self.dialogues)} {of}, `{self.stage}` {self._what()}"
-        return f"{text}; its output is the first that differs in {count(self.first)}."
+        text = f"{text}; its output is the first that differs in {count(self.first)}."
+        if self.is_last or not self.before or NOTHING in (self.before, self.after):
+            return text
+        # a fixed value in place of another: perhaps the group's own code, which other components read
+        back = f"The rewriting does not turn {_quoted(self.after)} back into {_quoted(self.before)}"
+        return f"{text} {back}, so what later components make of it is charged to `{self.stage}`."
 
     def _what(self) -> str:
         """What the stage puts out for either group."""
@@ -108,7 +115,7 @@ def first_difference(
             of += 1
             first = _first(pair[0], pair[1], stages, _exchanged(dialogue, better, worse, stages))
             firsts += [] if first is None else [first]
-    return _most_frequent(firsts, worse, better, of)
+    return _most_frequent(firsts, worse, better, of, stages[-1])
 
 
 def _counterfactual(dialogue: Sequence[Turn], group: str, arm: str = UNSWAPPED) -> list[Turn]:
@@ -203,7 +210,7 @@ def _leaves(record: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _most_frequent(
-    firsts: Sequence[tuple[str, list[Change]]], worse: str, better: str, of: int
+    firsts: Sequence[tuple[str, list[Change]]], worse: str, better: str, of: int, last: str
 ) -> FirstDifference | None:
     if not firsts:
         return None
@@ -213,10 +220,10 @@ def _most_frequent(
     by_stage = Counter(stage for stage, _ in firsts)
     if dialogues < 2:
         stage, first = by_stage.most_common(1)[0]
-        return FirstDifference(worse, better, stage, first, "", "", "", first, of)
+        return FirstDifference(worse, better, stage, first, "", "", "", first, of, stage == last)
     before = ""
     same = {key[2]: number for key, number in pairs.items() if (key[0], key[1], key[3]) == (stage, field, after)}
     commonest = max(same, key=lambda name: same[name])
     if same[commonest] >= _MOSTLY * dialogues:
         before, dialogues = commonest, same[commonest]
-    return FirstDifference(worse, better, stage, by_stage[stage], field, before, after, dialogues, of)
+    return FirstDifference(worse, better, stage, by_stage[stage], field, before, after, dialogues, of, stage == last)

@@ -229,6 +229,8 @@ class RemoteStage(Stage):
     client: Any
     """Its ``ask`` sends one request and returns the reply, a JSON value; after ``halt`` it retries nothing, until
     ``resume``."""
+    price: tuple[float, float] | None = None
+    """What a million tokens cost that it reads, and that it writes, in any one currency; None where it is not known."""
 
     def request(self, item: StageInput) -> dict[str, Any]:
         """The request for one input."""

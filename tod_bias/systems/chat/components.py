@@ -53,6 +53,8 @@ class ChatStage(RemoteStage):
         self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
         self.is_random = self.settings.is_random
+        price = self.settings.price
+        self.price = None if price is None else (price.input, price.output)
         self.replaces_system = self.system not in ("", RECORDED)
 
     @cached_property

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, ValidationInfo, field_validator
 
 from tod_bias.dialogues.values import checked
 from tod_bias.errors import StageError, shortened
@@ -21,6 +21,16 @@ _LONG_PART = 20
 """Characters of a part of an address's path that is not shown: it may be a key."""
 _NO_KEY = "a key never stands in a file; name the variable that holds it with api_key_env"
 _HIDDEN = "the value is not shown"
+
+
+class Price(BaseModel):
+    """What a million tokens cost, in any one currency."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    input: float = Field(ge=0, allow_inf_nan=False)
+    """Tokens that the model reads."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    """Tokens that it writes."""
 
 
 class ChatSettings(BaseModel):
@@ -52,6 +62,8 @@ class ChatSettings(BaseModel):
     """Seconds until an answer is given up."""
     retries: int = Field(default=6, ge=0, le=100)
     """How often a request is retried after a transient failure."""
+    price: Annotated[Price, Strict(False)] | None = None
+    """What a million tokens cost, for ``tod-bias plan``: ``{input: 0.15, output: 0.6}``."""
 
     @field_validator("base_url")
     @classmethod
@@ -176,6 +188,8 @@ class ChatSettings(BaseModel):
 def _line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "settings"
+    if first["type"] == "extra_forbidden" and name.startswith("price."):
+        return f"{name}: is unknown; a price has {', '.join(Price.model_fields)}"
     if first["type"] == "extra_forbidden":
         return f"{name}: is unknown; a chat stage takes system, tools, {', '.join(ChatSettings.model_fields)}"
     if first["type"] == "missing":

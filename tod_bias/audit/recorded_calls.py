@@ -1,0 +1,101 @@
+"""How often a served system would be called, and with how much text, if it did what was recorded; nothing is called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tod_bias.dialogues.chat import tool_text
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.systems.flow import FlowTurn
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import RemoteStage, Stage, StageCall, StageInput, TurnInput, innermost
+from tod_bias.systems.turns import DB
+
+CHARACTERS_PER_TOKEN = 4
+"""Of English, roughly; the tokenizer of a served model is not known."""
+
+
+@dataclass
+class StageTraffic:
+    """The different calls of one stage that no stage before it made already."""
+
+    calls: int = 0
+    read: int = 0
+    """Characters of all requests: messages and tools."""
+    written: int = 0
+    """Characters of all recorded outputs."""
+
+    def tokens(self, calls: float) -> tuple[int, int]:
+        """About how many tokens so many calls read and write."""
+        scale = calls / (CHARACTERS_PER_TOKEN * max(1, self.calls))
+        return round(self.read * scale), round(self.written * scale)
+
+
+@dataclass
+class RecordedCalls:
+    """Counts the calls of dialogues as they were recorded."""
+
+    pipeline: Pipeline
+    turns: set[str] = field(default_factory=set)
+    """Different turns, with all that was said before."""
+    calls_of_tools: int = 0
+    """Calls that the dialogues hold."""
+    by_stage: dict[str, StageTraffic] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, dialogue: Dialogue) -> None:
+        """Count those of one dialogue.
+
+        Raises:
+            StageError: the flow cannot take what was recorded for an output of a stage.
+        """
+        for number, turn in enumerate(dialogue.turns):
+            self.turns.add(TurnInput(dialogue.turns[:number], turn.user, dialogue.system).key(None))
+            self.calls_of_tools += len(turn.calls)
+            for name, item, output in _calls(self.pipeline, turn, dialogue.turns[:number], dialogue.system):
+                self._add_call(name, innermost(self.pipeline.stages[name]), item, output)
+
+    def _add_call(self, name: str, stage: Stage, item: StageInput, output: Any) -> None:
+        body = stage.request(item) if isinstance(stage, RemoteStage) else None
+        if isinstance(stage, RemoteStage) and body is not None:
+            key = stage.key(body)  # an answer often repeats the last request of the policy
+        else:
+            key = f"{name} {TurnInput.of(item).key(item.argument)}"
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        traffic = self.by_stage.setdefault(name, StageTraffic())
+        traffic.calls += 1
+        if body is not None:
+            traffic.read += len(json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False))
+            traffic.written += len(json.dumps(output, ensure_ascii=False))
+
+
+def _calls(
+    pipeline: Pipeline, turn: Turn, history: tuple[Turn, ...], system: str
+) -> Iterator[tuple[str, StageInput, Any]]:
+    """The calls of one turn: stage, input, and the output that stands for what was recorded."""
+    process = pipeline.start(FlowTurn(turn.user, history, system))
+    steps: tuple[StageCall, ...] = ()
+    to_call = [step for step in turn.steps if step.call]
+    returned = [step.content if step.content is not None else tool_text(step.results) for step in to_call]
+    while process.request is not None:
+        name, argument = process.request
+        stage = innermost(pipeline.stages[name])
+        output: Any = turn.response
+        if argument is not None:
+            output = returned.pop(0) if returned else None
+        elif stage.runs_tools or name == DB:
+            output = list(returned)
+        elif stage.tools:
+            now = to_call if pipeline.flow is None else to_call[:1]
+            to_call = to_call[len(now) :]
+            calls = [dict(step.call) for step in now]
+            is_chat = isinstance(stage, RemoteStage)
+            output = {"content": "" if now else turn.response, "tool_calls": calls} if is_chat else calls
+        yield name, StageInput(history, turn.user, {s.name: s.output for s in steps}, steps, argument, system), output
+        steps = (*steps, StageCall(name, argument, output))
+        process.send(output)

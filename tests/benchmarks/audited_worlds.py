@@ -46,9 +46,9 @@ class World:
     common: bool = False
     """Whether one more word stands in every dialogue."""
     own: float = 0.15
-    """Standard deviation of what a component does to one telling of one dialogue, in ``response``."""
+    """Standard deviation of what a component does to one counterfactual of one dialogue, in ``response``."""
     sparse: float = 1.0
-    """Share of tellings that react at all; effects are as much larger."""
+    """Share of counterfactuals that react at all; effects are as much larger."""
     artefact: float = 0.0
     """Effect of rewriting as such, in every arm."""
     placebo: float | None = None
@@ -88,7 +88,7 @@ def table_of(world: World, rng: np.random.Generator) -> ArmSums:
     shift *= reacts / world.sparse
     arms = all_arms(STAGES)
     open_stages = np.array([[stage not in arm for stage in STAGES] for arm in arms], dtype=float)
-    total = open_stages @ shift  # (arms, tellings)
+    total = open_stages @ shift  # (arms, counterfactuals)
     told = _statistics(tokens[of], precision[of], total.T + world.artefact)
     original = _statistics(tokens, precision, np.zeros((count, 1)))[:, 0]
     placebo_of = np.arange(count) if world.placebo is not None else np.empty(0, dtype=int)

@@ -257,8 +257,9 @@ def size(world: World, runs: int, seed: int) -> tuple[float, float]:
     return float(np.mean([(some.p < 0.05).any() for some in found])), float(np.mean([some.covers for some in found]))
 
 
-def power(dialogues: int, groups: int, terms: int, quirks: float, runs: int, seed: int) -> tuple[float, float]:
-    """How often a planted harm of one group is claimed: by an oracle that knows the variances, and by the estimator.
+def power(dialogues: int, groups: int, terms: int, quirks: float, runs: int, seed: int) -> tuple[float, float, float]:
+    """How often a planted harm of one group is claimed: by an oracle that knows the variances, by a test that is told
+    that they are alike (:func:`pooled_power`), and by the estimator.
 
     The effect is the one that the oracle's simultaneous test finds in four of five.
     """
@@ -274,12 +275,28 @@ def power(dialogues: int, groups: int, terms: int, quirks: float, runs: int, see
         drawn.values[:, 0] += effect
         gap = (drawn.values.mean(axis=0) - drawn.values.mean())[0]
         hits += [abs(gap) / error > critical, judged(drawn).p[0] < 0.05]
-    return float(hits[0] / runs), float(hits[1] / runs)
+    return float(hits[0] / runs), pooled_power(groups, terms, seed), float(hits[1] / runs)
+
+
+def pooled_power(groups: int, terms: int, seed: int, draws: int = 100_000) -> float:
+    """What a test finds that knows that the terms of all groups vary alike and estimates how much, with ``terms`` - 1
+    degrees of freedom per group, where the oracle finds four of five: no test that is told less can find more."""
+    variance = np.ones(groups)
+    effect = _oracle(variance, groups, seed) + stats.norm.ppf(0.8)
+    freedom = groups * (terms - 1)
+    rng = np.random.default_rng(seed)
+    scale = np.sqrt(rng.chisquare(freedom, draws) / freedom)
+    critical = np.quantile(np.abs(_gaps(variance, groups, rng, draws)).max(axis=1) / scale, 0.95)
+    return float(np.mean(np.abs(rng.normal(effect, 1, draws)) / scale > critical))
 
 
 def _oracle(variance: np.ndarray, groups: int, seed: int) -> float:
     """The .95 quantile of the largest |z| over all gaps."""
+    return float(np.quantile(np.abs(_gaps(variance, groups, np.random.default_rng(seed), 20_000)).max(axis=1), 0.95))
+
+
+def _gaps(variance: np.ndarray, groups: int, rng: np.random.Generator, draws: int) -> np.ndarray:
+    """(draws, groups) z values of the gaps of groups that are served alike."""
     contrasts = np.eye(groups) - 1 / groups
     errors = np.sqrt((contrasts**2 * variance).sum(axis=1))
-    drawn = np.random.default_rng(seed).normal(size=(20_000, groups)) * np.sqrt(variance) @ contrasts.T
-    return float(np.quantile(np.abs(drawn / errors).max(axis=1), 0.95))
+    return np.asarray(rng.normal(size=(draws, groups)) * np.sqrt(variance) @ contrasts.T / errors)

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/paired_worlds.py --runs 2000
 
-The second run shares the dialogues, their lengths, and a part of what the first does to single words and tellings, as
-two systems of one family do; it may be better on average, and harm a group less. Everything is drawn by ``--seed``.
+The second run shares the dialogues, their lengths, and a part of what the first does to single words and
+counterfactuals, as two systems of one family do; it may be better on average, and harm a group less. Everything is
+drawn by ``--seed``.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ class Pair:
     words: int = 60
     zipf: float = 0.5
     effects: tuple[Mapping[str, float], Mapping[str, float]] = field(default_factory=lambda: ({}, {}))
-    """Component to the effect of being told as a woman, by run."""
+    """Component to the effect of the group woman, by run."""
     quirks: float = 0.0
     """Standard deviation of mean-zero effects of words, in ``response``, of either run."""
     own: float = 0.15
-    """Standard deviation of what ``response`` does to one telling of one dialogue."""
+    """Standard deviation of what ``response`` does to one counterfactual of one dialogue."""
     shared: float = 0.5
-    """Correlation of quirks and tellings between the runs."""
+    """Correlation of quirks and counterfactuals between the runs."""
     quality: float = 0.0
     """How much more precise the second run is on average, on the scale of a logit."""
     both_ways: bool = True

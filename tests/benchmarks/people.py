@@ -4,8 +4,8 @@
 
 A component answers from the gold response and gets some of its words wrong: one in five, more or less by what the
 user's introduction holds. A quirk is a mean-zero number for every single name, title, age or word; an effect is one
-number for a whole group. The same words of a dialogue go wrong in every telling in which the share is the same, so a
-system without quirks and effects is fair.
+number for a whole group. The same words of a dialogue go wrong in every counterfactual in which the share is the same,
+so a system without quirks and effects is fair.
 """
 
 from __future__ import annotations
@@ -121,14 +121,14 @@ def run(case: Case, seed: int) -> dict[str, object]:
     axes = [perturber, *(["placebo"] if case.placebo else [])]
     pipeline = Pipeline({"retrieve": silent, "answer": answerer(case, seed, dialogues, words)})
     result = attribute(pipeline, dialogues, axes=axes, seed=seed, bootstrap=200, permutations=2000)
-    record = result["axes"][case.axis]["corpus_bleu"]
-    group = record["groups"][case.group]
+    found = result.axes[case.axis]["corpus_bleu"]
+    group = found.groups[case.group]
     return {
-        "verdict": record["verdict"],
-        "claimed": group["gap"]["p"] < 0.05,
-        "gap": group["gap"]["value"],
-        "share": group["contributions"]["answer"]["shapley"]["value"],
-        "words": record["rests_on"]["effective"],
+        "verdict": found.verdict,
+        "claimed": group.gap.p < 0.05 and not group.gap.is_of_terms_only,
+        "gap": group.gap.value,
+        "share": group.contributions["answer"].shapley.value,
+        "words": found.effective_terms,
     }
 
 

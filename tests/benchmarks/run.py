@@ -56,7 +56,7 @@ class Recorder:
 
 
 def attribution(options: argparse.Namespace) -> None:
-    """End-to-end attribution, all arms and tellings, against every arm, telling and turn generated one by one."""
+    """End-to-end attribution, all arms and counterfactuals, against every turn of each generated one by one."""
     where = {"datapath": options.datapath, "split": options.split}
     dialogues = load_corpus(options.corpus, **where)
     perturber = load_axis(options.axis)
@@ -128,8 +128,8 @@ def attribution(options: argparse.Namespace) -> None:
     each = timed(one_by_one) / len(sample)
     distinct = len(set(asked))
     print(
-        f"attribution, {options.corpus}, axis {options.axis}: {len(drawn)} dialogues, {len(runs)} tellings, 8 arms, "
-        f"{len(asked)} prompts, {distinct} distinct ({len(asked) / distinct:.1f}x)\n"
+        f"attribution, {options.corpus}, axis {options.axis}: {len(drawn)} dialogues, {len(runs)} counterfactuals, "
+        f"8 arms, {len(asked)} prompts, {distinct} distinct ({len(asked) / distinct:.1f}x)\n"
         f"  one by one {each * len(asked):8.1f} s ({each * 1000:.1f} ms a prompt, measured on {len(sample)})\n"
         f"  tod-bias   {ours:8.1f} s   ratio {each * len(asked) / ours:.1f}x"
     )
@@ -205,7 +205,7 @@ def rewriting(options: argparse.Namespace) -> None:
                 best[which] = min(best[which], time.process_time() - start)
         print(
             f"rewriting, {options.corpus}, axis {axis}: {turns / best['once']:,.0f} turns a second are searched, drawn "
-            f"for and told once otherwise where they can be; {told / best['all']:,.0f} are told, with all tellings"
+            f"for and rewritten once where they can be; {told / best['all']:,.0f} with all counterfactuals"
         )
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, enough_clusters, pseudo_values
+from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.audit.row_sets import has_enough_terms, of_dialogues, plain_rows
+from tod_bias.audit.row_sets import RowSet, has_enough_terms, of_dialogues, plain_rows
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
@@ -236,13 +236,12 @@ class AxisDifference:
             values[1],
             margin=margin,
         )
-        whole = [np.stack([maker.whole[name] for name in self._wanted], axis=1) for maker in self._makers]
-        kinds = enough_clusters(self._variants)
+        before, after = ({name: maker.whole[name] for name in self._wanted} for maker in self._makers)
         parts = ChangeRows(
-            of_dialogues(self._wanted, whole[1] - whole[0], self._change.contrasts.differs, kinds),
-            of_dialogues(self._wanted, (whole[0] + whole[1]) / 2, self._middle.contrasts.differs, kinds),
-            whole[0].mean(axis=0),
-            whole[1].mean(axis=0),
+            self._whole(self._change, {name: after[name] - before[name] for name in before}),
+            self._whole(self._middle, {name: (before[name] + after[name]) / 2 for name in before}),
+            np.array([some.mean() for some in before.values()]),
+            np.array([some.mean() for some in after.values()]),
             margin=margin,
         )
         return [gaps, parts, self._scores(quality_margin)]
@@ -250,6 +249,11 @@ class AxisDifference:
     @property
     def _wanted(self) -> list[str]:
         return [DISPARITY, *(f"shapley {stage}" for stage in self._stages)]
+
+    def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> RowSet:
+        """Means over dialogues, of all counterfactuals together."""
+        rows, over = groups.whole_rows(values, self._makers[0].originals(groups.contrasts.design.groups))
+        return plain_rows(list(values), rows, over, groups.contrasts.differs)
 
     def _scores(self, margin: float | None) -> ChangeRows:
         """Changes of the groups' scores; terms are a sample in them as in the gaps."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from tod_bias.audit.claims import AxisDraft
 from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, Contrasts, pairs_of
-from tod_bias.audit.row_sets import RowSet, largest_share
+from tod_bias.audit.row_sets import RowSet, has_enough_terms, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
@@ -26,7 +26,6 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
-from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
@@ -160,6 +159,39 @@ class GroupRows:
 
         known = {stage: {name: part(name, stage) for name in parts} for stage in stages}
         return {stage: Contribution(**some) for stage, some in known.items() if some[parts[0]] is not None}
+
+    def whole_rows(self, values: Mapping[str, np.ndarray], is_original: np.ndarray) -> tuple[RowEstimates, np.ndarray]:
+        """Means over dialogues, of all counterfactuals of a dialogue together.
+
+        Args:
+            values: name to (dialogues,); those of a contrast of the groups are under its name.
+            is_original: (dialogues, groups) bool, the dialogue as it is.
+
+        Returns:
+            The rows, and (rows,) whether the terms of the groups are a sample in them: where they are enough, and
+            except in ``artefact``, in which none are compared.
+        """
+        design = self.contrasts.design
+        rewritten = design.has & ~is_original
+        rewritten[:, self.number :] = False
+        every = np.stack(list(values.values()), axis=1)
+        mean, number = every.mean(axis=0), len(every)
+        weights = -1.0 * rewritten / np.maximum(rewritten.sum(axis=1), 1)[:, None] / number
+        weights[is_original & design.has] = 1 / number
+        enough = bool(self.compared) and all(has_enough_terms(design, group) for group in self.compared)
+        over = np.array([enough and name != "artefact" for name in values])
+        influence = (every - mean) / number
+        covariance = number / max(1, number - 1) * influence.T @ influence
+        rows = [
+            self.fits.get(name, self.fit).estimated(
+                mean[place : place + 1], influence[:, place : place + 1], stacked([weights]), over[place : place + 1]
+            )
+            for place, name in enumerate(values)
+        ]
+        np.fill_diagonal(covariance, [float(row.covariance[0, 0]) for row in rows])
+        errors = np.concatenate([row.errors for row in rows])
+        freedom = np.concatenate([row.freedom for row in rows])
+        return RowEstimates(np.concatenate([row.values for row in rows]), errors, freedom, covariance), over
 
     def score(self, group: int, unit: float, *, over: bool) -> Estimate:
         """The score of a group, on the metric's own scale.
@@ -365,26 +397,9 @@ class AxisEstimates:
         )
 
     def _whole_estimates(self, values: Mapping[str, np.ndarray]) -> list[Estimate]:
-        """Means over dialogues, with the terms of the groups as a sample where these are enough."""
-        design, table = self._contrasts.design, self._variants
-        is_original = self._maker.originals(design.groups)
-        rewritten = design.has & ~is_original
-        rewritten[:, len(table.groups) :] = False
-        number = table.dialogues
-        weights = -1.0 * rewritten / np.maximum(rewritten.sum(axis=1), 1)[:, None] / number
-        weights[is_original & design.has] = 1 / number
-        enough = all(design.freedom[group] + 1 >= ENOUGH_TERMS for group in self._groups.compared)
-        scope = None if enough and self._groups.compared else "terms"
-        every = np.stack(list(values.values()), axis=1)
-        mean = every.mean(axis=0)
-        estimates = []
-        for place, name in enumerate(values):
-            fit = self._groups.fits.get(name, self._groups.fit)
-            influence = (every[:, place : place + 1] - mean[place]) / number
-            over = np.array([scope is None and name != "artefact"])
-            rows = fit.estimated(mean[place : place + 1], influence, stacked([weights]), over)
-            estimates.append(single(rows, 0, self._inference.level, scope=scope))
-        return estimates
+        rows, over = self._groups.whole_rows(values, self._maker.originals(self._contrasts.design.groups))
+        scope = None if over.any() else "terms"
+        return [single(rows, number, self._inference.level, scope=scope) for number in range(len(values))]
 
     def _beyond_placebo(self) -> BeyondPlacebo | None:
         values = self._maker.beyond_placebo

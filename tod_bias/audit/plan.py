@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tod_bias.audit.chunks import membership
 from tod_bias.audit.design import CounterfactualDesign, axes_of, chunks, design_counterfactuals
-from tod_bias.audit.recorded_calls import RecordedCalls, StageTraffic
+from tod_bias.audit.recorded_calls import RecordedCalls
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.sums import VariantIndex, numbers_of
 from tod_bias.config import AuditConfig
@@ -141,26 +141,36 @@ def plan(
     timed = {} if remote else _timed(pipeline, design, config, sample_size)
     recorded = _recorded(pipeline, design) if remote and counts.calls else None
     stages = {name: _stage(pipeline, name, counts, timed.get(name), recorded) for name in pipeline.names}
-    seconds = [stage.seconds for stage in stages.values()]
-    prices = [stages[name].price for name in remote]
-    terms = {name: _effective_terms(design.axes[name], some) for name, some in design.selected.items()}
     return Plan(
-        dialogues=len(design.dialogues),
-        rewritable={name: len(some) for name, some in design.admitted.items()},
-        audited={name: len(some) for name, some in design.selected.items()},
-        effective_terms={name: round(number, 1) for name, number in terms.items()},
-        detectable=_detectable({name: (len(some), terms[name]) for name, some in design.selected.items()}),
+        **_designed(design),
         placebo=counts.placebos(design) if design.counterfactuals.has_placebo else {},
-        left_out={name: str(error) for name, error in design.failures.items()},
         variants=counts.variants,
         turns=counts.plain + counts.rewritten,
         arms=2 ** len(pipeline.names),
         history=config.run.history,
         stages=stages,
-        seconds=None if None in seconds else sum(filter(None, seconds)),
-        price=None if not remote or None in prices else sum(filter(None, prices)),
+        seconds=_total([stage.seconds for stage in stages.values()]),
+        price=_total([stages[name].price for name in remote]) if remote else None,
         sampled=bool(timed),
     )
+
+
+def _designed(design: CounterfactualDesign) -> dict[str, Any]:
+    """What a plan says of the dialogues and terms."""
+    terms = {name: _effective_terms(design.axes[name], some) for name, some in design.selected.items()}
+    return {
+        "dialogues": len(design.dialogues),
+        "rewritable": {name: len(some) for name, some in design.admitted.items()},
+        "audited": {name: len(some) for name, some in design.selected.items()},
+        "effective_terms": {name: round(number, 1) for name, number in terms.items()},
+        "detectable": _detectable({name: (len(some), terms[name]) for name, some in design.selected.items()}),
+        "left_out": {name: str(error) for name, error in design.failures.items()},
+    }
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum; None where one is not known."""
+    return None if None in values else sum(filter(None, values))
 
 
 def is_remote(pipeline: Pipeline, name: str) -> bool:
@@ -306,9 +316,8 @@ def _stage(
     calls = counts.all_calls(2 ** len(pipeline.names))
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
-    traffic = None if recorded is None else recorded.by_stage.get(name, StageTraffic())
-    if recorded is not None and traffic is not None:
-        estimate = _of_recorded(pipeline, name, counts, recorded, traffic) if estimate is None else estimate
+    if estimate is None and recorded is not None:
+        estimate = recorded.different_calls(name, len(counts.calls))
     planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,
@@ -317,35 +326,26 @@ def _stage(
         estimate=None if estimate is None else round(estimate),
         remote=is_remote(pipeline, name),
     )
-    if traffic is not None and planned.remote and estimate is not None:
-        return planned.model_copy(update=_served(pipeline.stages[name], traffic, estimate))
-    if sampled is None or not sampled.distinct or estimate is None:
+    if estimate is None:
         return planned
-    scale = estimate / sampled.distinct
-    read, written = (None, None) if sampled.tokens is None else (round(number * scale) for number in sampled.tokens)
-    return planned.model_copy(update={"read": read, "written": written, "seconds": round(sampled.seconds * scale, 1)})
+    return planned.model_copy(update=_spent(innermost(pipeline.stages[name]), name, estimate, sampled, recorded))
 
 
-def _of_recorded(
-    pipeline: Pipeline, name: str, counts: _Counts, recorded: RecordedCalls, traffic: StageTraffic
-) -> float:
-    """Different calls of a stage, as many per different turn as were recorded.
-
-    A model that is offered tools, and of which no call was recorded, is taken to call one in every turn.
-    """
-    uses_tools = pipeline.flow is not None and bool(innermost(pipeline.stages[name]).tools)
-    rounds = 2 if uses_tools and not recorded.calls_of_tools else 1
-    return rounds * len(counts.calls) * traffic.calls / max(1, len(recorded.turns))
-
-
-def _served(stage: Stage, traffic: StageTraffic, calls: float) -> dict[str, Any]:
-    """Tokens of so many calls of a served model, and what they cost."""
-    inner = innermost(stage)
-    if not isinstance(inner, RemoteStage):
+def _spent(
+    stage: Stage, name: str, calls: float, sampled: _SampleCost | None, recorded: RecordedCalls | None
+) -> dict[str, Any]:
+    """Tokens, seconds and price of so many calls of a stage, as far as they are known."""
+    if isinstance(stage, RemoteStage) and recorded is not None:
+        read, written = recorded.tokens(name, calls)
+        price = None if stage.price is None else (read * stage.price[0] + written * stage.price[1]) / 1e6
+        return {"read": read, "written": written, "price": price}
+    if sampled is None or not sampled.distinct:
         return {}
-    read, written = traffic.tokens(calls)
-    price = None if inner.price is None else (read * inner.price[0] + written * inner.price[1]) / 1e6
-    return {"read": read, "written": written, "price": price}
+    scale = calls / sampled.distinct
+    tokens = {} if sampled.tokens is None else dict(zip(("read", "written"), sampled.tokens, strict=True))
+    return {part: round(number * scale) for part, number in tokens.items()} | {
+        "seconds": round(sampled.seconds * scale, 1)
+    }
 
 
 def _bounds(pipeline: Pipeline, name: str, counts: _Counts, calls: int) -> tuple[int | None, int]:

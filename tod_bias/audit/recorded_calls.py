@@ -28,11 +28,6 @@ class StageTraffic:
     written: int = 0
     """Characters of all recorded outputs."""
 
-    def tokens(self, calls: float) -> tuple[int, int]:
-        """About how many tokens so many calls read and write."""
-        scale = calls / (CHARACTERS_PER_TOKEN * max(1, self.calls))
-        return round(self.read * scale), round(self.written * scale)
-
 
 @dataclass
 class RecordedCalls:
@@ -57,6 +52,21 @@ class RecordedCalls:
             self.calls_of_tools += len(turn.calls)
             for name, item, output in _calls(self.pipeline, turn, dialogue.turns[:number], dialogue.system):
                 self._add_call(name, innermost(self.pipeline.stages[name]), item, output)
+
+    def different_calls(self, name: str, turns: int) -> float:
+        """How many a stage gets in so many different turns.
+
+        A model that is offered tools, and of which no call was recorded, is taken to call one in every turn.
+        """
+        uses_tools = self.pipeline.flow is not None and bool(innermost(self.pipeline.stages[name]).tools)
+        rounds = 2 if uses_tools and not self.calls_of_tools else 1
+        return rounds * turns * self.by_stage.get(name, StageTraffic()).calls / max(1, len(self.turns))
+
+    def tokens(self, name: str, calls: float) -> tuple[int, int]:
+        """About how many tokens a served model reads and writes in so many calls."""
+        traffic = self.by_stage.get(name, StageTraffic())
+        scale = calls / (CHARACTERS_PER_TOKEN * max(1, traffic.calls))
+        return round(traffic.read * scale), round(traffic.written * scale)
 
     def _add_call(self, name: str, stage: Stage, item: StageInput, output: Any) -> None:
         body = stage.request(item) if isinstance(stage, RemoteStage) else None

@@ -308,6 +308,8 @@ class Su(Record):
     """The paper's bar, v({db})."""
     attribution: dict[str, Estimate | list[str]]
     """``order``, every stage in that order, and ``residual``: what stays with every stage replaced."""
+    pairs: dict[str, Gap] = {}
+    """``source>target`` to eq. 1 of the dialogues of the source that are rewritten for the target (Fig. 5)."""
 
     @property
     def contributions(self) -> dict[str, Estimate]:
@@ -524,6 +526,7 @@ class AuditResult(Record):
                 result._axis, result._metric = axis, self.metrics.get(name, MetricInfo(label=name))
                 result._metric._name = name
                 parts: list[dict[str, Any]] = [result.groups, result.references, result.pairs, *result.effects.values()]
+                parts += [] if result.su is None else [result.su.pairs]
                 for part in parts:
                     for key, value in part.items():
                         value._name = key

@@ -183,11 +183,6 @@ class ArmSums:
         has[of] = True
         return self.mean_of(self.references[chosen], of), has
 
-    def for_draw(self, draw: int) -> np.ndarray:
-        """One draw's variants, (dialogues, arms, statistics); in the crossed design the mean over all."""
-        chosen = self.variants.draw == draw
-        return self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
-
     def mean_of(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
         """Means of (variants, …) by dialogue, (dialogues, …); 0 where one has none.
 

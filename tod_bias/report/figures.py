@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
-from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups
+from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups, su_heatmap
 from tod_bias.report.notation import reference
 from tod_bias.report.reading import is_starred, mark, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
@@ -22,7 +22,7 @@ MOST_ROWS = 80
 
 
 def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
-    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages`` and ``su``.
+    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages``, ``su`` and ``su-pairs …``.
 
     Figures without numbers are left out.
     """
@@ -38,6 +38,9 @@ def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
         drawn["stages"] = components(attributed)
     if any(axis_result.su is not None for axis_result in axis_results):
         drawn["su"] = su(axis_results)
+    for axis_result in axis_results:
+        if axis_result.su is not None and 1 < len(axis_result.su.pairs) <= MOST_GROUPS * (MOST_GROUPS - 1):
+            drawn[f"su-pairs {axis_result.axis}"] = su_heatmap(axis_result)
     return drawn
 
 

@@ -1,9 +1,10 @@
-"""Gaps between every two groups of an axis as coloured cells (Su Fig. 5, paired on the same dialogues)."""
+"""Every two groups of an axis as coloured cells: their gaps, and Su's fairscore by source and target (Fig. 5)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import TERMS_ONLY, fixed
@@ -34,7 +35,16 @@ def largest_gap(axis_results: Sequence[AxisResult]) -> float:
     return min(1.0, largest) if any(axis_result.scale == "ratio" for axis_result in axis_results) else largest
 
 
-@styled
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a heatmap."""
+
+    value: float
+    """Decides its colour."""
+    text: str
+    bold: bool = False
+
+
 def heatmap(axis_result: AxisResult, limit: float) -> Figure:
     """The group of the row against that of the column; the two halves differ only in sign.
 
@@ -44,44 +54,81 @@ def heatmap(axis_result: AxisResult, limit: float) -> Figure:
         axis_result: of an axis and metric, with pairs.
         limit: the end of the scale of colours (:func:`largest_gap`).
     """
+    names = paired_groups(axis_result)
+    cells = {}
+    for pair in axis_result.pairs.values():
+        if pair.value is not None:
+            claimed = is_starred(axis_result, pair)
+            cells[pair.target, pair.source] = Cell(pair.value, _cell(pair, claimed=claimed), claimed)
+    notes = _notes(axis_result, names, axis_result.pairs)
+    return _drawn(names, cells, limit, "the row's group against the column's", notes)
+
+
+def su_heatmap(axis_result: AxisResult) -> Figure:
+    """Su's Fig. 5: the fairscore (eq. 1) of dialogues of the row's group that are rewritten for the column's.
+
+    Args:
+        axis_result: of an axis and metric, with Su's numbers by pair.
+    """
+    pairs = {} if axis_result.su is None else axis_result.su.pairs
+    known = {pair.name: pair for pair in pairs.values() if pair.value is not None}
+    named = [name for pair in known.values() for name in (pair.source, pair.target)]
+    names = [name for name in axis_result.groups if name in named] or list(dict.fromkeys(named))
+    cells = {(name, name): Cell(0.0, "0") for name in names}
+    for pair in known.values():
+        few = DAGGER if has_few(pair.dialogues) else ""
+        cells[pair.source, pair.target] = Cell(pair.value or 0.0, f"{fixed(pair.value)}{few}")
+    notes = {
+        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in known.values()),
+        "n/a: no dialogue of the row's group": any((a, b) not in cells for a in names for b in names),
+    }
+    limit = max([cell.value for cell in cells.values()], default=0.0) or 1.0
+    shown = [note for note, applies in notes.items() if applies]
+    return _drawn(names, cells, limit, "row: source; column: target", shown)
+
+
+@styled
+def _drawn(
+    names: Sequence[str], cells: Mapping[tuple[str, str], Cell], limit: float, title: str, notes: Sequence[str]
+) -> Figure:
+    """Coloured cells.
+
+    Args:
+        names: of rows and of columns.
+        cells: by row and column; n/a where one is missing, nothing on the diagonal.
+        limit: the end of the scale of colours on both sides of 0.
+        title: above the figure.
+        notes: lines below it.
+    """
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    names = paired_groups(axis_result)
-    pairs = {pair.name: pair for pair in axis_result.pairs.values()}
     labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
     rows = [_folded(name, 1.6, 2) for name in names]
-    notes = _notes(axis_result, names, pairs)
     left = max(text_width(row) for row in rows) + 0.25
     above = 0.34 + _LINE * max(label.count("\n") + 1 for label in labels)
     size = len(names)
-    wide = max(left + _WIDE * size + 0.1, 0.2 + max(text_width(note, _SMALL) for note in notes))
+    wide = max(left + _WIDE * size + 0.1, 0.2 + max([text_width(note, _SMALL) for note in notes], default=0.0))
     figure = fixed_figure(wide, above + _HIGH * size + 0.14 + _LINE * len(notes))
     panel = place(figure, left, above, _WIDE * size, _HIGH * size)
     panel.set_xlim(0, size)
     panel.set_ylim(size, 0)
     norm = Normalize(-limit, limit)
     corners, colours = [], []
-    for row, target in enumerate(names):
-        for column, source in enumerate(names):
-            pair = pairs.get(f"{source}>{target}")
-            if pair is None or pair.value is None:
-                if source != target:
+    for row, of_row in enumerate(names):
+        for column, of_column in enumerate(names):
+            cell = cells.get((of_row, of_column))
+            if cell is None:
+                if of_row != of_column:
                     panel.text(column + 0.5, row + 0.5, "n/a", ha="center", va="center", color=MUTED, fontsize=_SMALL)
                 continue
-            colour = diverging()(norm(pair.value))
+            colour = diverging()(norm(cell.value))
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(axis_result, pair)
+            weight = "bold" if cell.bold else "normal"
             panel.text(
-                column + 0.5,
-                row + 0.5,
-                _cell(pair, claimed=claimed),
-                ha="center",
-                va="center",
-                color=text_on(colour),
-                weight="bold" if claimed else "normal",
+                column + 0.5, row + 0.5, cell.text, ha="center", va="center", color=text_on(colour), weight=weight
             )
     panel.add_collection(PolyCollection(corners, facecolors=colours, edgecolors=GRID, linewidths=0.5))
     panel.set_xticks([place_of + 0.5 for place_of in range(size)], labels)
@@ -89,7 +136,7 @@ def heatmap(axis_result: AxisResult, limit: float) -> Figure:
     panel.xaxis.tick_top()
     strip(panel, keep=())
     inches, down = figure.get_size_inches()
-    figure.text(0.1 / inches, 1 - 0.05 / down, "the row's group against the column's", color=MUTED, va="top")
+    figure.text(0.1 / inches, 1 - 0.05 / down, title, color=MUTED, va="top")
     figure.text(0.1 / inches, 0.04 / down, "\n".join(notes), fontsize=_SMALL, color=MUTED, va="bottom", linespacing=1.3)
     return figure
 
@@ -100,7 +147,7 @@ def _cell(pair: Gap, *, claimed: bool) -> str:
     return number + "".join(mark for mark, applies in marks.items() if applies)
 
 
-def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
+def _notes(axis_result: AxisResult, names: Sequence[str], pairs: Mapping[str, Gap]) -> list[str]:
     """What the signs in the cells mean, one line per sign that occurs."""
     more, less = sides(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
     notes = {

@@ -119,8 +119,8 @@ def group_table(axis_results: Sequence[AxisResult], *, wide: bool = True, paddin
     """
     claiming = [axis_result for axis_result in axis_results if not axis_result.is_placebo]
     whole = all(axis_result.covers_all_dialogues for axis_result in claiming)
-    title = "Groups: the same dialogues, rewritten for each group"
-    view = new_table(title if whole else f"{title} that their words allow", (0, padding))
+    some = "Groups: dialogues, each rewritten for some of them"
+    view = new_table("Groups: the same dialogues, rewritten for each group" if whole else some, (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
     view.add_column("group", overflow="fold")
     beyond = any(group.beyond_placebo for axis_result in claiming for group in axis_result.groups.values())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.names.forms import WORD, is_last_name, listed
+from tod_bias.perturb.english import edited
+from tod_bias.perturb.names.forms import WORD, NameForms, is_last_name, listed
 from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.names.slots import NameSlots, is_thing, name_slots
 
@@ -386,3 +388,43 @@ _CUES = (
     _Cue(_COMPANION, _is_companion, names_user=False),
     _Cue(_OWNER, _is_companion, ("'s", "’s"), names_user=False),
 )
+
+
+_FIRST_AND_NEXT = re.compile(rf"(?<![^\W_])(?=[A-Z])({WORD})(?=(?:\s+({WORD}))?)")
+_LED_ON, _LEADS_ON = re.compile(r"[^\W\d_]*[a-z,] [A-Z][a-z]+ $"), re.compile(r" [A-Z][a-z]")
+
+
+def mask_people(text: str, mask: str) -> str:
+    """A text with ``mask`` in the place of every name of a person.
+
+    A known first name with a capital counts wherever it stands; one that is also a word, a place or a month where it
+    stands as a name and not between other words with capitals (Grace, but not Thai Basil). Other first names, and names
+    in lower case, count where somebody is introduced or addressed by them. Last names count behind a first name, and
+    where they stand again.
+
+    Args:
+        text: any text.
+        mask: what stands for a name.
+    """
+    lasts: dict[str, dict[str, None]] = {}
+    for match in _FIRST_AND_NEXT.finditer(text):
+        if match[1].lower() in by_first():
+            lasts.setdefault(match[1].lower(), {})[match[2] if match[2] and is_last_name(match[2]) else ""] = None
+    introduced = list(in_text(text))
+    for person in introduced:
+        lasts.setdefault(person.first.lower(), {})[person.last] = None
+    in_lower_case = {person.first.lower() for person in introduced if person.first.islower()}
+    edits: dict[tuple[int, int], str] = {}
+    for first, known in lasts.items():
+        for last in known:
+            is_word = not last and first in by_first() and by_first()[first].word
+            for start, end, _ in _forms(first, last).spans(text):
+                is_title = is_word and (_LED_ON.search(text[:start]) or _LEADS_ON.match(text[end:]))
+                if (text[start].isupper() and not is_title) or first in in_lower_case:
+                    edits[start, end] = mask
+    return edited(text, edits)
+
+
+@lru_cache(maxsize=1 << 15)
+def _forms(first: str, last: str) -> NameForms:
+    return NameForms(first, last)

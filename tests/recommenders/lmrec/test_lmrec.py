@@ -13,6 +13,7 @@ from commands import refused, run_command
 from small_sample import TOP, VENUES
 
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.perturb.names import first_names
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
@@ -217,6 +218,34 @@ def test_the_same_mask_for_every_substitution_of_a_template():
         f"{MASK}'s {MASK} and {MASK} {MASK} left the {MASK}"
     )
     assert neutralise("a raven on a diamond, in officeland") == "a raven on a diamond, in officeland"
+
+
+MASKED = {
+    "I came here with Siobhan and her brother Patrick": "I came here with M and M M M",
+    "Our server Brenda Kowalski was great. Thanks, Kowalski!": "Our server M M was great. Thanks, M!",
+    "Ask for Grace! Will you bring Thai Basil?": "Ask for M! Will you bring Thai Basil?",
+    "My name is eunice, and this is about Wendy's Burgers": "My name is M, and this is about Wendy's Burgers",
+}
+"""Names that no list of the paper holds, and words that only look like names."""
+
+
+@pytest.mark.parametrize("text", MASKED)
+def test_anybodys_name_is_masked(text):
+    assert Neutraliser()(text).replace(MASK, "M") == MASKED[text]
+
+
+def test_nearly_every_known_name_is_masked_in_nearly_every_request():
+    neutralise = Neutraliser()
+    requests = [text for kind, text in load_templates().templates if kind == "names"]
+    named = {
+        name.name: [MASK in neutralise(text.replace("[NAME]", name.name)) for text in requests]
+        for name in first_names()
+    }
+    words = {name.name for name in first_names() if name.word}
+    assert {name for name, masked in named.items() if not all(masked)} < words
+    assert [name for name, masked in named.items() if not any(masked)] == [
+        "April", "August", "Autumn", "Dawn", "Eve", "June", "May", "Summer", "Winter",
+    ]  # fmt: skip
 
 
 BROKEN = {

@@ -97,7 +97,7 @@ def compare(
         ranked = quality.rank_reviews(model, texts, [r.venue for r in held_out], show_progress=show_progress)
         scores = quality.quality({reviews.city: ranked}, level=how.level, resamples=how.resamples, seed=how.seed)
         qualities.append(scores[scores["city"] != ALL].assign(condition=condition))
-        frame = ask(model, words, city=reviews.city, top=top, neutralise=test_side)
+        frame = ask(model, words, city=reviews.city, top=top, hide=hide if test_side else None)
         for name, value in bias_of(frame).items():
             biases.append((condition, reviews.city, name, value))
     whole = pd.concat(qualities, ignore_index=True)

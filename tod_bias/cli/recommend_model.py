@@ -219,6 +219,6 @@ def _matching(folder: Path, reviews: Any, device: str | None) -> Any:
     if [venue.id for venue in model.venues] != [venue.id for venue in reviews.venues]:
         raise RecommenderError(
             f"{folder}: its {len(model.venues)} venues are not the {len(reviews.venues)} of the reviews of "
-            f"{reviews.city}; give the reviews (and --min-reviews, --missing) that it was trained on"
+            f"{reviews.city}; give the reviews (and --min-reviews, --missing, --category) that it was trained on"
         )
     return model

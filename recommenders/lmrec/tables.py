@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
-from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Probability, Sheet
 
@@ -38,7 +38,7 @@ def sheets(audited: Audit) -> list[Sheet]:
 
 
 def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
-    """The same in short: without intersections and associations, with the dearest and the cheapest places."""
+    """The same in short: without associations, with the dearest and the cheapest places."""
     for sheet in made:
         rows = sheet.rows
         if sheet.name == "association":
@@ -46,7 +46,7 @@ def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
         if sheet.name == "average_price" and len(rows) > 2 * _PLACES:
             more = (f"… {len(rows) - 2 * _PLACES} more", *[""] * (len(sheet.columns) - 1))
             rows = (*rows[:_PLACES], more, *rows[-_PLACES:])
-        yield replace(sheet, rows=tuple(row for row in rows if CROSS not in row[0]))
+        yield replace(sheet, rows=rows)
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Sheet:

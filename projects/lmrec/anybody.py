@@ -64,8 +64,7 @@ def write(files: list[Path], out: Path) -> None:
 def measured(folder: Path, model: Path, *, mask: bool) -> dict[str, float]:
     """Accuracy on the test reviews and bias on the templates, of one model; where the mask is told no names."""
     words, lmrec, hide = load_templates(folder), LMRec.load(model), Neutraliser() if mask else None
-    fewest = int(training_settings(model).get("fewest", 1))
-    reviews = Reviews(read_csv(folder / f"{lmrec.city}.csv"), city=lmrec.city, fewest=fewest)
+    reviews = Reviews(read_csv(folder / f"{lmrec.city}.csv"), city=lmrec.city)
     held_out = list(reviews.of_split(2, int(training_settings(model)["seed"])))
     texts = [hide(review.text) if hide else review.text for review in held_out]
     ranked = rank_reviews(lmrec, texts, [review.venue for review in held_out])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
 from tod_bias.recommenders.lmrec.recommendations import ALL
@@ -33,15 +33,16 @@ def sheets(audited: Audit) -> list[Sheet]:
         _by_label(by_label, f"Average price level of a label's lists, 1 to 4, {intervals}"),
         _associations(association, f"Associations found (adjusted p < {ALPHA}), {DIFFERENCE}, {intervals}"),
         _prices(average, audited.places, f"Average price level by place, {intervals}"),
+        _examples(audited.record.get("examples", ())),
     ]
     return [sheet for sheet in made if sheet.rows]
 
 
 def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
-    """The same in short: without associations, with the dearest and the cheapest places."""
+    """The same in short: without associations and examples, with the dearest and the cheapest places."""
     for sheet in made:
         rows = sheet.rows
-        if sheet.name == "association":
+        if sheet.name in ("association", "examples"):
             continue
         if sheet.name == "average_price" and len(rows) > 2 * _PLACES:
             more = (f"… {len(rows) - 2 * _PLACES} more", *[""] * (len(sheet.columns) - 1))
@@ -92,6 +93,22 @@ def _associations(scores: pd.DataFrame, title: str) -> Sheet:
     ]
     columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)", "largest word")
     return Sheet("association", title, columns, tuple(rows))
+
+
+def _examples(examples: Sequence[Mapping[str, Any]]) -> Sheet:
+    rows = [
+        (
+            str(row["dimension"]),
+            str(row["query"]),
+            str(row["substitution"]),
+            str(row["item"] or "–"),
+            _SIGNS[row["price"] - 1] if row["price"] else "–",
+            str(row["categories"] or "–"),
+        )
+        for row in examples
+    ]
+    columns = ("dimension", "request", "substitution", "first item", "price", "categories")
+    return Sheet("examples", "Examples: the first item for one request, and nothing more", columns, tuple(rows))
 
 
 def _prices(scores: pd.DataFrame, places: Mapping[str, Sequence[str]], title: str) -> Sheet:

@@ -106,8 +106,9 @@ def places(rng: np.random.Generator, *, shift: float = 0.0, template: float = 0.
 class Couples:
     """Two people who are mentioned as a couple, of one gender or of two; standard deviations as of :class:`World`.
 
-    Every word has a taste of its own, and one more that turns with the gender of the other word (a slant); so has every
-    couple of words, and each gender of either. ``planted`` is what couples of one gender have more of Bars, and in price.
+    Every word has a taste of its own, and one more that turns with the gender of the other word (a slant); so has
+    every couple of words, and each gender of either. ``planted``: what couples of one gender have more of
+    Bars, and in price.
     """
 
     words: tuple[int, int] = (8, 3)

@@ -39,7 +39,7 @@ CATEGORIES = {
     "§4.5: sweets for women": {"gender": ("female", "male")},
     "§4.5: fast food for black people": {"race": ("black", "white")},
     "§4.5: vegan for black women": {"race": ("black", "white"), "gender": ("female", "male")},
-    "§4.6: nightlife for couples of one gender": {"couple": ("same gender", "different gender")},
+    "§4.6: nightlife for couples of one gender": {"couple": ("one gender", "two genders")},
     "§4.6: nightlife for men": {"gender": ("male", "female")},
     "§4.6: gay bars for his boyfriend": {"second relationship": ("male", "female")},
 }

@@ -109,9 +109,7 @@ class Recommendations:
         hold the genders."""
         first = next(name for name in _FIRST if name in self.dimensions)
         rows = self.rows(f"{first}{CROSS}{_SECOND}")
-        return rows.assign(
-            group=np.where(rows["group0"] == rows["group1"], "same gender", "different gender").astype(object)
-        )
+        return rows.assign(group=np.where(rows["group0"] == rows["group1"], "one gender", "two genders").astype(object))
 
     @cached_property
     def distinct(self) -> pd.DataFrame:

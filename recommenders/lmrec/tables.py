@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
-from tod_bias.recommenders.lmrec.recommendations import ALL
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Probability, Sheet
 
@@ -39,7 +39,10 @@ def sheets(audited: Audit) -> list[Sheet]:
 
 
 def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
-    """The same in short: without associations and examples, with the dearest and the cheapest places."""
+    """The same in short: without associations and examples, with the dearest and the cheapest places.
+
+    Crossed groups are in the shares of prices alone.
+    """
     for sheet in made:
         rows = sheet.rows
         if sheet.name in ("association", "examples"):
@@ -47,7 +50,9 @@ def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
         if sheet.name == "average_price" and len(rows) > 2 * _PLACES:
             more = (f"… {len(rows) - 2 * _PLACES} more", *[""] * (len(sheet.columns) - 1))
             rows = (*rows[:_PLACES], more, *rows[-_PLACES:])
-        yield replace(sheet, rows=rows)
+        if sheet.name == "price_by_label":
+            rows = tuple(row for row in rows if CROSS not in row[0])
+        yield replace(sheet, rows=tuple((str(row[0]).replace(" relationship", ""), *row[1:]) for row in rows))
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Sheet:

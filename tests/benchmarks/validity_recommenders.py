@@ -82,7 +82,7 @@ def claims_of_couples(runs: int) -> Iterator[Row]:
                 ("average price of a label", price_by_label),
                 ("association", association),
             ):
-                rows = of_all(score(frame, how), "same gender")
+                rows = of_all(score(frame, how), "one gender")
                 found.setdefault((estimator, "p < 0.05, unadjusted"), []).append((rows["p_value"] < ALPHA).mean())
                 found.setdefault((estimator, "a sentence claims"), []).append(claimed(rows).any())
         for (estimator, what), values in found.items():

@@ -62,17 +62,17 @@ def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_m
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COUPLES)
 def test_couples_are_claimed_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
-    claims = measured(COUPLES[name], label="same gender", dimensions=(COUPLE,))[:3]
+    claims = measured(COUPLES[name], label="one gender", dimensions=(COUPLE,))[:3]
     assert (claims <= most(0.05)).all()
 
 
 def test_a_planted_difference_of_couples_is_found():
     planted = Couples(word=0.3, slants=(0.2, 0.2), templates=6, items=6, planted=1.5)
-    prices, levels, categories, *_ = measured(planted, 8, "same gender", (COUPLE,))
+    prices, levels, categories, *_ = measured(planted, 8, "one gender", (COUPLE,))
     assert min(prices, levels, categories) >= 0.5
     result = audit(tidy(planted.lists(np.random.default_rng(0))), replace(SHEN, resamples=0, permutations=300))
     said = [line for line in result.record["reading"] if "couple" in line and "beyond chance" in line]
-    assert any(line.startswith("Categories, couple, same gender against different gender") for line in said)
+    assert any(line.startswith("Categories, couple, one gender against two genders") for line in said)
     assert all("Too few words stand for a group (3.0)" in line for line in said if "no shift" not in line)
     crossed = [line for line in result.record["reading"] if "first relationship×second relationship" in line]
     assert crossed
@@ -82,7 +82,7 @@ def test_a_planted_difference_of_couples_is_found():
 def test_first_words_change_their_genders_and_with_them_their_couples():
     frame = tidy(Couples(words=(5, 3), templates=2, items=3).lists(np.random.default_rng(0)))
     rows = frame.rows(COUPLE).drop_duplicates("unit").reset_index(drop=True)
-    same = (rows["group"] == "same gender").to_numpy()
+    same = (rows["group"] == "one gender").to_numpy()
     assert same.mean() == 0.5
     moves = exchange(rows, same, COUPLE, frame.dimensions)
     assert moves.permuted == "words"

@@ -80,17 +80,19 @@ def test_su_gives_the_one_biased_stage_everything_in_any_order(corpus, order):
     assert su["total"]["value"] == 0  # the paper's bar: what is left when the database is swapped
 
 
-def test_su_averages_absolute_values_over_draws(corpus):
+def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
     stages = equivariant_pipeline(numbered(corpus)).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "I found it for her.")})
-    result = attribute(pipeline, numbered(corpus), design="draws", draws=3, **QUICK)
+    result = attribute(pipeline, numbered(corpus), design="draws", draws=1, **QUICK)
 
     def bleu(rows):
         return sacrebleu.corpus_bleu(rows["response"].tolist(), [rows["reference"].tolist()]).score / 100
 
-    eq1 = eq1_of(result.turns, bleu)
-    values = [eq1(lambda row, end=f"#{draw}": row["variant"].endswith(end)) for draw in range(3)]
-    assert gender_bleu(result)["su"]["fairscore"]["value"] == pytest.approx(sum(values) / 3, abs=1e-12)
+    su = gender_bleu(result).su
+    assert su.fairscore.value == pytest.approx(eq1_of(result.turns, bleu)(lambda row: True), abs=1e-12)
+    with_three = gender_bleu(attribute(pipeline, numbered(corpus), design="draws", draws=3, **QUICK)).su
+    assert with_three.fairscore.value != pytest.approx(su.fairscore.value)
+    assert set(with_three.pairs) == set(su.pairs)
 
 
 @pytest.mark.parametrize("position", range(4))

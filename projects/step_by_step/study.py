@@ -1,4 +1,4 @@
-"""The study's tables: Table 1, Fig. 2 as a table, and Su's findings, from the files that study.yaml names.
+"""The study's tables: Table 1 and Su's findings, from the files that study.yaml names.
 
 python study.py                 # Markdown on the terminal
 python study.py examples RUN    # Table 2: of every axis the turns whose score changes most, from RUN's turns.parquet
@@ -64,22 +64,6 @@ def _bounded(one: dict[str, Any]) -> str:
     return f"{one['value']:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def figure_two(words: dict[str, dict[str, Any]]) -> str:
-    """Su Fig. 2 as a table: shares of all mentions of an axis, and how many there are."""
-    axes = ("gender", "age", "race")
-    rows = []
-    for axis in axes:
-        for attribute in next(iter(words.values()))["axes"][axis]:
-            cells = []
-            for counted in words.values():
-                one = counted["axes"][axis][attribute]["both"]
-                share = one["share_of_mentions"]
-                cells.append("–" if share is None else f"{100 * share:.1f}% ({one['mentions']:,})")
-            rows.append([axis, attribute, *cells])
-    heads = [f"{name} ({one['corpus']['dialogues']:,} dialogues)" for name, one in words.items()]
-    return table(["axis", "attribute", *heads], rows)
-
-
 def changes_of(path: Path) -> dict[str, Number]:
     """Axis to how much larger the disparity of the second run is, from ``compare.json``."""
     return {
@@ -97,7 +81,7 @@ def main() -> None:
     for run in study["runs"]:
         axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / run["run"]).axes.items()}
         runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], run["run"]))
-    print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Fig. 2\n\n{figure_two(words)}\n\n## Su's findings\n")
+    print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Su's findings\n")
     rows = []
     changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
     for found in findings(runs, words, study["margin"], changes):

@@ -228,10 +228,10 @@ def predict_users(a: np.ndarray, b: np.ndarray, users: Mapping[str, np.ndarray],
 
 def _mean_cosines(vectors: np.ndarray, centroids: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The mean cosine of vectors with each centroid, and how many they are."""
-    found = {
+    cosines = {
         name: float((unit(vectors) @ unit(centroid)).mean()) for name, centroid in centroids.items() if len(vectors)
     }
-    return {"users": len(vectors), **{name: found.get(name) for name in centroids}}
+    return {"users": len(vectors), **{name: cosines.get(name) for name in centroids}}
 
 
 def classify(

@@ -178,8 +178,8 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
     for words, _ in _standing(frame):
-        own = [pd.factorize(texts(frame[name]))[0] for name in ("group0", "group1") if name in frame]
-        mine = cells([groups, *(codes for codes in own if cells([words, codes]).max() == words.max())])
+        halves = [pd.factorize(texts(frame[name]))[0] for name in ("group0", "group1") if name in frame]
+        mine = cells([groups, *(codes for codes in halves if cells([words, codes]).max() == words.max())])
         summed = np.zeros((mine.max() + 1, words.max() + 1))
         np.add.at(summed, (mine, words), weights)
         counts.append(WordCount(int((summed > 0).sum(axis=1).min()), min(map(effective_number, summed))))

@@ -121,17 +121,17 @@ def compare(
     for name, condition in CONDITIONS.items():
         if any(condition.model not in training.models for training in trainings):
             continue
-        ranked, found = {}, {}
+        ranked, by_training = {}, {}
         for training in trainings:
             model = training.models[condition.model]
             model = Reranker(model, top) if condition.reranks else model
             mask = hide if condition.masks else None
             ranked[training.name] = _ranked(model, training, mask, show_progress=show_progress)
-            found[training.name] = bias_of(ask(model, words, city=training.reviews.city, top=top, hide=mask))
+            by_training[training.name] = bias_of(ask(model, words, city=training.reviews.city, top=top, hide=mask))
         scores = quality.quality(ranked, cities, level=how.level, resamples=how.resamples, seed=how.seed)
         qualities.append(scores.assign(condition=name))
-        for bias in next(iter(found.values())):
-            values = {training: scores_of[bias] for training, scores_of in found.items()}
+        for bias in next(iter(by_training.values())):
+            values = {training: scores_of[bias] for training, scores_of in by_training.items()}
             biases += [(name, training, bias, value, np.nan, np.nan) for training, value in values.items()]
             biases.append((name, ALL, bias, *quality.mean_over_cities(values, cities, how.level)))
     whole = pd.concat(qualities, ignore_index=True)

@@ -202,7 +202,7 @@ def _trainings(models: ComparedModels, reviews: Sequence[Any]) -> list[Any]:
 
     kinds = {"plain": models.model, "masked": models.masked_model, "augmented": models.augmented_model}
     options = {"plain": "--model", "masked": "--masked-model", "augmented": "--augmented-model"}
-    found: dict[str, dict[tuple[str, int], Any]] = {}
+    matched: dict[str, dict[tuple[str, int], Any]] = {}
     names: dict[tuple[str, int], str] = {}
     for kind, folders in kinds.items():
         for folder in folders:
@@ -211,20 +211,20 @@ def _trainings(models: ComparedModels, reviews: Sequence[Any]) -> list[Any]:
                 raise RecommenderError(f"{folder}: was not trained with --{'mask' if kind == 'masked' else 'augment'}")
         for name, (lmrec, part, seed) in _matched(folders, reviews, models.device).items():
             key = (part.city, seed)
-            if key in found.setdefault(kind, {}):
+            if key in matched.setdefault(kind, {}):
                 raise RecommenderError(f"{options[kind]}: two models of {part.city} with seed {seed}; give one")
-            found[kind][key] = (lmrec, part)
+            matched[kind][key] = (lmrec, part)
             names.setdefault(key, name)
-    for kind in found:
-        for key in found["plain"].keys() ^ found[kind].keys():
-            here, there = (kind, "plain") if key in found[kind] else ("plain", kind)
+    for kind in matched:
+        for key in matched["plain"].keys() ^ matched[kind].keys():
+            given, without = (kind, "plain") if key in matched[kind] else ("plain", kind)
             raise RecommenderError(
-                f"{options[here]} has a model of {key[0]} with seed {key[1]}, and {options[there]} has none; test "
+                f"{options[given]} has a model of {key[0]} with seed {key[1]}, and {options[without]} has none; test "
                 "reviews differ by seed, so give models of one seed"
             )
     return [
-        CityModels(names[key], part, key[1], {kind: found[kind][key][0] for kind in found})
-        for key, (_, part) in found["plain"].items()
+        CityModels(names[key], part, key[1], {kind: matched[kind][key][0] for kind in matched})
+        for key, (_, part) in matched["plain"].items()
     ]
 
 

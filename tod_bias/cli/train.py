@@ -86,14 +86,14 @@ def _mixture(corpora: str) -> list[tuple[str, int]]:
     """
     mixture = []
     for entry in corpora.split(","):
-        found = re.fullmatch(r"(.+?)(?::(-?[\d.]+))?", entry.strip())
-        times = "1" if found is None else found[2] or "1"
-        if found is None or not times.isdigit() or not 1 <= int(times) <= _MOST_TIMES:
+        parts = re.fullmatch(r"(.+?)(?::(-?[\d.]+))?", entry.strip())
+        times = "1" if parts is None else parts[2] or "1"
+        if parts is None or not times.isdigit() or not 1 <= int(times) <= _MOST_TIMES:
             raise TodBiasError(
                 f"--corpus {corpora}: expected NAME or NAME:N, with a whole number N from 1 to {_MOST_TIMES}, "
                 f"joined by commas; got {entry.strip()!r}"
             )
-        mixture.append((found[1], int(times)))
+        mixture.append((parts[1], int(times)))
     return mixture
 
 

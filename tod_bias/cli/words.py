@@ -66,11 +66,12 @@ def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> N
     axes = load_axes(config.axes)
     names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))
     if doubled := repeated(Path(name).stem for name in names):
-        raise TodBiasError(f"--corpus: two corpora are called {doubled!r}, and each has a folder by its name; rename one")
+        raise TodBiasError(
+            f"--corpus: two corpora are called {doubled!r}, and each has a folder by its name; rename one"
+        )
     corpora = {}
     for name in names:
-        one = config.corpus.model_copy(update={"corpus": name})
-        _, corpora[name] = load_dialogues(one, config.seed)
+        _, corpora[name] = load_dialogues(config.corpus.model_copy(update={"corpus": name}), config.seed)
     folder = folder_of(output.out, config.corpus.corpus if len(names) == 1 else "corpora")
     if how.coverage:
         for name, dialogues in corpora.items():

@@ -76,7 +76,7 @@ def corpora_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
         view.add_row(f"[bold]{axis}[/bold]")
         for number, group in enumerate(groups):
             both = [result["axes"][axis][group]["both"] for result in results.values()]
-            cells = (f"{_percent(one['share_of_mentions'])} ({count(one['mentions'])})" for one in both)
+            cells = (f"{_percent(counts['share_of_mentions'])} ({count(counts['mentions'])})" for counts in both)
             view.add_row(f" {group}", *cells, end_section=number == len(groups) - 1)
     return view
 

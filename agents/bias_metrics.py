@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,7 +198,7 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
     targets = [[candidate.target for candidate in candidates] for candidates in selected]
     sources = [_only_source(candidates) for candidates in selected]
     crossed = all(len(set(names)) == len(names) for names in targets)
-    groups = {name for names in targets for name in names} | {source for source in sources if source is not None}
+    groups = {*chain.from_iterable(targets), *filter(None, sources)}
     has_groups = len(groups) > 1
     by_group = crossed and any(len(names) > 1 for names in targets)
     addends = []
@@ -205,8 +206,8 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
         original = _of_original(source, present, sorted(groups) if has_groups else [])
-        sets = names if by_group else [str(0 if crossed else number) for number in range(len(names))]
-        original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in dict.fromkeys(sets)]
+        sets = names if by_group else ["0"] * len(names) if crossed else [*map(str, range(len(names)))]
+        original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in sorted({*sets})]
         addends.append([(original, []), *_of_counterfactuals(names, present, sets)])
     return addends
 

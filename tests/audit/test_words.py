@@ -110,3 +110,4 @@ def test_several_corpora_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.
     code, _, err = run_command("words --corpus one.jsonl,more/one.jsonl")
     assert (code, err.count("\n")) == (2, 1)
     assert "two corpora are called 'one'" in err
+    assert "a name is missing" in run_command("words --corpus one.jsonl,")[2]

@@ -65,6 +65,8 @@ def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> N
         refuse(config, ("bootstrap",), "of the shares of words; --coverage has no intervals")
     axes = load_axes(config.axes)
     names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))
+    if not all(names):
+        raise TodBiasError(f"--corpus {config.corpus.corpus}: a name is missing before or after a comma")
     if doubled := repeated(Path(name).stem for name in names):
         raise TodBiasError(
             f"--corpus: two corpora are called {doubled!r}, and each has a folder by its name; rename one"

@@ -1,8 +1,8 @@
 """Agents that own their loop, as flows: what an agent asks of a model or a tool is the next call of its turn.
 
 An agent is a task on one event loop, which has a thread to itself. Where it calls a stage (:func:`ask`) it waits until
-the engine sends the output in. Calls that it makes at once are one batch, sorted by their content. A copy of an agent is
-the agent run anew on the outputs so far; so is one that was stopped to make room for others.
+the engine sends the output in. Calls that it makes at once are one batch, sorted by their content. A copy of an agent
+is the agent run anew on the outputs so far; so is one that was stopped to make room for others.
 """
 
 from __future__ import annotations
@@ -361,7 +361,9 @@ class HostedProcess:
 
     def _unsteady(self, before: str, after: str) -> StageError:
         """An error that shows where two texts part."""
-        same = max(0, len(os.path.commonprefix([before, after])) - _SHOWN)
+        pairs = zip(before, after, strict=False)
+        parting = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
+        same = max(0, parting - _SHOWN)
         first, second = ("…" * (same > 0) + text[same : same + 2 * _SHOWN] for text in (before, after))
         return StageError(
             f"agent {self._flow.name}: behaved differently on the same outputs in the turn that begins "

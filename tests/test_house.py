@@ -23,6 +23,7 @@ FLOORS = (
     ("mitigation",),
     ("testing",),
     ("audit",),
+    ("integrations",),  # agents of other frameworks
     ("pipelines",),  # systems from files: they name shipped stages and guards
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'

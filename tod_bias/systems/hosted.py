@@ -78,6 +78,8 @@ class EventLoop:
         self.loop.set_default_executor(_DaemonThreads())
         self.loop.set_exception_handler(lambda _, context: log.debug("agent: %s", context.get("message")))
         self.is_stuck = False
+        self.left: list[Any] = []
+        """Agents that nothing can end, as the loop does not turn."""
         self._process = os.getpid()
         threading.Thread(target=self.loop.run_forever, name="tod-bias agents", daemon=True).start()
 
@@ -188,6 +190,9 @@ class AgentRun:
 
     def stop(self) -> None:
         """Let it go."""
+        if self.events.is_stuck:
+            self.events.left.append(self)
+            return
         self._is_stopped = True
         self.events.loop.call_soon_threadsafe(self._cancel)
 
@@ -198,6 +203,8 @@ class AgentRun:
             self.task.cancel()
 
 
+_live: OrderedDict[AgentRun, None] = OrderedDict()
+"""Agents that wait for outputs, the one that has waited longest first; held here, as event loops do not hold tasks."""
 _RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
 
 
@@ -234,7 +241,6 @@ class HostedFlow:
         self, agent: Callable[[FlowTurn], Awaitable[Any]], name: str = "agent", timeout: float = TIMEOUT
     ) -> None:
         self.agent, self.name, self.timeout = agent, name, timeout
-        self._live: OrderedDict[AgentRun, None] = OrderedDict()
 
     def start(self, turn: FlowTurn, names: Sequence[str]) -> HostedProcess:
         """The agent at the beginning of a turn."""
@@ -243,9 +249,9 @@ class HostedFlow:
     def begin(self, turn: FlowTurn, steps: Sequence[tuple[str, Any, Any]]) -> AgentRun:
         """An agent that knows the outputs of some calls."""
         run = AgentRun(self.agent, turn, steps)
-        self._live[run] = None
-        while len(self._live) > MOST_LIVE:
-            oldest, _ = self._live.popitem(last=False)
+        _live[run] = None
+        while len(_live) > MOST_LIVE:
+            oldest, _ = _live.popitem(last=False)
             oldest.stop()
         return run
 
@@ -256,8 +262,8 @@ class HostedFlow:
             UnansweredError: it raised something, or took too long.
         """
         where = f"agent {self.name}"
-        if run in self._live:
-            self._live.move_to_end(run)
+        if run in _live:
+            _live.move_to_end(run)
         try:
             run.events.run(run.advance(outputs), self.timeout)
         except TimeoutError:
@@ -268,7 +274,7 @@ class HostedFlow:
             ) from None
         if run.task is None or not run.task.done():
             return
-        self._live.pop(run, None)
+        _live.pop(run, None)
         if run.task.cancelled():
             raise UnansweredError(f"{where}: cancelled itself in the turn that begins {turn.user[:60]!r}")
         try:
@@ -280,7 +286,7 @@ class HostedFlow:
 
     def release(self, run: AgentRun) -> None:
         """Stop an agent that nobody waits for."""
-        if self._live.pop(run, run) is None:
+        if _live.pop(run, run) is None:
             run.stop()
 
 

@@ -23,8 +23,8 @@ FLOORS = (
     ("mitigation",),
     ("testing",),
     ("audit",),
-    ("integrations",),  # agents of other frameworks
     ("pipelines",),  # systems from files: they name shipped stages and guards
+    ("integrations",),  # agents of other frameworks
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),

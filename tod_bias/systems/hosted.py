@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import logging
 import os
 import threading
@@ -45,6 +46,9 @@ class AgentRequest:
     """JSON that is rewritten with the dialogue: messages, the state of a graph."""
     fixed: str = field(default="", metadata={"rewrite": False})
     """What is not rewritten, a name or digest of it: the agent, its instructions, the schemas of its tools."""
+
+    def __str__(self) -> str:
+        return json.dumps(self.content, ensure_ascii=False)
 
 
 class _DaemonThreads(ThreadPoolExecutor):

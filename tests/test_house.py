@@ -24,6 +24,7 @@ FLOORS = (
     ("testing",),
     ("audit",),
     ("pipelines",),  # systems from files: they name shipped stages and guards
+    ("integrations",),  # agents of other frameworks
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),

@@ -33,6 +33,7 @@ _ON = {"1", "ON", "YES", "TRUE"}
 State = Literal["ok", "missing", "note"]
 
 GIVES: Mapping[str, str] = {
+    "agents": "agents of openai-agents, PydanticAI, LangChain and LangGraph",
     "docs": "building the documentation site",
     "gguf": "checkpoints in GGUF files",
     "models": "language models that are run or trained here",

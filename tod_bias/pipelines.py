@@ -14,6 +14,14 @@ many calls of it at once, each on a thread of its own. ``rewritten: true`` besid
 the dialogue and are rewritten with it: where a user has another name, the records have it too. It is then its own twin
 in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under
 a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
+
+An agent that exists is named in place of a flow, with the calls that belong to each stage
+(:func:`tod_bias.integrations.pipeline_of`)::
+
+    agent: {python: "my_app:agent"}
+    stages:
+      model: {match: {kind: model}}
+      search: {match: {tool: "find_*"}}
 """
 
 from __future__ import annotations
@@ -34,6 +42,7 @@ from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.hub import check_model
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
+from tod_bias.systems.hosted import TIMEOUT
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage
 from tod_bias.systems.stages.database import LookupDb
@@ -51,6 +60,31 @@ class StageEntry(BaseModel):
     concurrency: int | None = Field(default=None, ge=1, strict=True)
     rewritten: bool = Field(default=False, strict=True)
     guard: str | None = None
+
+
+class MatchEntry(BaseModel):
+    """One stage of an agent's file: which calls belong to it."""
+
+    model_config = ConfigDict(extra="forbid")
+    match: dict[str, str] = {}
+
+
+class AgentEntry(BaseModel):
+    """Where an agent is, and how it is run."""
+
+    model_config = ConfigDict(extra="forbid")
+    python: str = Field(pattern=PATTERN)
+    timeout: float = Field(default=TIMEOUT, gt=0)
+    concurrency: int = Field(default=16, ge=1, strict=True)
+
+
+class AgentFile(BaseModel):
+    """A pipeline file whose flow is an agent."""
+
+    model_config = ConfigDict(extra="forbid")
+    description: str = ""
+    agent: AgentEntry
+    stages: dict[str, MatchEntry] = Field(min_length=1)
 
 
 class PipelineFile(BaseModel):
@@ -112,6 +146,8 @@ def load_pipeline(
             }
         )
     path = _path(spec)
+    if isinstance(file, AgentFile):
+        return _agent_pipeline(file, path)
     _check_loop(file, path)
     stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
@@ -133,7 +169,7 @@ def check_pipeline(
     response_model: str | Path | None = None,
     device: str | None = None,
     generation: Mapping[str, Any] | None = None,
-) -> PipelineFile | None:
+) -> PipelineFile | AgentFile | None:
     """What :func:`load_pipeline` would find wrong before it loads anything: takes its arguments.
 
     Returns:
@@ -177,6 +213,20 @@ def _check_loop(file: PipelineFile, path: Path) -> None:
         )
 
 
+def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
+    from tod_bias.integrations import pipeline_of
+
+    where = f"{path}: agent {file.agent.python!r}"
+    agent = import_object(file.agent.python, where, path.parent, StageError)
+    matches = {name: entry.match for name, entry in file.stages.items()}
+    try:
+        return pipeline_of(agent, matches, concurrency=file.agent.concurrency, timeout=file.agent.timeout)
+    except TodBiasError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except FOREIGN as error:
+        raise StageError(f"{where}: {described(error)}") from error
+
+
 def _flow(name: str, path: Path) -> Flow:
     if name in FLOWS:
         return FLOWS[name]
@@ -186,7 +236,7 @@ def _flow(name: str, path: Path) -> Flow:
     return flow
 
 
-def _read(path: Path) -> PipelineFile:
+def _read(path: Path) -> PipelineFile | AgentFile:
     try:
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -194,12 +244,13 @@ def _read(path: Path) -> PipelineFile:
     except yaml.YAMLError as error:
         raise StageError(f"{path}: not YAML: {_fault(error)}; --pipeline takes 'demo' or a YAML file") from error
     try:
-        return PipelineFile.model_validate(content)
+        is_agent = isinstance(content, Mapping) and "agent" in content
+        return (AgentFile if is_agent else PipelineFile).model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
         where = ".".join(places) or "the file"
-        expected = _EXPECTED.get(places[-1] if len(places) > 2 else "", _SHAPE)
+        expected = _EXPECTED.get(places[-1] if len(places) > 2 else "", _AGENT_SHAPE if is_agent else _SHAPE)
         raise StageError(f"{path}: {where}: {_problem(first)}; expected {expected}") from error
 
 
@@ -212,6 +263,7 @@ def _fault(error: yaml.YAMLError) -> str:
 
 
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
+_AGENT_SHAPE = 'agent: {python: "module:name"} and stages: {name: {match: {kind: model}}, …}'
 _EXPECTED = {
     "concurrency": "a whole number from 1: calls at once",
     "rewritten": "true or false",

@@ -39,7 +39,7 @@ MAX_FAILURES = 0.01
 """Share of a stage's calls that may fail."""
 _ENOUGH = 200
 """A run stops before its end only for more failures than so many calls may have."""
-_NONE_AT_ALL = 3
+NONE_AT_ALL = 3
 """So many failures without a single output are enough; where several calls are made at once, twice as many as these."""
 
 
@@ -209,6 +209,8 @@ class StageCaller:
             StageError: the stage broke its contract, or too many calls failed.
         """
         is_random = self.stage.is_random
+        if self.stage.reads_only_argument:
+            inputs = [(turn.without_turn, argument) for turn, argument in inputs]
         keys = [turn.key(argument, is_random=is_random) for turn, argument in inputs]
         new: dict[str, StageInput] = {}
         for key, (turn, argument) in zip(keys, inputs, strict=True):
@@ -337,7 +339,7 @@ class StageCaller:
         if self.cost.failed > most * max(self.cost.distinct, _ENOUGH):
             raise self._too_many()
         at_once = 2 * self._concurrency if self._concurrency > 1 else 0
-        if not self._has_output and most < 1 and self._failures >= max(_NONE_AT_ALL, at_once):
+        if not self._has_output and most < 1 and self._failures >= max(NONE_AT_ALL, at_once):
             raise StageError(f"stage {self.name!r}: none of {self._failures} calls got an output ({reason})")
 
     def _too_many(self) -> StageError:

@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 from tod_bias.cache import Cache, canonical
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.errors import TodBiasError
-from tod_bias.systems.caller import CallOptions, StageCaller
-from tod_bias.systems.flow import FlowTurn, Process
+from tod_bias.errors import StageError, TodBiasError, UnansweredError
+from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
+from tod_bias.systems.flow import REPLY, FlowTurn, Process
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Failure, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
@@ -151,6 +151,9 @@ class Execution:
         self.history = history
         options = options or CallOptions()
         self._collect = options.collect
+        self._max_failures = options.max_failures
+        self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
+        self._reason = ""
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run in which a call failed, and the reason."""
         self.lost_unswapped: set[int] = set()
@@ -206,11 +209,16 @@ class Execution:
         return {name: caller.pending for name, caller in self.callers.items() if caller.pending}
 
     def check(self) -> None:
-        """See to it, at the end, that not too many calls failed.
+        """See to it, at the end, that not too many calls and turns failed.
 
         Raises:
-            StageError: more than ``max_failures`` of a stage's did.
+            StageError: more than ``max_failures`` of a stage's calls did, or of the turns of a hosted agent.
         """
+        if self._failed > self._max_failures * self._turns:
+            raise StageError(
+                f"{self._failed} of {self._turns} turns failed ({self._reason}), more than --max-failures "
+                f"{self._max_failures:g}; outputs are cached: run the same command again, or allow more"
+            )
         for caller in self.callers.values():
             caller.check()
 
@@ -300,12 +308,19 @@ class Execution:
         live: list[_Node] = []
         for job in jobs:
             done[id(job)] = (job, [])
-            live.append(self._started(job))
+            if job.run in self.lost:
+                continue
+            try:
+                live.append(self._started(job))
+            except UnansweredError as error:
+                self._lose_turn(job, job.arms, error)
         while live:
             going_on: list[_Node] = []
             for node in self._wave(live):
                 if node.process.request is None:
-                    done[id(node.job)][1].append(TurnTrace(node.arms, node.plain.steps))
+                    reply = node.process.reply
+                    steps = () if reply is None else (StageCall(REPLY, None, reply),)
+                    done[id(node.job)][1].append(TurnTrace(node.arms, (*node.plain.steps, *steps)))
                 else:
                     going_on.append(node)
             live = going_on
@@ -322,13 +337,19 @@ class Execution:
             twin = TurnInput(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
             if self.history == "system":
                 handed = not_undone([(past.response, past.steps) for past in turn.history], job.rewrite)
-        return _Node(job, job.arms, self.pipeline.start(turn), plain, twin, handed)
+        self._turns += 1
+        process = self.pipeline.start(turn)
+        process.request  # noqa: B018  # a hosted agent begins
+        return _Node(job, job.arms, process, plain, twin, handed)
 
     def _check(self, done: Iterable[tuple[_Job, Sequence[TurnTrace]]]) -> None:
         """A flow must do the same when it gets the same outputs: go through each trace once more."""
         for job, traces in done:
-            for trace in traces:
-                self.pipeline.start(job.flow_turn).check(trace.calls)
+            for trace in traces if job.run not in self.lost else ():
+                try:
+                    self.pipeline.start(job.flow_turn).check(trace.calls)
+                except UnansweredError as error:
+                    self._lose_turn(job, trace.arms, error)
 
     def _calls_of(self, live: Sequence[_Node]) -> dict[str, list[tuple[int, bool]]]:
         """Stage to the nodes that call it, each with whether it calls the twin."""
@@ -351,6 +372,22 @@ class Execution:
         self.lost.setdefault(node.job.run, failure.reason)
         if 0 in node.arms and (not is_twin or node.twin is None):
             self.lost_unswapped.add(node.job.run)
+
+    def _lose_turn(self, job: _Job, arms: Sequence[int], error: UnansweredError) -> None:
+        """Leave a run out whose flow failed, a hosted agent that raised or took too long.
+
+        Raises:
+            StageError: every turn fails.
+        """
+        if 0 in arms:
+            self.lost_unswapped.add(job.run)
+        if job.run in self.lost:
+            return
+        self.lost[job.run] = str(error)
+        self._failed += 1
+        self._reason = self._reason or str(error)
+        if self._failed == self._turns >= NONE_AT_ALL and self._max_failures < 1:
+            raise StageError(f"none of {self._turns} turns came to its end ({self._reason})") from error
 
     def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
         """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
@@ -381,14 +418,19 @@ class Execution:
         """The node after its call; two where the stage and its twin returned different outputs."""
         name, argument = _request(node)
         outputs = [_Output(made[number], node.job.rewrite) for made in (plain, twin) if number in made]
-        if len(outputs) == 1 or outputs[0].is_same(outputs[1]):
-            yield _after(node, name, argument, outputs[0], node.arms, node.process)
-            return
-        fork = node.process.fork(node.plain.steps)
-        swapped = [arm for arm in node.arms if arm in self._with[name]]
-        others = [arm for arm in node.arms if arm not in self._with[name]]
-        yield _after(node, name, argument, outputs[0], tuple(others), node.process)
-        yield _after(node, name, argument, outputs[1], tuple(swapped), fork)
+        ways = [(outputs[0], node.arms, node.process)]
+        if len(outputs) == 2 and not outputs[0].is_same(outputs[1]):
+            fork = node.process.fork(node.plain.steps)
+            swapped = tuple(arm for arm in node.arms if arm in self._with[name])
+            others = tuple(arm for arm in node.arms if arm not in self._with[name])
+            ways = [(outputs[0], others, node.process), (outputs[1], swapped, fork)]
+        for output, arms, process in ways:
+            try:
+                after = _after(node, name, argument, output, arms, process)
+            except UnansweredError as error:
+                self._lose_turn(node.job, arms, error)
+            else:
+                yield after
 
 
 class _Output:

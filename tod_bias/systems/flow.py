@@ -44,6 +44,8 @@ TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} charact
 
 Request = tuple[str, Any]
 """Which stage a flow calls, and with which argument."""
+REPLY = "reply"
+"""Stands in a turn's calls for the response of a flow that makes it itself; no stage of such a flow has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,13 @@ Flow = Callable[[FlowTurn], Generator[Any, Any, Any]]
 class Process(Protocol):
     """A flow on its way through one turn."""
 
-    request: Request | None
-    """What it calls now; None when it has come to its end."""
+    @property
+    def request(self) -> Request | None:
+        """What it calls now; None when it has come to its end."""
+
+    @property
+    def reply(self) -> str | None:
+        """The response, where it is not the output of the last call."""
 
     def send(self, output: Any) -> None:
         """Send the output of the request in."""
@@ -82,6 +89,7 @@ class StraightProcess:
     """Calls each stage once, in order."""
 
     __slots__ = ("_names", "_next", "request")
+    reply = None
 
     def __init__(self, names: Sequence[str], start: int = 0) -> None:
         self._names = names
@@ -112,6 +120,8 @@ class FlowProcess:
     Raises:
         StageError: it raised, calls an unknown stage, calls nothing at all, or never ends.
     """
+
+    reply = None
 
     def __init__(self, flow: Flow, turn: FlowTurn, names: Sequence[str]) -> None:
         self._flow = flow

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tod_bias.errors import StageError
-from tod_bias.systems.flow import Flow, FlowProcess, FlowTurn, Process, StraightProcess
+from tod_bias.systems.flow import REPLY, Flow, FlowProcess, FlowTurn, Process, StraightProcess
+from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.stage import Stage, StageCall, StageInput, as_stage, call_stage
 from tod_bias.systems.twin import Rewrite, Twin
 
@@ -45,8 +46,8 @@ class Pipeline:
 
     stages: Mapping[str, Any]
     """Name to :class:`~tod_bias.systems.stage.Stage` (a callable becomes one); without a flow, in order."""
-    flow: Flow | None = None
-    """A generator function of the turn (:mod:`tod_bias.systems.flow`)."""
+    flow: Flow | HostedFlow | None = None
+    """A generator function of the turn (:mod:`tod_bias.systems.flow`), or an agent that owns its loop."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
     """How many calls of a stage are made at once, one per thread, by name; 1 (batches) where it is not named."""
 
@@ -65,7 +66,7 @@ class Pipeline:
                 raise StageError(f"stage name {name!r}: expected a non-empty string without a comma")
             if name in RESERVED:
                 raise StageError(f"stage name {name!r}: is taken by a column of the results; choose another name")
-        if self.flow is not None and not callable(self.flow):
+        if not (self.flow is None or isinstance(self.flow, HostedFlow) or callable(self.flow)):
             raise StageError(f"flow: expected a generator function of the turn, got {type(self.flow).__name__}")
         self._check_concurrency()
         object.__setattr__(self, "stages", {name: _stage(name, stage) for name, stage in self.stages.items()})
@@ -80,6 +81,8 @@ class Pipeline:
         """The flow at the beginning of a turn."""
         if self.flow is None:
             return StraightProcess(self.names)
+        if isinstance(self.flow, HostedFlow):
+            return self.flow.start(turn, self.names)
         return FlowProcess(self.flow, turn, self.names)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[StageInput]:
@@ -103,7 +106,7 @@ class Pipeline:
                     items[n] = replace(stage_input, outputs=outputs, steps=steps, argument=None)
                     processes[n].send(output)
                 waiting = [n for n in waiting if n not in set(mine)]
-        return items
+        return [_with_reply(item, process) for item, process in zip(items, processes, strict=True)]
 
     def swap(self, names: Iterable[str]) -> Pipeline:
         """A copy in which the named stages are replaced by their twins; the others are reused.
@@ -130,6 +133,13 @@ def _stage(name: str, stage: Any) -> Stage:
         return as_stage(stage)
     except StageError as error:
         raise StageError(f"stage {name!r}: {error}") from error
+
+
+def _with_reply(item: StageInput, process: Process) -> StageInput:
+    if process.reply is None:
+        return item
+    steps = (*item.steps, StageCall(REPLY, None, process.reply))
+    return replace(item, outputs={**item.outputs, REPLY: process.reply}, steps=steps)
 
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:

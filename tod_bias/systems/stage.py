@@ -97,6 +97,8 @@ class Stage:
     """The error of the last such call."""
     runs_tools: bool = False
     """Whether it runs the functions that a model calls."""
+    reads_only_argument: bool = False
+    """Whether it reads nothing but :attr:`StageInput.argument`: calls with equal arguments are then equal."""
     names_no_file: frozenset[str] = frozenset()
     """Arguments in a pipeline file that are no paths, whatever lies beside it."""
 
@@ -319,6 +321,13 @@ class TurnInput:
         made.outputs[call.name] = call.output
         made.steps = (*self.steps, call)
         made._parts = (*self._parts, canonical(call.name), canonical(call.argument), key)
+        return made
+
+    @property
+    def without_turn(self) -> TurnInput:
+        """The same without history, utterance and calls."""
+        made = TurnInput((), "", sample=self.sample)
+        made.draw = self.draw
         return made
 
     def stage_input(self, argument: Any, *, is_random: bool = False) -> StageInput:

@@ -1,0 +1,221 @@
+"""One assistant in every framework, unchanged: the same gaps, and a bias is found where it was planted."""
+
+import asyncio
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import framework_agents as assistants
+import pytest
+from flows import about_people
+from framework_agents import World
+
+from tod_bias import Pipeline, StageInput, Step, Turn, attribute
+from tod_bias.errors import StageError
+from tod_bias.integrations import pipeline_of
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.flow import FlowTurn
+
+ROOT = Path(__file__).parent.parent.parent
+STAGES = {"model": {"kind": "model"}, "find_place": {"tool": "find_place"}, "free_day": {"tool": "free_*"}}
+FRAMEWORKS = {
+    "openai_agent": "agents",
+    "pydantic_agent": "pydantic_ai",
+    "langchain_agent": "langchain",
+    "langgraph_agent": "langgraph",
+    "function_agent": "openai",
+}
+GAPS: dict[str, set[float]] = {}
+
+
+def agent_of(name, world, **options):
+    pytest.importorskip(FRAMEWORKS[name], reason="not installed: pip install -e '.[agents]'")
+    return getattr(assistants, name)(world, **options)
+
+
+def hosted(name, world, stages=STAGES, **options) -> Pipeline:
+    stages = "+".join(stages) if name == "function_agent" else stages
+    return pipeline_of(agent_of(name, world), stages, **options)
+
+
+def audited(pipeline, count=18):
+    result = attribute(pipeline, about_people(count), axes=["gender"], bootstrap=20, permutations=20)
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}
+
+
+@pytest.mark.parametrize("biased", ["", "model", "find_place", "free_day"])
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_bias_is_found_where_it_is_and_nowhere_else(name, biased):
+    gap, parts = audited(hosted(name, World(biased)))
+    assert (gap > 0.1) == bool(biased)
+    assert parts == {part: pytest.approx(gap if part == biased else 0, abs=1e-12) for part in STAGES}
+    GAPS.setdefault(biased, set()).add(gap)
+    assert len(GAPS[biased]) == 1  # to the last digit, in all frameworks
+
+
+@pytest.mark.parametrize("biased", ["model", "find_place"])
+def test_a_sub_agent_after_a_handoff_is_a_component(biased):
+    agent = agent_of("openai_agent", World(biased), handoff=True)
+    booking = {"agent": "Booking"} if biased == "model" else {"agent": "Booking", "kind": "model"}
+    stages = {"triage": {"agent": "Triage"}, "booking": booking, "tools": {"kind": "tool"}}
+    gap, parts = audited(pipeline_of(agent, stages))
+    assert gap > 0.1
+    there = "booking" if biased == "model" else "tools"
+    assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
+
+
+@pytest.mark.parametrize("biased", ["model", "find_place", "polish"])
+def test_a_node_and_a_graph_within_a_graph_are_components(biased):
+    stages = {"triage": {"node": "triage"}, "booking": {"node": "booking"}, "polish": {"node": "polish"}}
+    gap, parts = audited(hosted("langgraph_agent", World(biased), stages))
+    assert gap > 0.1
+    there = "polish" if biased == "polish" else "booking"
+    assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_an_agent_gets_the_history_and_its_random_ids_do_not_show(name):
+    step = Step({"api_name": "find_place", "seats": 2, "guest": "friend"}, ({"content": "place 9"},))
+    turn = FlowTurn("My wife wants a table for 4", (Turn("Hello", steps=(step,), response="Hi"),))
+    made = hosted(name, World())
+    process, other = made.start(turn), made.start(turn)
+    while process.request is not None:
+        assert process.request[1].__class__ is dict or "Hello" in repr(process.request[1].content)
+        assert process.request == other.request
+        (output,) = made.stages[process.request[0]]([StageInput((), "", argument=process.request[1])])
+        process.send(output)
+        other.send(output)
+    assert process.reply == other.reply == "I found place 9."
+
+
+@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
+def test_30_parallel_calls(name):
+    (item,) = hosted(name, World(calls=15))([StageInput((), "My wife wants a table for 4")])
+    calls = [(step.name, step.argument["seats"]) for step in item.steps if isinstance(step.argument, dict)]
+    assert len(calls) == 30
+    assert [call[0] for call in calls] == ["find_place"] * 15 + ["free_day"] * 15
+    assert item.outputs["reply"].count("place") == 15
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_tool_that_fails_leaves_its_dialogue_out_or_tells_the_model(name):
+    world = World()
+    find = world.find_place
+
+    def find_place(seats: int, guest: str) -> str:
+        """Find a place."""
+        if seats == 3:
+            raise RuntimeError("no connection")
+        return find(seats, guest)
+
+    world.find_place = find_place
+    execution = Execution(hosted(name, world))
+    traces = execution([Run(dialogue) for dialogue in about_people(6)])
+    if name == "openai_agent":  # its tools tell the model
+        assert "An error occurred" in traces[3][0][0].response
+    else:
+        assert [number for number, trace in enumerate(traces) if trace is None] == [3]
+        assert "no connection" in execution.lost[3]
+
+
+@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
+def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
+    world = World()
+    find = world.find_place
+
+    async def find_place(seats: int, guest: str) -> str:
+        """Find a place."""
+        if seats == 3:
+            await asyncio.Event().wait()
+        return find(seats, guest)
+
+    world.find_place = find_place
+    stages = {key: match for key, match in STAGES.items() if key != "find_place"}
+    execution = Execution(hosted(name, world, stages, timeout=0.5))
+    traces = execution([Run(dialogue) for dialogue in about_people(6)])
+    assert [number for number, trace in enumerate(traces) if trace is None] == [3]
+    assert "within 0.5 s" in execution.lost[3]
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ("all", "stages: expected one of model, tools, model.tools, or a mapping such as"),
+        ({"search": {"tool": "find_plaice"}}, "no tool 'find_plaice'; there are find_place, free_day; did you mean"),
+        ({"search": {"name": "x"}}, "stages: 'search': expected some of kind, agent, tool, node, got 'name'"),
+        ({"reply": {"kind": "model"}}, "'reply' is the name of the agent's response"),
+    ],
+)
+@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
+def test_stages_that_do_not_fit_are_told_in_one_line(name, stages, message):
+    with pytest.raises(StageError, match=message) as caught:
+        pipeline_of(agent_of(name, World()), stages)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_replaced_is_refused():
+    agents = pytest.importorskip("agents")
+    agent = assistants.openai_agent(World())
+    with pytest.raises(StageError, match="session: keeps the history elsewhere"):
+        pipeline_of(agent, session=object())
+    with pytest.raises(StageError, match="the tool 'web_search' runs on the model's server"):
+        pipeline_of(agents.Agent("Search", tools=[agents.WebSearchTool()]))
+    with pytest.raises(StageError, match=r"expected one of openai-agents, .*, got int"):
+        pipeline_of(3)
+    with pytest.raises(StageError, match=r"no function is marked @stage\('serch'\); marked are "):
+        pipeline_of(len, "serch")
+
+
+def test_an_agent_that_draws_its_instructions_is_unsteady():
+    agents = pytest.importorskip("agents")
+    number = itertools.count()
+    agent = assistants.openai_agent(World())
+    agent.instructions = lambda context, agent: f"Rule {next(number)}."
+    with pytest.raises(StageError, match="agent Booking: behaved differently on the same outputs"):
+        audited(pipeline_of(agent))
+    assert agents
+
+
+def test_the_sdk_is_found_from_a_checkout():
+    """The checkout's folder ``agents`` hides the SDK's module of this name from scripts that run in its root."""
+    pytest.importorskip("agents")
+    code = "from agents import Agent, Runner; import tod_bias.agents; from tod_bias.integrations import openai_agents"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+_KILLED = """
+import os, sys, signal
+sys.path[:0] = {paths!r}
+import framework_agents as assistants
+from flows import about_people
+from tod_bias import attribute
+from tod_bias.integrations import pipeline_of
+world = assistants.World("model")
+decide = world.decide
+def deciding(user, results):
+    with open("asked", "a") as file:
+        file.write(user + str(results) + chr(10))
+    if {kill} and len(open("asked").readlines()) == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return decide(user, results)
+world.decide = deciding
+pipeline = pipeline_of(assistants.openai_agent(world), signature="1", concurrency=2)
+attribute(pipeline, about_people(18), axes=["gender"], bootstrap=20, permutations=20, out="run")
+"""
+
+
+def test_a_killed_run_asks_nothing_twice(tmp_path):
+    pytest.importorskip("agents")
+    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "integrations")]
+    for kill in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", _KILLED.format(paths=paths, kill=kill)],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode == -9) == kill, done.stderr
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) - len(set(asked)) <= 2  # those that were under way

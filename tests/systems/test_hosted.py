@@ -1,0 +1,208 @@
+"""Hosted agents: one that owns its loop, on an event loop of its own, whose calls are those of a flow."""
+
+import asyncio
+import gc
+import itertools
+import random
+import re
+import resource
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from builders import WORDS, gender
+from flows import about_people, number_in
+
+from tod_bias import Pipeline, StageInput, attribute
+from tod_bias.dialogues.dialogue import flat_call
+from tod_bias.errors import StageError
+from tod_bias.systems import hosted
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.flow import FlowTurn
+from tod_bias.systems.hosted import AgentRequest, AgentStage, EventLoop, HostedFlow, ask, ask_from_thread
+
+QUICK = {"axes": ["gender"], "bootstrap": 20, "permutations": 20}
+
+
+def mentions_woman(text):
+    return any(word in text for word in WORDS)
+
+
+def request(turn):
+    return AgentRequest([turn.user], "instructions")
+
+
+async def book(turn):
+    """An agent that calls its tools at once, in an order that nothing fixes."""
+    calls = (await ask("model", request(turn)))["calls"]
+    random.shuffle(calls)
+    results = await asyncio.gather(*(ask("tools", call) for call in calls))
+    return f"I found {', '.join(sorted(results))}."
+
+
+async def book_on_a_thread(turn):
+    """A plain function."""
+
+    def answer():
+        calls = ask_from_thread("model", request(turn))["calls"]
+        return f"I found {', '.join(sorted(ask_from_thread('tools', call) for call in calls))}."
+
+    return await asyncio.to_thread(answer)
+
+
+def pipeline(agent=book, biased="", tools=3, timeout=5):
+    async def model(asked):
+        (user,) = asked.content
+        seats = 0 if biased == "model" and mentions_woman(user) else number_in(user)
+        return {"calls": [flat_call("find", {"seats": seats + n, "who": user.split()[1]}) for n in range(tools)]}
+
+    async def find(call):
+        return "no place" if biased == "tools" and mentions_woman(call["who"]) else f"place {call['seats']}"
+
+    stages = {"model": AgentStage(model, f"model {biased}"), "tools": AgentStage(find, f"tools {biased}")}
+    return Pipeline(stages, flow=HostedFlow(agent, "Booking", timeout))
+
+
+@pytest.mark.parametrize("agent", [book, book_on_a_thread])
+@pytest.mark.parametrize("biased", ["", "model", "tools"])
+def test_a_bias_is_found_where_it_is(agent, biased):
+    result = attribute(pipeline(agent, biased), about_people(), **QUICK)
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    assert (woman.gap.value > 0.1) == bool(biased)
+    shares = {name: part.shapley.value for name, part in woman.contributions.items()}
+    assert shares == {name: pytest.approx(woman.gap.value if name == biased else 0, abs=1e-12) for name in shares}
+
+
+def test_the_response_is_what_the_agent_returns():
+    (item,) = pipeline()([StageInput((), "My wife wants a table for 4")])
+    assert [step.name for step in item.steps] == ["model", "tools", "tools", "tools", "reply"]
+    assert item.steps[-1].output == "I found place 4, place 5, place 6."
+
+
+def test_parallel_calls_are_one_batch_in_an_order_of_their_own():
+    process = pipeline(tools=30).start(FlowTurn("My wife wants a table for 4", ()))
+    process.send({"calls": [flat_call("find", {"seats": n}) for n in range(30)]})
+    seats = []
+    while process.request is not None:
+        seats.append(process.request[1]["seats"])
+        process.send(f"place {seats[-1]}")
+    assert seats == sorted(range(30), key=lambda n: f"{n}}}")
+    assert process.reply.count("place") == 30
+
+
+def executed(made, count=6):
+    dialogues = about_people(count)
+    axis = gender()
+    runs = [Run(d, axis.rewrite(d, axis.candidates(d)[0])) for d in dialogues]
+    execution = Execution(made)
+    return execution, execution([*map(Run, dialogues), *runs])
+
+
+def test_stopped_agents_run_anew_and_nothing_changes(monkeypatch):
+    _, before = executed(pipeline(biased="model"))
+    monkeypatch.setattr(hosted, "MOST_LIVE", 1)
+    _, after = executed(pipeline(biased="model"))
+    assert before == after
+
+
+def test_an_agent_that_fails_is_left_out_and_counted():
+    async def fails(turn):
+        if "for 3" in turn.user:
+            raise KeyError("table 3")
+        return await book(turn)
+
+    result = attribute(pipeline(fails), about_people(), max_failures=0.1, **QUICK)
+    assert result.corpus.lost.dialogues == 1
+    assert "KeyError: 'table 3' at " in str(result.corpus.lost.reasons)
+    with pytest.raises(StageError, match=r"2 of 36 turns failed \(agent Booking: KeyError") as caught:
+        executed(pipeline(fails), 18)[0].check()
+    assert "\n" not in str(caught.value)
+
+
+async def waits(turn):
+    await asyncio.Event().wait()
+
+
+async def blocks_a_thread(turn):
+    await asyncio.to_thread(time.sleep, 60)
+
+
+async def blocks_the_loop(turn):
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("hangs", [waits, blocks_a_thread, blocks_the_loop])
+def test_an_agent_that_hangs_is_left_out(hangs):
+    async def agent(turn):
+        return await (hangs if "for 3" in turn.user else book)(turn)
+
+    execution, traces = executed(pipeline(agent, timeout=0.3))
+    assert [number for number, trace in enumerate(traces) if trace is None] == [3, 9]
+    assert re.match("agent Booking: neither called a stage nor came to its end within 0.3 s in the", execution.lost[3])
+
+
+def test_a_run_ends_where_every_turn_fails():
+    async def fails(turn):
+        raise KeyError("x")
+
+    with pytest.raises(StageError, match=r"none of 3 turns came to its end \(agent Booking: KeyError: 'x'"):
+        attribute(pipeline(fails), about_people(), **QUICK)
+
+
+def test_an_agent_that_behaves_differently_is_told_with_both_requests():
+    number = itertools.count()
+
+    async def unsteady(turn):
+        return str(await ask("model", AgentRequest([f"{turn.user} Try {next(number)}."])))
+
+    with pytest.raises(StageError, match=r"agent Booking: behaved differently .*: first .*Try 0.*, then .*Try \d+"):
+        attribute(pipeline(unsteady), about_people(), **QUICK)
+
+    async def unsteady_reply(turn):
+        await ask("model", request(turn))
+        return f"reply {next(number)}"
+
+    with pytest.raises(StageError, match=r"behaved differently .*: first reply \d+, then reply \d+"):
+        attribute(pipeline(unsteady_reply), about_people(), **QUICK)
+
+
+def test_abandoned_agents_let_go():
+    before = threading.active_count()
+    for agent in (book, book_on_a_thread):
+        made = pipeline(agent)
+        processes = [made.start(FlowTurn(f"table for {n}", ())) for n in range(50)]
+        assert all(process.request for process in processes)
+        del processes
+        gc.collect()
+        deadline = time.monotonic() + 5
+        while (threading.active_count() > before + 1 or tasks()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert threading.active_count() <= before + 1
+        assert not tasks()
+
+
+def tasks():
+    async def others():
+        return len(asyncio.all_tasks()) - 1
+
+    return EventLoop.current().run(others())
+
+
+@pytest.mark.slow
+def test_memory_and_threads_stay_flat_over_2000_conversations():
+    made = pipeline(biased="model")
+    executed(made, 200)
+    gc.collect()
+    before = len(gc.get_objects()), memory(), threading.active_count()
+    for _ in range(10):
+        executed(made, 200)
+        gc.collect()
+    assert len(gc.get_objects()) < before[0] + 1000
+    assert memory() < before[1] + 20
+    assert threading.active_count() <= before[2]
+
+
+def memory():
+    """Megabytes that the process holds now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6

@@ -1,0 +1,171 @@
+"""What the adapters of all frameworks share: which stage a call belongs to, and the pipeline of an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tod_bias.cache import NotPlainError, canonical, derived_signature, digest
+from tod_bias.dialogues.chat import to_messages
+from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.errors import StageError, meant
+from tod_bias.systems.flow import REPLY, FlowTurn
+from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlow, ask
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import place_of
+
+Match = Mapping[str, str]
+"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, or a ``kind``
+(``model``, ``tool``, ``node``); all must fit."""
+SETS: Mapping[str, Mapping[str, Match]] = {
+    "model": {"model": {"kind": "model"}},
+    "tools": {"tools": {"kind": "tool"}},
+    "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
+}
+"""Stages by a word."""
+_FACTS = ("kind", "agent", "tool", "node")
+
+
+class Adapter:
+    """An agent of a framework: how it is run, and how its calls are carried out.
+
+    Args:
+        agent: the agent.
+        stages: the name of a set (:data:`SETS`), or stage to the calls that belong to it; the first that fits counts.
+        options: further arguments of the framework's own function that runs the agent.
+
+    Raises:
+        StageError: stages are no such thing, or one names an agent, tool or node that there is not.
+    """
+
+    framework = ""
+
+    def __init__(self, agent: Any, stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
+        self.agent, self.options = agent, options
+        self.stages = self.read_stages(stages)
+        self.fixed: dict[str, Any] = {}
+        """What a request does not hold as JSON (a model, its settings), by the request's ``fixed``."""
+        for stage, match in self.stages.items():
+            if unknown := sorted(set(match) - set(_FACTS)):
+                raise StageError(f"stages: {stage!r}: expected some of {', '.join(_FACTS)}, got {unknown[0]!r}")
+            for fact, pattern in match.items():
+                there = sorted(set(self.names().get(fact, ())))
+                if not any(fnmatchcase(name, pattern) for name in there):
+                    known = f"; there are {', '.join(there)}" if there else ""
+                    raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, there)}")
+
+    def read_stages(self, stages: str | Mapping[str, Match]) -> dict[str, Match]:
+        """Stages by name.
+
+        Raises:
+            StageError: they are neither a set's name nor a mapping.
+        """
+        found = SETS.get(stages) if isinstance(stages, str) else stages
+        if not isinstance(found, Mapping) or not all(isinstance(match, Mapping) for match in found.values()):
+            raise StageError(
+                f"stages: expected one of {', '.join(SETS)}, or a mapping such as "
+                f'{{"search": {{"tool": "find_*"}}, "model": {{"kind": "model"}}}}, got {stages!r:.100}'
+            )
+        if REPLY in found:
+            raise StageError(f"stages: {REPLY!r} is the name of the agent's response; choose another name")
+        return dict(found)
+
+    def stage_of(self, **facts: str) -> str | None:
+        """The stage that a call belongs to; None where it belongs to none."""
+        for stage, match in self.stages.items():
+            if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
+                return stage
+        return None
+
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """The kinds, agents, tools and nodes that there are."""
+        raise NotImplementedError
+
+    def parts(self) -> Sequence[Any]:
+        """The functions and classes that decide what models and tools put out."""
+        raise NotImplementedError
+
+    async def run(self, messages: list[dict[str, Any]]) -> str:
+        """The agent's response to OpenAI's messages, the last of which is the user's."""
+        raise NotImplementedError
+
+    async def call_model(self, request: AgentRequest) -> Any:
+        """What a model or node puts out, as JSON."""
+        raise NotImplementedError
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """What a tool returns, as JSON."""
+        raise NotImplementedError
+
+    async def ask_model(self, stage: str | None, content: Any, fixed: Any, held: Any) -> Any:
+        """Call a model's stage from within the agent.
+
+        Args:
+            stage: its name; None where the model belongs to none, and is called at once.
+            content: messages as JSON; rewritten in counterfactuals.
+            fixed: JSON that is not rewritten: instructions, schemas, settings.
+            held: what the call needs beside it, for :meth:`call_model`.
+        """
+        key = digest(canonical(fixed))
+        self.fixed.setdefault(key, held)
+        request = AgentRequest(content, key)
+        return await (self.call_model(request) if stage is None else ask(stage, request))
+
+    def pipeline(self, name: str, signature: str, concurrency: int, timeout: float) -> Pipeline:
+        """The agent as a pipeline."""
+
+        async def call(argument: Any) -> Any:
+            if isinstance(argument, AgentRequest):
+                return await self.call_model(argument)
+            return await self.call_tool(
+                argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
+            )
+
+        async def answer(turn: FlowTurn) -> str:
+            dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
+            return await self.run(to_messages(dialogue, answered=True))
+
+        signature = signature or self._signature()
+        stages = {stage: AgentStage(call, signature, concurrency) for stage in self.stages}
+        return Pipeline(stages, HostedFlow(answer, name, timeout))
+
+    def _signature(self) -> str:
+        """Under which outputs are cached; empty where a part's source cannot be read."""
+        try:
+            return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
+        except NotPlainError:
+            return ""
+
+
+def tool_call(name: str, arguments: str | Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a tool's stage is called with; None where the arguments are no JSON object."""
+    try:
+        given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        return flat_call(name, given) if isinstance(given, Mapping) else None
+    except ValueError:
+        return None
+
+
+def renumbered(calls: Sequence[dict[str, Any]], key: str, before: Any) -> None:
+    """Give the calls that a model made ids that count on from those in its request, in place of random ones.
+
+    Args:
+        calls: of its output; changed.
+        key: under which a call has its id.
+        before: the request's messages.
+    """
+    number = canonical(before).count(f'"{key}"')
+    for place, call in enumerate(calls):
+        call[key] = f"call_{number + place}"
+
+
+def place(agent: Any) -> str:
+    """What messages call an agent."""
+    name = getattr(agent, "name", None)
+    return name if isinstance(name, str) and name else place_of(agent)
+
+
+__all__ = ["SETS", "TIMEOUT", "Adapter", "Callable", "Match", "place", "renumbered", "tool_call"]

@@ -1,0 +1,203 @@
+"""Agents of LangChain (``create_agent``) and graphs of LangGraph: their nodes, and the tools of their tool nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+    message_to_dict,
+    messages_from_dict,
+)
+from langchain_core.runnables import Runnable, RunnableLambda
+from langgraph.prebuilt import ToolNode
+from langgraph.pregel import Pregel
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+
+from tod_bias.errors import StageError
+from tod_bias.integrations.adapter import Adapter, Match, renumbered, tool_call
+from tod_bias.systems.hosted import AgentRequest, ask
+
+_MODEL_NODES = ("model", "agent")
+"""What ``create_agent`` and its predecessor call the node of their model."""
+_CHANGING = ("id", "response_metadata", "usage_metadata")
+_FAILED = "failed with"
+"""Under this name stands what a tool that failed says to the model."""
+
+
+class LangGraphAdapter(Adapter):
+    """A compiled graph; see :class:`~tod_bias.integrations.adapter.Adapter`."""
+
+    framework = "langgraph"
+
+    def __init__(self, agent: Pregel[Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
+        self._nodes: dict[str, Runnable[Any, Any]] = {}
+        self._tool_nodes: dict[str, ToolNode] = {}
+        self._known: dict[str, list[str]] = {"kind": [], "agent": [], "node": [], "tool": []}
+        self._see(agent, agent.get_name())
+        super().__init__(agent, stages, options)
+        self._hosted = self._graph(agent, agent.get_name())
+
+    def _see(self, graph: Pregel[Any], name: str) -> None:
+        """Note the nodes of a graph and of the graphs in it."""
+        self._known["agent"].append(name)
+        for node, held in graph.nodes.items():
+            if node == "__start__":
+                continue
+            self._known["node"].append(node)
+            if isinstance(held.bound, Pregel):
+                self._see(held.bound, node)
+                continue
+            self._nodes[node] = held.bound
+            if isinstance(held.bound, ToolNode):
+                self._known["tool"] += held.bound.tools_by_name
+                self._tool_nodes |= dict.fromkeys(held.bound.tools_by_name, held.bound)
+            kind = "tool" if isinstance(held.bound, ToolNode) else "model" if node in _MODEL_NODES else "node"
+            self._known["kind"] += [kind, "node"]
+
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """Of the graph and the graphs in it."""
+        return self._known
+
+    def parts(self) -> Sequence[Any]:
+        """The functions of nodes and tools."""
+        functions = [getattr(node, "func", None) or getattr(node, "afunc", None) for node in self._nodes.values()]
+        tools = [node.tools_by_name[name] for name, node in self._tool_nodes.items()]
+        held = [function for function in functions if not isinstance(getattr(function, "__self__", None), ToolNode)]
+        return [*held, *(getattr(tool, "func", None) or getattr(tool, "coroutine", type(tool)) for tool in tools)]
+
+    def _graph(self, graph: Pregel[Any], name: str) -> Any:
+        """A copy of a graph whose nodes and tools ask their stages."""
+        nodes = {}
+        for node, held in graph.nodes.items():
+            if node == "__start__":
+                nodes[node] = held
+                continue
+            kind = "model" if node in _MODEL_NODES else "node"
+            stage = self.stage_of(kind="node", node=node) or self.stage_of(kind=kind, node=node, agent=name)
+            bound = held.bound
+            if stage is not None and not isinstance(bound, ToolNode):
+                self._nodes[node] = bound
+                bound = self._node(node, stage)
+            elif isinstance(bound, Pregel):
+                bound = self._graph(bound, node)
+            elif isinstance(bound, ToolNode):
+                stage = self.stage_of(node=node)
+                bound = self._node(node, stage) if stage is not None else self._tools(bound, name)
+            nodes[node] = held.copy({"bound": bound})
+        return graph.copy({"nodes": nodes, "checkpointer": None})
+
+    def _node(self, node: str, stage: str) -> Runnable[Any, Any]:
+        async def call(state: Any) -> Any:
+            return _decoded(await self.ask_model(stage, _encoded(state, node), node, node))
+
+        def never(state: Any) -> Any:
+            raise StageError("a hosted graph is run by ainvoke")
+
+        return RunnableLambda(never, call, name=node)
+
+    def _tools(self, node: ToolNode, agent: str) -> ToolNode:
+        inner = node._awrap_tool_call
+
+        async def call(request: Any, handler: Any) -> Any:
+            name = request.tool_call["name"]
+            stage = self.stage_of(kind="tool", tool=name, agent=agent)
+            made = tool_call(name, request.tool_call["args"])
+            if stage is None or made is None:
+                return await (handler(request) if inner is None else inner(request, handler))
+            output = await ask(stage, made)
+            has_failed = isinstance(output, dict) and output.keys() == {_FAILED}
+            return ToolMessage(
+                output[_FAILED] if has_failed else output,
+                name=name,
+                tool_call_id=request.tool_call["id"],
+                status="error" if has_failed else "success",
+            )
+
+        for name, injected in node._injected_args.items():
+            if injected.state and self.stage_of(kind="tool", tool=name, agent=agent) is not None:
+                raise StageError(
+                    f"tool {name!r} reads the graph's state, which a call does not hold; make its node a stage: "
+                    f'{{"tools": {{"node": {node.name!r}}}}}'
+                )
+        tools, errors = list(node.tools_by_name.values()), node._handle_tool_errors
+        return ToolNode(
+            tools, name=node.name, handle_tool_errors=errors, messages_key=node._messages_key, awrap_tool_call=call
+        )
+
+    def _config(self) -> Any:
+        """For a node that is called without its graph."""
+        return {"configurable": {"__pregel_runtime": Runtime(context=self.options.get("context"))}}
+
+    async def run(self, messages: list[dict[str, Any]]) -> str:
+        """The text of the last message."""
+        result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
+        if not isinstance(result, Mapping) or not result.get("messages"):
+            raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")
+        return str(result["messages"][-1].text)
+
+    async def call_model(self, request: AgentRequest) -> Any:
+        """What a node returns, without random ids."""
+        node = self.fixed[request.fixed]
+        output = _encoded(await self._nodes[node].ainvoke(_decoded(request.content), self._config()), node)
+        renumbered(_calls(output), "id", request.content)
+        return output
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """The content of the tool's message."""
+        asked = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
+        (message,) = await self._tool_nodes[name].ainvoke([asked], self._config())
+        if not isinstance(message, ToolMessage):
+            raise StageError(f"tool {name!r}: returns a {type(message).__name__}; make its node a stage")
+        return {_FAILED: message.content} if message.status == "error" else message.content
+
+
+def _encoded(value: Any, node: str) -> Any:
+    """A state or an update as JSON."""
+    if isinstance(value, RemoveMessage):
+        raise StageError(f"node {node!r}: removes messages by their ids, which is not hosted; leave it out of stages")
+    if isinstance(value, BaseMessage):
+        made = message_to_dict(value)
+        data = {key: item for key, item in made["data"].items() if key not in _CHANGING}
+        return {"message": made["type"], "data": {**data, "additional_kwargs": {}}}
+    if isinstance(value, Command):
+        return {"command": [_encoded(part, node) for part in (value.graph, value.update, value.goto)]}
+    if isinstance(value, Send):
+        return {"send": [value.node, _encoded(value.arg, node)]}
+    if isinstance(value, Mapping):
+        return {str(key): _encoded(item, node) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(item, node) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise StageError(f"node {node!r}: its state or update holds a {type(value).__name__}, which is no JSON")
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"message", "data"}:
+        return messages_from_dict([{"type": value["message"], "data": value["data"]}])[0]
+    if value.keys() == {"command"}:
+        graph, update, goto = map(_decoded, value["command"])
+        return Command(graph=graph, update=update, goto=goto)
+    if value.keys() == {"send"}:
+        return Send(value["send"][0], _decoded(value["send"][1]))
+    return {key: _decoded(item) for key, item in value.items()}
+
+
+def _calls(value: Any) -> list[dict[str, Any]]:
+    """The tool calls in an encoded update, in order."""
+    if isinstance(value, list):
+        return [call for item in value for call in _calls(item)]
+    if not isinstance(value, dict):
+        return []
+    return list(value.get("tool_calls") or ()) + [call for item in value.values() for call in _calls(item)]

@@ -1,0 +1,423 @@
+"""Agents that own their loop, as flows: what an agent asks of a model or a tool is the next call of its turn.
+
+An agent is a task on one event loop, which has a thread to itself. Where it calls a stage (:func:`ask`) it waits until
+the engine sends the output in. Calls that it makes at once are one batch, sorted by their content. A copy of an agent
+is the agent run anew on the outputs so far; so is one that was stopped to make room for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tod_bias.cache import canonical, digest, is_portable, problem_of
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described, shortened
+from tod_bias.systems.flow import MOST_STEPS, REPLY, FlowTurn, Request
+from tod_bias.systems.stage import Stage, StageCall, StageInput
+
+log = logging.getLogger(__name__)
+
+MOST_LIVE = 256
+"""Agents that wait for an output at once; of more, those that have waited longest are stopped and run anew later."""
+TIMEOUT = 120.0
+"""Seconds that an agent may take from one call of a stage to the next."""
+_SETTLED = 50
+"""Rounds of the event loop without another call after which a batch of calls is complete."""
+_SHOWN = 60
+"""Characters before and after the place where two requests part."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What an agent asks of a model, or hands to a node of its graph."""
+
+    content: Any
+    """JSON that is rewritten with the dialogue: messages, the state of a graph."""
+    fixed: str = field(default="", metadata={"rewrite": False})
+    """What is not rewritten, a name or digest of it: the agent, its instructions, the schemas of its tools."""
+
+    def __str__(self) -> str:
+        return json.dumps(self.content, ensure_ascii=False)
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """A thread per call, none of which keeps the process from ending."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run it on a new thread."""
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001  # it belongs to the one who waits
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=work, name="tod-bias agent", daemon=True).start()
+        return future
+
+
+class EventLoop:
+    """An event loop on a thread of its own, for agents and for the models and tools that they call."""
+
+    _current: EventLoop | None = None
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(_DaemonThreads())
+        self.loop.set_exception_handler(lambda _, context: log.debug("agent: %s", context.get("message")))
+        self.is_stuck = False
+        self.left: list[Any] = []
+        """Agents that nothing can end, as the loop does not turn."""
+        self._process = os.getpid()
+        threading.Thread(target=self.loop.run_forever, name="tod-bias agents", daemon=True).start()
+
+    @classmethod
+    def current(cls) -> EventLoop:
+        """The one of this process."""
+        if cls._current is None or cls._current.is_stuck or cls._current._process != os.getpid():
+            cls._current = cls()
+        return cls._current
+
+    def run(self, work: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        """Wait for a coroutine.
+
+        Raises:
+            TimeoutError: it took more than so many seconds; a loop that no longer turns is left.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if not future.cancel():
+                raise
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result(1)
+                raise
+            self.is_stuck = True
+            raise
+
+
+class _Asked(NamedTuple):
+    key: str
+    request: Request
+    answer: asyncio.Future[Any]
+
+
+class AgentRun:
+    """An agent on its way through a turn."""
+
+    def __init__(
+        self, agent: Callable[[FlowTurn], Awaitable[Any]], turn: FlowTurn, steps: Sequence[tuple[str, Any, Any]]
+    ) -> None:
+        self.events = EventLoop.current()
+        self.task: asyncio.Task[Any] | None = None
+        self._is_stopped = False
+        self.pending: list[_Asked] = []
+        self.known: OrderedDict[str, deque[tuple[str, Any, Any]]] = OrderedDict()
+        """Outputs of calls that it made before, by the call; each is used once."""
+        for step in steps:
+            self.known.setdefault(canonical(step[:2]), deque()).append(step)
+        self._agent, self._turn = agent, turn
+        self._stirred = asyncio.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it goes on no more."""
+        return self._is_stopped or self.events.is_stuck
+
+    async def _main(self) -> Any:
+        _RUN.set(self)
+        return await self._agent(self._turn)
+
+    async def ask(self, name: str, argument: Any) -> Any:
+        """Call a stage, on any loop."""
+        if asyncio.get_running_loop() is self.events.loop:
+            return await self._ask(name, argument)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask(name, argument), self.events.loop))
+
+    async def _ask(self, name: str, argument: Any) -> Any:
+        if self.is_stopped:
+            raise asyncio.CancelledError
+        if problem := problem_of(argument):
+            raise StageError(f"cannot call {name!r}: of its argument, {problem}")
+        key = canonical((name, argument))
+        if not is_portable(key):
+            raise StageError(
+                f"cannot call {name!r}: its argument holds what is no JSON: {shortened(repr(argument), 200)}"
+            )
+        if key in self.known:
+            *_, output = self.known[key].popleft()
+            if not self.known[key]:
+                del self.known[key]
+        else:
+            answer = self.events.loop.create_future()
+            self.pending.append(_Asked(key, (name, argument), answer))
+            self._stirred.set()
+            output = await answer
+        return copy.deepcopy(output)
+
+    async def advance(self, outputs: Sequence[Any]) -> None:
+        """Hand out the outputs of all calls that it waits for; it goes on until it waits for others, or ends."""
+        asked, self.pending = self.pending, []
+        for (_, _, answer), output in zip(asked, outputs, strict=True):
+            if not answer.done():
+                answer.set_result(output)
+        if self.task is None:
+            self.task = self.events.loop.create_task(self._main())
+            self.task.add_done_callback(lambda _: self._stirred.set())
+        quiet = 0
+        while quiet < _SETTLED and not self.task.done():
+            before = len(self.pending)
+            if before == 0:
+                self._stirred.clear()
+                await self._stirred.wait()
+            else:
+                await asyncio.sleep(0)
+            quiet = quiet + 1 if len(self.pending) == before else 0
+        self.pending.sort(key=lambda asked: asked.key)
+
+    def stop(self) -> None:
+        """Let it go."""
+        if self.events.is_stuck:
+            self.events.left.append(self)
+            return
+        self._is_stopped = True
+        self.events.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        for asked in self.pending:
+            asked.answer.cancel()
+        if self.task is not None:
+            self.task.cancel()
+
+
+_live: OrderedDict[AgentRun, None] = OrderedDict()
+"""Agents that wait for outputs, the one that has waited longest first; held here, as event loops do not hold tasks."""
+_RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
+
+
+def is_hosted() -> bool:
+    """Whether this code runs in a hosted agent."""
+    return _RUN.get() is not None
+
+
+async def ask(name: str, argument: Any) -> Any:
+    """Call a stage from within a hosted agent."""
+    run = _RUN.get()
+    assert run is not None
+    return await run.ask(name, argument)
+
+
+def ask_from_thread(name: str, argument: Any) -> Any:
+    """Call a stage from within a hosted agent that is a plain function, on a thread."""
+    run = _RUN.get()
+    assert run is not None
+    return asyncio.run_coroutine_threadsafe(run.ask(name, argument), run.events.loop).result()
+
+
+class HostedFlow:
+    """A flow that is an agent.
+
+    Args:
+        agent: a coroutine function of the turn that runs the agent, in which models and tools call :func:`ask`, and
+            returns the response.
+        name: what messages call it.
+        timeout: seconds that it may take from one call of a stage to the next.
+    """
+
+    def __init__(
+        self, agent: Callable[[FlowTurn], Awaitable[Any]], name: str = "agent", timeout: float = TIMEOUT
+    ) -> None:
+        self.agent, self.name, self.timeout = agent, name, timeout
+
+    def start(self, turn: FlowTurn, names: Sequence[str]) -> HostedProcess:
+        """The agent at the beginning of a turn."""
+        return HostedProcess(self, turn, names)
+
+    def begin(self, turn: FlowTurn, steps: Sequence[tuple[str, Any, Any]]) -> AgentRun:
+        """An agent that knows the outputs of some calls."""
+        run = AgentRun(self.agent, turn, steps)
+        _live[run] = None
+        while len(_live) > MOST_LIVE:
+            oldest, _ = _live.popitem(last=False)
+            oldest.stop()
+        return run
+
+    def advance(self, run: AgentRun, outputs: Sequence[Any], turn: FlowTurn) -> None:
+        """Send outputs in.
+
+        Raises:
+            UnansweredError: it raised something, or took too long.
+        """
+        where = f"agent {self.name}"
+        if run in _live:
+            _live.move_to_end(run)
+        try:
+            run.events.run(run.advance(outputs), self.timeout)
+        except TimeoutError:
+            self.release(run)
+            raise UnansweredError(
+                f"{where}: neither called a stage nor came to its end within {self.timeout:g} s in the turn that "
+                f"begins {turn.user[:60]!r}"
+            ) from None
+        if run.task is None or not run.task.done():
+            return
+        _live.pop(run, None)
+        if run.task.cancelled():
+            raise UnansweredError(f"{where}: cancelled itself in the turn that begins {turn.user[:60]!r}")
+        try:
+            run.task.result()
+        except TodBiasError:
+            raise
+        except FOREIGN as error:
+            raise UnansweredError(f"{where}: {described(error)}") from error
+
+    def release(self, run: AgentRun) -> None:
+        """Stop an agent that nobody waits for."""
+        if _live.pop(run, run) is None:
+            run.stop()
+
+
+class HostedProcess:
+    """A hosted agent in one turn, as the engine sees it."""
+
+    def __init__(self, flow: HostedFlow, turn: FlowTurn, names: Sequence[str]) -> None:
+        self._flow, self._turn, self._names = flow, turn, names
+        self._steps: list[tuple[str, Any, Any]] = []
+        self._batch: list[Request] | None = None
+        self._outputs: list[Any] = []  # of the batch, as far as it is made
+        self._run: AgentRun | None = None
+        self.reply: str | None = None
+
+    @property
+    def request(self) -> Request | None:
+        """What it calls now; None when it has come to its end."""
+        if self._batch is None:
+            self._advance()
+        return self._batch[len(self._outputs)] if self._batch else None
+
+    def send(self, output: Any) -> None:
+        """Send the output of the request in; the agent goes on when its whole batch has outputs."""
+        assert self.request is not None
+        assert self._batch is not None
+        self._steps.append((*self.request, output))
+        self._outputs.append(output)
+        if len(self._outputs) == len(self._batch):
+            self._advance()
+
+    def fork(self, steps: Sequence[StageCall]) -> HostedProcess:
+        """A process at the same place; its agent runs anew when it is needed."""
+        other = HostedProcess(self._flow, self._turn, self._names)
+        other._steps, other._outputs = list(self._steps), list(self._outputs)
+        other._batch = None if self._batch is None else list(self._batch)
+        return other
+
+    def check(self, steps: Sequence[StageCall]) -> None:
+        """Run the agent anew on all outputs of a turn.
+
+        Raises:
+            StageError: it made another call, or gave another response.
+        """
+        self._steps = [(step.name, step.argument, step.output) for step in steps if step.name != REPLY]
+        self._advance()
+        if self._batch:
+            raise self._unsteady("it came to its end", canonical(self._batch[0]))
+        if self.reply != steps[-1].output:
+            raise self._unsteady(str(steps[-1].output), str(self.reply))
+
+    def _advance(self) -> None:
+        run, outputs = self._run, self._outputs
+        if run is None or run.is_stopped:
+            run, outputs = self._flow.begin(self._turn, self._steps), []
+        self._run, self._outputs = run, []
+        self._flow.advance(run, outputs, self._turn)
+        is_done = run.task is not None and run.task.done()
+        self._batch = [] if is_done else [asked.request for asked in run.pending]
+        if run.known:
+            (name, argument, _), *_ = next(iter(run.known.values()))
+            instead = next((request for request in self._batch if request[0] == name), next(iter(self._batch), None))
+            raise self._unsteady(canonical((name, argument)), canonical(instead) if instead else "it came to its end")
+        if is_done and run.task is not None:
+            self.reply, self._run = str(run.task.result()), None
+        self._check_requests()
+
+    def _check_requests(self) -> None:
+        for name, _ in self._batch or ():
+            if name not in self._names:
+                raise StageError(
+                    f"agent {self._flow.name}: calls {name!r}, which is no stage; there are {', '.join(self._names)}"
+                )
+        if len(self._steps) + len(self._batch or ()) > MOST_STEPS:
+            raise UnansweredError(
+                f"agent {self._flow.name}: made more than {MOST_STEPS} calls in the turn that begins "
+                f"{self._turn.user[:60]!r}"
+            )
+
+    def _unsteady(self, before: str, after: str) -> StageError:
+        """An error that shows where two texts part."""
+        pairs = zip(before, after, strict=False)
+        parting = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
+        same = max(0, parting - _SHOWN)
+        first, second = ("…" * (same > 0) + text[same : same + 2 * _SHOWN] for text in (before, after))
+        return StageError(
+            f"agent {self._flow.name}: behaved differently on the same outputs in the turn that begins "
+            f"{self._turn.user[:60]!r}: first {shortened(first)}, then {shortened(second)}; what is random or changes "
+            "belongs into stages"
+        )
+
+    def __del__(self) -> None:
+        if self._run is not None:
+            self._flow.release(self._run)
+
+
+class AgentStage(Stage):
+    """Carries out what hosted agents ask.
+
+    Args:
+        call: a coroutine function of the argument, which returns JSON.
+        signature: what decides its outputs; empty where that is not known, and then they are not cached.
+        concurrency: calls at once.
+    """
+
+    remote = True
+    reads_only_argument = True
+
+    def __init__(
+        self, call: Callable[[Any], Coroutine[Any, Any, Any]], signature: str = "", concurrency: int = 16
+    ) -> None:
+        self._call = call
+        self.signature = signature
+        self.concurrency = concurrency
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """One output per input."""
+        return [self._output(item.argument) for item in inputs]
+
+    def _output(self, argument: Any) -> Any:
+        try:
+            return EventLoop.current().run(self._call(argument))
+        except TodBiasError:
+            raise
+        except FOREIGN as error:
+            raise UnansweredError(described(error)) from error
+
+
+def signature_of(parts: Sequence[str]) -> str:
+    """A digest of what decides the outputs of a stage."""
+    return digest("\n".join(parts))

@@ -288,6 +288,17 @@ UNREADABLE = {
         "part of type 'uri'",
     ),
     "a result alone": (genai_call([GENAI[0], GENAI[2]], GENAI[3]), "the result of 'b' follows no call of it"),
+    "many calls": (
+        genai_call(
+            [
+                text("user", "All."),
+                {"role": "assistant", "parts": [call("find", FIND, f"{n}") for n in range(2000)]},
+                {"role": "tool", "parts": [result("", f"{n}") for n in reversed(range(2000))]},
+            ],
+            GENAI[5],
+        ),
+        "more than 1,000 calls have no result",
+    ),
     "no list": ({**BARE, "gen_ai.input.messages": '{"role": "user"}'}, "expected a list of messages"),
     "no object": ({**BARE, "gen_ai.input.messages": '["Hello"]'}, "expected an object as message"),
     "deep": ({**BARE, "gen_ai.input.messages": "[" * 500 + "]" * 500}, "nested more than 100 deep"),
@@ -324,6 +335,15 @@ def test_malformed_traces_are_one_line_with_the_place(tmp_path, record, error):
 def test_spans_that_name_each_other_as_parent_end(tmp_path):
     spans = [span("t", "1", CALLS[2], "2"), span("t", "2", {"x." * 5000 + "y": 1, "x": 2}, "1")]
     assert len(load_corpus(saved(tmp_path / "t.jsonl", *spans))) == 1
+
+
+def test_exports_may_be_longer_than_a_dialogue(tmp_path, monkeypatch):
+    monkeypatch.setattr("tod_bias.dialogues.files.LONGEST", 100)
+    for name in ("t.json", "t.jsonl"):
+        assert load_corpus(saved(tmp_path / name, otlp(*conversation())))[0].turns == TURNS
+    for name, error in (("c.json", "one has 100 at the most"), ("c.jsonl", "line 1 is longer than 100 characters")):
+        with pytest.raises(CorpusError, match=error):
+            load_corpus(saved(tmp_path / name, {"messages": [{"role": "user", "content": "Hello. " * 20}]}))
 
 
 def test_spans_without_a_model_call_are_refused(tmp_path):

@@ -55,6 +55,8 @@ _REDACTED = "__REDACTED__"
 """What OpenInference writes in place of a text that is hidden."""
 _FORMS = ("messages", "traj", "turns")
 _ANCESTORS = 100
+_OPEN = 1_000
+"""Calls that wait for their results at the most."""
 _WORDS = 12
 """Words of an attribute's name that are told apart."""
 
@@ -332,6 +334,8 @@ _Call = tuple[str, str, Any]
 def _answer(asked: list[_Call], result: _Call) -> dict[str, Any]:
     """The message of a tool's result, which answers the first call of its id, else of its name, else of all."""
     identity, name, content = result
+    if len(asked) > _OPEN:
+        raise ValueError(f"more than {_OPEN:,} calls have no result")
     for number, call in enumerate(asked):
         if identity == call[0] if identity and call[0] else name == call[1] or not name:
             return {"role": "tool", "tool_call_id": asked.pop(number)[2], "content": content}

@@ -1,4 +1,4 @@
-"""Corpora: the bundled demo, files of dialogues, chats and traces, real ones as they are distributed (no ParlAI needed).
+"""Corpora: the bundled demo, files of dialogues, chats and traces, real ones as they are distributed (without ParlAI).
 
 Real corpora are read from ParlAI's datapath layout, for Google SGD
 ``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.

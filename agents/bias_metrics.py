@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +35,8 @@ ORIGINAL, REWRITTEN, TWIN = "original", "rewritten", "twin"
 """Sums of originals, of their counterfactuals, and of the system's equivariant twin on the counterfactuals."""
 MEAN_REWRITTEN, MEAN_TWIN = "mean rewritten", "mean twin"
 """Sums over all groups that a group's dialogues are rewritten for."""
-DRAW = "draw "
-"""Begins the names of the sums of one draw."""
+SET, SET_ORIGINAL = "set ", "originals of set "
+"""Begin the names of the sums of one set of counterfactuals (a draw, or a group), and of their originals."""
 
 _DIGITS = 12
 """Of differences: beyond them they depend on the order in which outputs came, as floating-point sums do."""
@@ -125,17 +126,19 @@ class GapMetric(BiasMetric):
 
 
 class FairscoreMetric(BiasMetric):
-    """Su eq. 1: |q(original) − q(rewritten)| / q(original), a mean over draws; NaN where the originals' score is 0.
+    """Su eq. 1: |q(original) − q(rewritten)| / q(original), a mean over draws, in the crossed design over groups; NaN
+    where the originals' score is 0.
 
     It takes what rewriting itself does to a score for unfairness; the disparity does not.
     """
 
     def value(self) -> float:
         """The fairscore."""
-        draws = [self.score(name) for name in sorted(self._sums) if name.startswith(DRAW)]
-        return (
-            _rounded(float(np.abs(fairscore(self.score(ORIGINAL), np.array(draws))).mean())) if draws else float("nan")
-        )
+        names = [name.removeprefix(SET) for name in sorted(self._sums) if name.startswith(SET)]
+        pairs = np.array([(self.score(SET_ORIGINAL + name), self.score(SET + name)) for name in names]).reshape(-1, 2)
+        values = np.abs(fairscore(pairs[:, 0], pairs[:, 1]))
+        known = values[~np.isnan(values)]
+        return _rounded(float(known.mean())) if len(known) else float("nan")
 
 
 def _rounded(number: float) -> float:
@@ -195,14 +198,17 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
     targets = [[candidate.target for candidate in candidates] for candidates in selected]
     sources = [_only_source(candidates) for candidates in selected]
     crossed = all(len(set(names)) == len(names) for names in targets)
-    groups = {name for names in targets for name in names} | {source for source in sources if source is not None}
+    groups = {*chain.from_iterable(targets), *filter(None, sources)}
     has_groups = len(groups) > 1
+    by_group = crossed and any(len(names) > 1 for names in targets)
     addends = []
     for names, source in zip(targets, sources, strict=True):
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
         original = _of_original(source, present, sorted(groups) if has_groups else [])
-        addends.append([(original, []), *_of_counterfactuals(names, present, crossed=crossed)])
+        sets = names if by_group else ["0"] * len(names) if crossed else [*map(str, range(len(names)))]
+        original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in sorted({*sets})]
+        addends.append([(original, []), *_of_counterfactuals(names, present, sets)])
     return addends
 
 
@@ -221,7 +227,7 @@ def _of_original(source: str | None, present: Sequence[str], groups: Sequence[st
         groups: all groups of the report.
     """
     addends = [Addend("score_original", REWRITTEN, 1.0), Addend("disparity", ORIGINAL, 1.0)]
-    addends += [Addend("fairscore", ORIGINAL, 1.0), *(Addend(f"gap_{group}", ORIGINAL, 1.0) for group in groups)]
+    addends += [Addend(f"gap_{group}", ORIGINAL, 1.0) for group in groups]
     if source in present:  # the original is the variant of its group, and the same in all arms
         addends.append(Addend(f"score_{source}", REWRITTEN, 1.0))
         addends += [Addend(f"gap_{source}", sums, 1.0) for sums in (REWRITTEN, TWIN)]
@@ -231,16 +237,14 @@ def _of_original(source: str | None, present: Sequence[str], groups: Sequence[st
     return addends
 
 
-def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], *, crossed: bool) -> list[SystemAndTwin]:
-    """What the counterfactuals of a dialogue, one per target, are added to."""
+def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], sets: Sequence[str]) -> list[SystemAndTwin]:
+    """What the counterfactuals of a dialogue, one per target, are added to; the fairscore's sums by their sets."""
     times = Counter(targets)
     whole = 1 / len(targets)
     addends = []
     for number, target in enumerate(targets):
         system = [Addend("score_rewritten", REWRITTEN, whole), Addend("disparity", REWRITTEN, whole)]
-        system.append(
-            Addend("fairscore", f"{DRAW}0", whole) if crossed else Addend("fairscore", f"{DRAW}{number}", 1.0)
-        )
+        system.append(Addend("fairscore", SET + sets[number], 1 / sets.count(sets[number])))
         twin = [Addend("disparity", TWIN, whole)]
         if target in present:
             weight = 1 / times[target]

@@ -114,6 +114,13 @@ class PerturbedEpisodes(PerturbedTeacher):
             corpus = "my_task"
     """
 
+    @classmethod
+    def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
+        """Add the options; ``--api-jga-record`` is off by default, as it adds a row per API and set of slots."""
+        parser = super().add_cmdline_args(parser, partial_opt)
+        parser.set_defaults(api_jga_record=False)
+        return parser
+
     def setup_episodes(self, fold: str) -> list[TodStructuredEpisode]:
         """The stock task's episodes, rewritten, ordered by dialogue id.
 

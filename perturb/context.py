@@ -32,6 +32,14 @@ _ENTITY_SLOTS, _PERSON_SLOTS = words("entity-slots"), words("person-slots")
 _PARTS = re.compile(r"[\W_]+")
 _LIST = re.compile(r"\s*,\s*")
 _WORDS = re.compile(r"[^\W\d_]+")
+_UNIT = r"(?:year|yr|month|week|day)s?"
+_NUMBER = rf"(?:\d+|{'|'.join(sorted(_NUMBERS))})"
+_YEARS_BEFORE = re.compile(rf"\b{_UNIT}[ -]$", re.IGNORECASE)
+_AGE_BEFORE = re.compile(rf"\b{_UNIT}[ -]old,? (?:(?!and\b|or\b)[\w-]+ )?$", re.IGNORECASE)
+_AGE_AFTER = re.compile(
+    rf",?(?: \(| (?:(?:who|that) )?(?:is|are) | (?:under|over) | ){_NUMBER}[ -]{_UNIT}[ -]old\b|,? aged \d",
+    re.IGNORECASE,
+)
 _NON_BINARY = re.compile(r"\b(?:themself|non-?binary|enby|genderqueer|mx)\b", re.IGNORECASE)
 
 
@@ -95,6 +103,16 @@ def _predicate(text: str, start: int, end: int, words: frozenset[str]) -> bool:
     return is_subject and (after is NO_WORD or _key(after.text) in ("and", "so", "but", "or"))
 
 
+def _no_stated_age(text: str, start: int, end: int, words: frozenset[str]) -> bool:
+    """Whether no age in numbers stands before it ("70 year old …", the "old" of it too) or after it ("…, aged 70")."""
+    before = max(0, start - 40)
+    return not (
+        _AGE_BEFORE.search(text, before, start)
+        or (text[start:end].lower().startswith("old") and _YEARS_BEFORE.search(text, before, start))
+        or _AGE_AFTER.match(text, end)
+    )
+
+
 def _determined(text: str, start: int, end: int, words: frozenset[str]) -> bool:
     before = previous_word(text, start).text
     key = before.lower().replace("’", "'")
@@ -116,6 +134,7 @@ _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
     "name-next": _name_next,
     "possessed": _possessed,
     "predicate": _predicate,
+    "no-stated-age": _no_stated_age,
     "determined": _determined,
     "alone": _alone,
     "capitalised": lambda text, start, end, words: text[start:end][:1].isupper(),

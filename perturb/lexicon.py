@@ -34,6 +34,7 @@ CONDITIONS: tuple[str, ...] = (
     "possessed",
     "predicate",
     "determined",
+    "no-stated-age",
 )
 CONDITIONS += ("alone", "capitalised", "in-names")
 """All that it may ask for."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from functools import lru_cache
+from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.names.forms import WORD, is_last_name, listed
-from tod_bias.perturb.names.resources import by_first, by_last
+from tod_bias.perturb.dealing import number_of
+from tod_bias.perturb.english import edited
+from tod_bias.perturb.names.forms import WORD, NameForms, is_last_name, listed, written_like
+from tod_bias.perturb.names.resources import GENDERS, RACES, by_first, by_last, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, is_thing, name_slots
 
 
@@ -386,3 +389,73 @@ _CUES = (
     _Cue(_COMPANION, _is_companion, names_user=False),
     _Cue(_OWNER, _is_companion, ("'s", "’s"), names_user=False),
 )
+
+
+_FIRST_AND_NEXT = re.compile(rf"(?<![^\W_])(?=[A-Z])({WORD})(?=(?:\s+({WORD}))?)")
+_LED_ON, _LEADS_ON = re.compile(r"[^\W\d_]*[a-z,] [A-Z][a-z]+ $"), re.compile(r" [A-Z][a-z]")
+
+
+def name_places(text: str) -> dict[tuple[int, int], tuple[str, str]]:
+    """Every place of a person's name in a text: start and end to the first name in lower case and the part that stands
+    there (``first``, ``last`` or ``initial``).
+
+    A known first name with a capital counts wherever it stands; one that is also a word, a place or a month where it
+    stands as a name and not between other words with capitals (Grace, but not Thai Basil). Other first names, and names
+    in lower case, count where somebody is introduced or addressed by them. Last names count behind a first name, and
+    where they stand again.
+    """
+    lasts, in_lower_case = _names_in(text)
+    places: dict[tuple[int, int], tuple[str, str]] = {}
+    for first, last in lasts:
+        is_word = not last and first in by_first() and by_first()[first].word
+        for start, end, part in _forms(first, last).spans(text):
+            is_title = is_word and (_LED_ON.search(text[:start]) or _LEADS_ON.match(text[end:]))
+            if (text[start].isupper() and not is_title) or first in in_lower_case:
+                places[start, end] = (first, part)
+    return places
+
+
+def _names_in(text: str) -> tuple[dict[tuple[str, str], None], set[str]]:
+    """First names in lower case with the last names behind them, and those that are written in lower case."""
+    names: dict[tuple[str, str], None] = {}
+    for match in _FIRST_AND_NEXT.finditer(text):
+        if match[1].lower() in by_first():
+            names[match[1].lower(), match[2] if match[2] and is_last_name(match[2]) else ""] = None
+    introduced = list(in_text(text))
+    names |= dict.fromkeys((person.first.lower(), person.last) for person in introduced)
+    return names, {person.first.lower() for person in introduced if person.first.islower()}
+
+
+def mask_people(text: str, mask: str) -> str:
+    """A text with ``mask`` in every one of its :func:`name_places`."""
+    return edited(text, dict.fromkeys(name_places(text), mask))
+
+
+def under_other_names(text: str) -> Iterator[str]:
+    """A text that names somebody, once for every other group of gender and race, everybody under a name of it.
+
+    The group that is left out is that of the first name that stands first. The names are dealt by the text. Pronouns
+    stay as they are.
+    """
+    places = name_places(text)
+    firsts = [first for _, (first, part) in sorted(places.items()) if part == "first"]
+    if not firsts:
+        return
+    known = by_first().get(firsts[0])
+    for group in product(GENDERS, RACES):
+        if known is not None and group == (known.gender, known.race):
+            continue
+        names, lasts = dealt(*group), dealt_last(group[1])
+        start = number_of(text, *group)
+        place = {first: start + number for number, first in enumerate(dict.fromkeys(firsts))}
+        edits = {}
+        for (left, right), (first, part) in places.items():
+            number = place.get(first, start)
+            new = lasts[number % len(lasts)] if part == "last" else names[number % len(names)]
+            edits[left, right] = written_like(text[left:right], new[0] if part == "initial" else new)
+        yield edited(text, edits)
+
+
+@lru_cache(maxsize=1 << 15)
+def _forms(first: str, last: str) -> NameForms:
+    return NameForms(first, last)

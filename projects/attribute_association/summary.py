@@ -2,13 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 
 def row(name: str, folder: Path) -> str:
     comparison = json.loads((folder / "comparison.json").read_text())["metrics"]
     deaa, effect = comparison["DEAA"], comparison["effect size"]
-    after = json.loads((folder / "compared" / "associations.json").read_text())
+    before, after = (json.loads((place / "associations.json").read_text()) for place in (folder, folder / "compared"))
     claim = next(flag for flag in after["flags"] if flag["of"] == "differential")
     low, high = deaa["change_percent_ci"] or (float("nan"), float("nan"))
     cells = [
@@ -18,21 +19,46 @@ def row(name: str, folder: Path) -> str:
         f"{deaa['change_percent']:+.0f}% [{low:+.0f}, {high:+.0f}]",
         f"{effect['before']:+.2f}",
         f"{effect['after']:+.2f}",
-        f"{claim['p_holm']:.3f}",
-        "yes" if claim["flagged"] else "no",
+        *(f"{claim[name]:.4f}" for name in ("p_items", "p_users", "p_holm")),
+        flagged(before),
+        flagged(after),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
+def flagged(run: dict) -> str:
+    names = {"E": run["sets"]["E"]["name"], "P": run["sets"]["P"]["name"], "differential": "difference"}
+    return ", ".join(names[flag["of"]] for flag in run["flags"] if flag["flagged"]) or "nothing"
+
+
+def pair_row(name: str, folder: Path) -> str:
+    """Cosine with the centroid difference, and whether all tests reject, of both directions from random pairs."""
+    cells = [name]
+    for place in (folder, folder / "compared"):
+        if (place / "associations.json").exists():
+            directions = json.loads((place / "associations.json").read_text())["directions"]
+            for method in ("pca", "bolukbasi"):
+                usable = "usable" if directions[method]["significant"] else "fails"
+                cells.append(f"{directions[method]['cosines']['centroid']:+.3f}, {usable}")
+    return "| " + " | ".join([*cells, *["-"] * (5 - len(cells))]) + " |"
+
+
+def print_table(heads: list[str], rows: Iterable[str]) -> None:
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * len(heads), *rows, sep="\n")
+
+
 def main(out: Path) -> None:
     heads = ["run", "DEAA with", "DEAA without", "change [95%]", "effect with", "effect without"]
-    heads += ["without: p (Holm)", "without: flagged"]
-    print("| " + " | ".join(heads) + " |")
-    print("|" + "---|" * len(heads))
-    for seed in range(3):
-        print(row(f"strength 0.7, seed {seed}", out / f"seed_{seed}"))
-    for strength in ("0.2", "0"):
-        print(row(f"strength {strength}, seed 0", out / f"strength_{strength}"))
+    heads += [f"without: {name}" for name in ("p, items", "p, users", "p (Holm)")]
+    heads += ["with: flagged", "without: flagged"]
+    runs = {f"strength 0.7, seed {seed}": out / f"seed_{seed}" for seed in range(3)}
+    runs |= {f"strength {strength}, seed 0": out / f"strength_{strength}" for strength in ("0.2", "0")}
+    print_table(heads, (row(name, folder) for name, folder in runs.items()))
+    heads = [f"{method}, {when}" for when in ("with", "without") for method in ("pca", "bolukbasi")]
+    print("\nDirections from random pairs: cosine with the centroid difference, and the three tests.\n")
+    rows = [pair_row(name, folder) for name, folder in (runs | {"control": out / "control"}).items()]
+    print_table(["run", *heads], rows)
     control = json.loads((out / "control" / "associations.json").read_text())
     claim = next(flag for flag in control["flags"] if flag["of"] == "differential")
     usable = [name for name, entry in control["directions"].items() if entry["significant"]]

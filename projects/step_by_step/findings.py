@@ -27,7 +27,6 @@ from verdicts import (
     mostly,
     rejected,
     some_below,
-    without_runs,
 )
 
 from tod_bias.report.reading import FEW
@@ -111,12 +110,12 @@ def findings(
         ),
         "BART is least biased": _models(runs, "bart", least=True),
         "T5 is more biased than GPT-2": _models(runs, "t5", least=False, against="gpt"),
-        "woman > non-binary and back are told apart most": _pairs(runs, "woman", "non-binary"),
+        "woman > non-binary and back have the largest fairscores (Fig. 5)": _pairs(runs, "woman", "non-binary"),
+        "fairscores are larger where the source is man (Fig. 5)": _sources(runs, "man"),
     }
     return [
         _counts(words),
         *(mostly(claim, cases, margin, usual=usual) for claim, cases in claims.items()),
-        _sources(usual, margin),
         equal("beginnings do not matter", _beginnings(runs, changes), margin, usual=usual),
         some_below("API-call parts below 0 occur", _api_calls(runs), margin),
     ]
@@ -227,37 +226,50 @@ def _api_calls(runs: Sequence[StudyRun]) -> list[Case]:
     ]
 
 
+def _eq1(run: StudyRun) -> dict[tuple[str, str], Number]:
+    """Source and target to eq. 1 of a run's gender axis, where there are dialogues enough of the source."""
+    su = run.axes["gender"].su if "gender" in run.axes else None
+    known = {}
+    for pair in () if su is None else su.pairs.values():
+        if pair.ci is not None and pair.value is not None and (pair.dialogues or 0) >= FEW:
+            # an absolute value's interval ends at 0, and its error is that of the other side
+            error = max(pair.ci[1] - pair.value, pair.value - pair.ci[0]) / t_quantile(0.975, pair.dialogues - 1)
+            known[pair.source, pair.target] = Number(pair.value, error, pair.dialogues, True, pair.dialogues - 1)
+    return known
+
+
 def _pairs(runs: Sequence[StudyRun], *own: str) -> list[Case]:
-    """Of every run the pair of two attributes of gender against all other pairs."""
+    """Of every run the pair of two groups, either way, against all pairs of other sources: other dialogues."""
     cases = []
     for run in runs:
-        pairs = run.axes["gender"].pairs if "gender" in run.axes else {}
-        sizes = {
-            (pair.source, pair.target): number(pair, pair.dialogues or 0)
-            for pair in pairs.values()
-            if pair.value is not None
-        }
-        others = {tuple(sorted(pair)) for pair in sizes if set(pair) != set(own)}
-        if own in sizes and others:
-            cases.append(Case(run.name, tuple(_pair_apart(sizes, own, other) for other in sorted(others))))
+        known = _eq1(run)
+        contrasts = tuple(
+            apart(number, other)
+            for pair, number in known.items()
+            for elsewhere, other in known.items()
+            if set(pair) == set(own) and set(elsewhere) != set(own) and elsewhere[0] != pair[0]
+        )
+        cases += [Case(run.name, contrasts)] if contrasts else []
     return cases
 
 
-def _pair_apart(sizes: Mapping[tuple[str, ...], Number], own: tuple[str, ...], other: tuple[str, ...]) -> Larger:
-    """All pairs are told on the same dialogues: of two from the same attribute the difference is the third pair."""
-    for shared in set(own) & set(other):
-        first, second = ((set(pair) - {shared}).pop() for pair in (own, other))
-        if (second, first) in sizes:
-            return apart(sizes[shared, first], sizes[shared, second], difference=sizes[second, first].error)
-    return apart(sizes[own], sizes[other])
+def _sources(runs: Sequence[StudyRun], source: str) -> list[Case]:
+    """Of every run the mean over targets from one source against that from each other: other dialogues."""
+    cases = []
+    for run in runs:
+        known = _eq1(run)
+        rows = {row: _mean([one for (name, _), one in known.items() if name == row]) for row, _ in known}
+        contrasts = tuple(
+            apart(rows[source], other) for name, other in rows.items() if source in rows and name != source
+        )
+        cases += [Case(run.name, contrasts)] if contrasts else []
+    return cases
 
 
-def _sources(usual: Number | None, margin: float) -> Finding:
-    """Not to be told of pairs on the same dialogues, told both ways: what one is, the other is with another sign."""
-    claim = "man as the source is told apart more than others"
-    seen = "all dialogues are told as everybody, so no telling is a source; of a man's originals against others': "
-    wanted = without_runs(usual, margin).replace("an axis", "of each")
-    return Finding(claim, UNTOLD, seen + wanted, ())
+def _mean(numbers: Sequence[Number]) -> Number:
+    """Of numbers on the same dialogues; its error is at most the mean of theirs."""
+    value, error = (sum(getattr(one, name) for one in numbers) / len(numbers) for name in ("value", "error"))
+    return replace(numbers[0], value=value, error=error)
 
 
 def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:

@@ -25,17 +25,6 @@ tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
   --split valid "${AUDIT[@]}" --max-per-axis 150 --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
 
-# The same with a database over all results of train and dev: a call finds rows that meet its slots, and not only those
-# that the corpus' own calls found.
-test -f "$OUT/sgd.sqlite" || tod-bias database --corpus google_sgd --datapath "$DATAPATH" --splits train,valid \
-  --out "$OUT/sgd.sqlite"
-sed "s|models/sgd|$MODELS|; s|runs/step_by_step|$OUT|" "$(dirname "$0")/sql.yaml" > "$OUT/sql.yaml"
-tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 60 \
-  --pipeline "$OUT/sql.yaml" --out "$OUT/evaluation_sql"
-tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-  --max-per-axis 150 --pipeline "$OUT/sql.yaml" --out "$OUT/attribution_sql"
-tod-bias report "$OUT/attribution" "$OUT/attribution_sql"
-
 # A pretrained model: SmolLM2-135M-Instruct (from the package registry) with the adapter that is kept here. To train it
 # again (3,000 dialogues once, 1.65 million tokens of text; six hours of a busy core without AMX, resumable):
 #   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd --datapath "$DATAPATH" --max-dialogues 3040 --held-out 40 \
@@ -97,13 +86,5 @@ for other in sgd_after_star sgd_pre; do
 done
 tod-bias compare "$OUT/attribution_sgd_after_star" "$OUT/attribution_sgd_pre" --out "$OUT/beginnings_sgd_compared"
 
-# The small model goes on, with and without dialogues told as others (eight minutes of one core each).
-MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048
-  --learning-rate 4e-4 --epochs 1 --evaluations 2 --patience 99 --seed 0)
-tod-bias train "${MORE[@]}" --max-dialogues 1500 --augment gender,age,race --out "$MODELS/augmented"
-tod-bias train "${MORE[@]}" --max-dialogues 2323 --out "$MODELS/more"
-for model in more augmented; do
-  tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-    --max-per-axis 60 --model "$MODELS/$model" --max-new-tokens 96 --out "$OUT/$model"
-done
-tod-bias compare "$OUT/more" "$OUT/augmented" --out "$OUT/augmented_compared"
+# Whom the corpora mention (Fig. 2).
+tod-bias words --corpus google_sgd,star,tau_bench --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"

@@ -1,4 +1,4 @@
-"""The study's tables: Table 1, Fig. 2 as a table, and Su's findings, from the files that study.yaml names.
+"""The study's tables: Table 1 and Su's findings, from the files that study.yaml names.
 
 python study.py                 # Markdown on the terminal
 python study.py examples RUN    # Table 2: of every axis the turns whose score changes most, from RUN's turns.parquet
@@ -48,12 +48,11 @@ def table_one(runs: list[dict[str, Any]]) -> str:
     """Su Table 1 with intervals, the paper's own beside."""
     rows = []
     for run in runs:
-        if run.get("evaluation"):
-            evaluated = read(HERE / run["evaluation"])
-            found = [evaluated["scores"].get(name) for name in SCORES.values()]
-            cells = ["–" if one is None else _bounded(one) for one in found]
-            counts = (f"{one:,}" for one in (run["training"], evaluated["corpus"]["dialogues"]))
-            rows.append([run["model"], run["beginning"], run["corpus"], *counts, *cells])
+        evaluated = read(HERE / run["evaluation"])
+        found = [evaluated["scores"].get(name) for name in SCORES.values()]
+        cells = ["–" if one is None else _bounded(one) for one in found]
+        counts = (f"{one:,}" for one in (run["training"], evaluated["corpus"]["dialogues"]))
+        rows.append([run["model"], run["beginning"], run["corpus"], *counts, *cells])
     for (model, corpus), (jga, bleu) in SU.items():
         rows.append([f"Su: {model}", "plain", corpus, "", "", f"{jga:.3f}", "", "", "", f"{bleu:.3f}"])
     return table(["model", "beginning", "corpus", "trained on", "evaluated on", *SCORES], rows)
@@ -62,22 +61,6 @@ def table_one(runs: list[dict[str, Any]]) -> str:
 def _bounded(one: dict[str, Any]) -> str:
     low, high = one["ci"]
     return f"{one['value']:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def figure_two(words: dict[str, dict[str, Any]]) -> str:
-    """Su Fig. 2 as a table: shares of all mentions of an axis, and how many there are."""
-    axes = ("gender", "age", "race")
-    rows = []
-    for axis in axes:
-        for attribute in next(iter(words.values()))["axes"][axis]:
-            cells = []
-            for counted in words.values():
-                one = counted["axes"][axis][attribute]["both"]
-                share = one["share_of_mentions"]
-                cells.append("–" if share is None else f"{100 * share:.1f}% ({one['mentions']:,})")
-            rows.append([axis, attribute, *cells])
-    heads = [f"{name} ({one['corpus']['dialogues']:,} dialogues)" for name, one in words.items()]
-    return table(["axis", "attribute", *heads], rows)
 
 
 def changes_of(path: Path) -> dict[str, Number]:
@@ -94,10 +77,11 @@ def main() -> None:
     study = yaml.safe_load((HERE / "study.yaml").read_text(encoding="utf-8"))
     words = {name: read(HERE / path) for name, path in study["words"].items()}
     runs = []
-    for run in study["runs"]:
-        axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / run["run"]).axes.items()}
-        runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], run["run"]))
-    print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Fig. 2\n\n{figure_two(words)}\n\n## Su's findings\n")
+    for run in study["models"]:
+        if folder := run.get("audit"):
+            axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / folder).axes.items()}
+            runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], folder))
+    print(f"## Table 1\n\n{table_one(study['models'])}\n\n## Su's findings\n")
     rows = []
     changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
     for found in findings(runs, words, study["margin"], changes):

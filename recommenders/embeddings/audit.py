@@ -83,7 +83,8 @@ def audit(
         settings: usual ones if not given.
         attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
-        pairs: (pairs, 2) rows of A and of B for the PCA direction; drawn at random if left out.
+        pairs: (pairs, 2) rows of A and of B for the directions ``pca`` and ``bolukbasi``; drawn at random if left
+            out.
         show_progress: on stderr.
 
     Raises:
@@ -124,7 +125,7 @@ def audit(
         "directions": direction_record(directions, verdicts, parts, a, b),
         "classification": classification,
         "latent_space": view and view.record(),
-        "notes": [*embeddings.notes, *notes, *_set_notes(sets)],
+        "notes": [*embeddings.notes, *sets.notes, *notes, *_set_notes(sets)],
         "signature": {
             "version": version("tod-bias"),
             "seed": chosen.seed,

@@ -6,7 +6,7 @@ A label is A or B. Shares have Wilson intervals; disparities between groups are 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from tod_bias.recommenders.embeddings.directions import Direction, fit_classifier, share, split
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
+from tod_bias.statistics.adjustment import holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +27,8 @@ TOP_ITEMS = 3
 
 DECILES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Bounds of the share of the larger side in an item's audience (Beattie Table 4)."""
+SMALLEST_EXPECTED = 5
+"""Cochran's rule: the chi-squared test holds where all expected counts are at least this."""
 
 
 def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[str, Any]]:
@@ -37,17 +40,47 @@ def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[
 
     Returns:
         One entry a side and decile, from 50-60% to 90-100% of that side: ``side``, ``from``, ``to``, and the share of
-        its items labelled A. An audience of exactly one half stands on both sides.
+        its items labelled A. An audience of exactly one half stands on both sides. ``change`` is the test against the
+        decile before (section 5.3; :func:`table_test`) with its p-value after Holm over all of them; None for the
+        first one of a side and where one has no items.
     """
-    result = []
+    result: list[dict[str, Any]] = []
     known = ~np.isnan(audience)
+    tables: list[tuple[int, int]] = []
     for side, part in (("A", audience), ("B", 1 - audience)):
         for low, high in pairwise(DECILES):
             # Shares are ratios of counts: 0.3 as 1 - 0.7 falls short of 0.7 by rounding alone.
             at = known & (part >= low - 1e-9) & ((part < high - 1e-9) | (high == 1.0))
             labelled = share(int(labelled_a[at].sum()), int(at.sum()))
-            result.append({"side": side, "from": low, "to": high, "labelled_A": labelled})
+            counts = (int(labelled_a[at].sum()), int((~labelled_a[at]).sum()))
+            change = table_test(tables[-1], counts) if low > DECILES[0] else None
+            tables.append(counts)
+            result.append({"side": side, "from": low, "to": high, "labelled_A": labelled, "change": change})
+    changes = {f"{entry['side']} {entry['from']}": entry["change"] for entry in result if entry["change"]}
+    for name, adjusted in holm({name: change["p_value"] for name, change in changes.items()}).items():
+        changes[name]["p_holm"] = adjusted
     return result
+
+
+def table_test(first: tuple[int, int], second: tuple[int, int]) -> dict[str, Any] | None:
+    """Do two groups have the same share of a label?
+
+    Args:
+        first: how many of the first group have each of the two labels.
+        second: the same of the second.
+
+    Returns:
+        ``test`` and ``p_value``: chi-squared without continuity correction where it holds (all expected counts are at
+        least 5, Cochran's rule), else Fisher's exact test. None for an empty group.
+    """
+    from scipy import stats
+
+    table = np.array([first, second])
+    if not table.sum(axis=1).all():
+        return None
+    if stats.contingency.expected_freq(table).min() >= SMALLEST_EXPECTED:
+        return {"test": "chi-squared", "p_value": float(stats.chi2_contingency(table, correction=False).pvalue)}
+    return {"test": "Fisher", "p_value": float(stats.fisher_exact(table).pvalue)}
 
 
 def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict[str, Any]]:
@@ -156,7 +189,7 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
     return np.array(remaining).reshape(-1, items.shape[1])
 
 
-def predict_users(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, Any]:
+def predict_users(a: np.ndarray, b: np.ndarray, users: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, Any]:
     """Can a user's attribute be predicted from the items alone (Beattie section 6.4.2)?
 
     A linear SVC on four fifths of the users, tested on the rest.
@@ -164,10 +197,15 @@ def predict_users(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, Any]
     Args:
         a: (users of A, dimensions) centroids of their top items.
         b: the same of B.
+        users: the vectors of all users of ``A`` and of ``B``, (users, dimensions) each; their means are two of the four
+            centroids.
         seed: of the split.
 
     Returns:
         ``accuracy`` on the test users, and how many of A are taken for B and of B for A, all with Wilson intervals.
+        ``cosines`` has, of those of A and of B that were labelled right and wrong, how many they are and the mean
+        cosine of their items' centroids with the four centroids of the paper: users of ``A`` and of ``B``, and items of
+        the training users of A (``A_items``) and of B (``B_items``). None where there are none.
 
     Raises:
         EmbeddingsError: fewer than two users on a side.
@@ -175,13 +213,25 @@ def predict_users(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, Any]
     parts = split(len(a), len(b), seed)
     classifier = fit_classifier(a[parts.train_a], b[parts.train_b])
     test_a, test_b = a[parts.test_a], b[parts.test_b]
-    wrong_a, wrong_b = int((~classifier.predict(test_a)).sum()), int(classifier.predict(test_b).sum())
+    as_a, as_b = classifier.predict(test_a), ~classifier.predict(test_b)
+    centroids = {role: part.mean(axis=0) for role, part in users.items()}
+    centroids |= {"A_items": a[parts.train_a].mean(axis=0), "B_items": b[parts.train_b].mean(axis=0)}
+    labelled = {"A_as_A": test_a[as_a], "A_as_B": test_a[~as_a], "B_as_B": test_b[as_b], "B_as_A": test_b[~as_b]}
     return {
         "accuracy": classifier.accuracy(test_a, test_b),
-        "A_as_B": share(wrong_a, len(test_a)),
-        "B_as_A": share(wrong_b, len(test_b)),
+        "A_as_B": share(len(labelled["A_as_B"]), len(test_a)),
+        "B_as_A": share(len(labelled["B_as_A"]), len(test_b)),
+        "cosines": {name: _mean_cosines(vectors, centroids) for name, vectors in labelled.items()},
         "trained_on": len(parts.train_a) + len(parts.train_b),
     }
+
+
+def _mean_cosines(vectors: np.ndarray, centroids: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The mean cosine of vectors with each centroid, and how many they are."""
+    cosines = {
+        name: float((unit(vectors) @ unit(centroid)).mean()) for name, centroid in centroids.items() if len(vectors)
+    }
+    return {"users": len(vectors), **{name: cosines.get(name) for name in centroids}}
 
 
 def classify(
@@ -249,7 +299,8 @@ def from_items(
     if min(len(a), len(b)) < 2:
         notes.append("fewer than two users of A or B have interactions: users were not predicted from items")
         return {}
-    return {"users_from_items": predict_users(a, b, seed) | {"top_items": TOP_ITEMS}}
+    users = {part.role: part.vectors for part in (sets.a, sets.b)}
+    return {"users_from_items": predict_users(a, b, users, seed) | {"top_items": TOP_ITEMS}}
 
 
 def _audience(interactions: Interactions, sets: EntitySets, items: Entities) -> np.ndarray:

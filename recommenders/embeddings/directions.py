@@ -35,9 +35,12 @@ TESTS = {
     "random_entities": "held-out entities of A (or B) have larger (smaller) cosines with it than random vectors have",
 }
 """The three tests, in the order of the paper, and what their alternatives say."""
+PAIR_METHODS = {"pca": "first principal component of the differences of", "bolukbasi": "main direction of"}
+"""Directions from pairs. ``pca`` centres the differences of all pairs at their mean; ``bolukbasi`` centres each pair at
+its own middle, which keeps the mean difference."""
 RANDOM_PAIR_WARNING = (
-    "the pairs were drawn at random: two such entities differ in much else than the attribute, so the first component "
-    "may be whatever direction entities differ in most (Beattie sections 6.2 and 8); give real pairs or leave it out"
+    "the pairs were drawn at random: two such entities differ in much else than the attribute, so this may be whatever "
+    "direction entities differ in most (Beattie sections 6.2 and 8); give real pairs or leave it out"
 )
 
 
@@ -160,23 +163,35 @@ def csvc_direction(a: np.ndarray, b: np.ndarray, size: int) -> Direction:
     return Direction(result.name, result.vector, f"{result.method}, the most biased ones", result.classifier)
 
 
-def pca_direction(a: np.ndarray, b: np.ndarray, pairs: np.ndarray, *, random: bool = False) -> Direction:
-    """First principal component of pairs, each centred at its own middle (Bolukbasi et al. 2016, as Beattie).
+def pair_direction(
+    a: np.ndarray, b: np.ndarray, pairs: np.ndarray, name: str = "pca", *, random: bool = False
+) -> Direction:
+    """First principal component of pairs (Beattie section 4.2.2).
 
-    Centring pair by pair, and not over all differences, keeps the mean difference of A and B in the analysis.
+    ``pca`` is of the differences of the pairs, centred at their mean, as the numbers of Beattie's Table 2 suggest: the
+    mean difference of A and B is no part of it. ``bolukbasi`` is of the entities of all pairs, each pair centred at its
+    own middle (Bolukbasi et al. 2016), which is the same as of the differences without centring.
 
     Args:
         a: (|A|, dimensions).
         b: (|B|, dimensions).
         pairs: (pairs, 2) rows of A and of B.
+        name: a key of :data:`PAIR_METHODS`.
         random: whether the pairs were drawn at random, which the direction then warns of.
+
+    Raises:
+        EmbeddingsError: the differences do not vary, so that they have no component.
     """
-    differences = a[pairs[:, 0]] - b[pairs[:, 1]]
-    component = np.linalg.svd(differences.T @ differences)[0][:, 0]  # symmetric: singular vectors are eigenvectors
+    differences = a[pairs[:, 0]] - b[pairs[:, 1]]  # (pairs, dimensions)
+    largest = np.abs(differences).max(initial=0)
+    if name == "pca" and len(pairs):
+        differences = differences - differences.mean(axis=0)
+    if np.abs(differences).max(initial=0) <= 1e-12 * largest:
+        raise EmbeddingsError(f"direction {name}: {len(pairs)} pair(s) whose differences do not vary have no component")
+    component = np.linalg.svd(differences, full_matrices=False)[2][0]
     sign = 1.0 if (unit(a) @ component).mean() >= (unit(b) @ component).mean() else -1.0
-    kind = "random pairs" if random else "given pairs"
-    method = f"first principal component of {len(pairs)} {kind}"
-    return Direction("pca", unit(sign * component), method, warning=RANDOM_PAIR_WARNING if random else None)
+    method = f"{PAIR_METHODS[name]} {len(pairs)} {'random' if random else 'given'} pairs"
+    return Direction(name, sign * component, method, warning=RANDOM_PAIR_WARNING if random else None)
 
 
 def random_pairs(count_a: int, count_b: int, most: int = RANDOM_PAIRS, seed: int = 0) -> np.ndarray:
@@ -265,7 +280,7 @@ def fit_directions(
         a: (|A|, dimensions).
         b: (|B|, dimensions).
         parts: which of them classifiers are trained on; None where a set is too small to split.
-        pairs: (pairs, 2) rows of A and of B for the PCA direction; None draws them at random.
+        pairs: (pairs, 2) rows of A and of B for the directions of pairs; None draws them at random.
         seed: of what is drawn.
     """
     result, notes = [centroid_direction(a, b)], []
@@ -278,7 +293,11 @@ def fit_directions(
     else:
         notes.append("A or B holds one entity: no classifier was trained, and no direction was tested")
     chosen = random_pairs(len(a), len(b), seed=seed) if pairs is None else pairs
-    result.append(pca_direction(a, b, chosen, random=pairs is None))
+    for name in PAIR_METHODS:
+        try:
+            result.append(pair_direction(a, b, chosen, name, random=pairs is None))
+        except EmbeddingsError as error:
+            notes.append(f"{error}; it is left out")
     notes += [f"direction {part.name}: {part.warning}" for part in result if part.warning]
     return result, notes
 
@@ -300,19 +319,26 @@ def judge_directions(
         vector = part.vector
         if part.name == "centroid":
             vector = centroid_direction(a[parts.train_a], b[parts.train_b]).vector
-        elif part.name == "pca":
-            vector = _held_out_pca(a, b, parts, pairs, seed)
+        elif part.name in PAIR_METHODS:
+            vector = _without_held_out(part, a, b, parts, pairs, seed)
         p_values = direction_tests(vector, a[parts.test_a], b[parts.test_b], seed=seed)
         result[part.name] = DirectionTests(p_values, level)
     return result
 
 
-def _held_out_pca(a: np.ndarray, b: np.ndarray, parts: Split, pairs: np.ndarray | None, seed: int) -> np.ndarray:
+def _without_held_out(
+    part: Direction, a: np.ndarray, b: np.ndarray, parts: Split, pairs: np.ndarray | None, seed: int
+) -> np.ndarray:
+    """The direction of pairs whose entities are not tested on; of all pairs where those have none."""
     if pairs is None:
-        train_a, train_b = a[parts.train_a], b[parts.train_b]
-        return pca_direction(train_a, train_b, random_pairs(len(train_a), len(train_b), seed=seed)).vector
-    trained = np.isin(pairs[:, 0], parts.train_a) & np.isin(pairs[:, 1], parts.train_b)
-    return pca_direction(a, b, pairs[trained] if trained.any() else pairs).vector
+        a, b = a[parts.train_a], b[parts.train_b]
+        pairs = random_pairs(len(a), len(b), seed=seed)
+    else:
+        pairs = pairs[np.isin(pairs[:, 0], parts.train_a) & np.isin(pairs[:, 1], parts.train_b)]
+    try:
+        return pair_direction(a, b, pairs, part.name).vector
+    except EmbeddingsError:
+        return part.vector
 
 
 def direction_record(

@@ -75,17 +75,17 @@ class EntitySets:
     source: str = "the sets"
     clustered_by: str | None = None
     """What makes items of E and P belong together, e.g. ``series``; None: each item is by itself."""
+    notes: tuple[str, ...] = ()
+    """What was left out."""
 
     def __post_init__(self) -> None:
         for first, second in ((self.a, self.b), (self.e, self.p)):
-            if second is None or first.entities.name != second.entities.name:
-                continue
-            shared = np.intersect1d(first.rows, second.rows)
-            if len(shared):
+            shared = _shared(first, second)
+            if second is not None and len(shared):
                 more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
                 raise EmbeddingsError(
                     f"{self.source}: id {first.entities.ids[shared[0]]!r}{more} stands in both {first.role} and "
-                    f"{second.role}; the two sets must not share entities"
+                    f"{second.role}; the two sets must not share entities: take them out, or give --overlap drop"
                 )
 
     @property
@@ -94,7 +94,16 @@ class EntitySets:
         return [self.a, self.b, self.e, *([self.p] if self.p is not None else [])]
 
 
-def load_sets(path: str | Path, embeddings: Embeddings, cluster_items: str | None = None) -> EntitySets:
+def _shared(first: EntitySet, second: EntitySet | None) -> np.ndarray:
+    """Rows that are in both sets."""
+    if second is None or first.entities.name != second.entities.name:
+        return np.zeros(0, dtype=int)
+    return np.intersect1d(first.rows, second.rows)
+
+
+def load_sets(
+    path: str | Path, embeddings: Embeddings, cluster_items: str | None = None, *, drop_shared: bool = False
+) -> EntitySets:
     """Read the sets from a JSON file.
 
     Each of ``A``, ``B``, ``E`` and ``P`` is a list of row numbers (integers) and ids (strings), or an object with
@@ -106,6 +115,7 @@ def load_sets(path: str | Path, embeddings: Embeddings, cluster_items: str | Non
         path: of the file.
         embeddings: what the sets are of.
         cluster_items: a key of ``clusters``, or an attribute of the items.
+        drop_shared: leave out, with a note, what is in both A and B or in both E and P; else that is an error.
 
     Raises:
         EmbeddingsError: the file or a set in it cannot be used.
@@ -116,29 +126,56 @@ def load_sets(path: str | Path, embeddings: Embeddings, cluster_items: str | Non
         raise EmbeddingsError(f"{path}: cannot be read ({error}); expected a JSON file of sets") from error
     except json.JSONDecodeError as error:
         raise EmbeddingsError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
-    return resolve_sets(content, embeddings, str(path), cluster_items)
+    return resolve_sets(content, embeddings, str(path), cluster_items, drop_shared=drop_shared)
 
 
 def resolve_sets(
-    content: Any, embeddings: Embeddings, source: str = "the sets", cluster_items: str | None = None
+    content: Any,
+    embeddings: Embeddings,
+    source: str = "the sets",
+    cluster_items: str | None = None,
+    *,
+    drop_shared: bool = False,
 ) -> EntitySets:
     """The sets that a mapping of roles describes, as in :func:`load_sets`."""
     if not isinstance(content, Mapping) or not set(content) <= {*ROLES, "clusters"}:
         raise EmbeddingsError(f"{source}: expected an object with A, B, E and P, got {content!r:.60}")
     given = {role: content[role] for role in ROLES if content.get(role) is not None}
     result = {role: _resolve(role, spec, embeddings, source) for role, spec in given.items()}
-    if missing := [role for role in ("A", "B") if role not in result]:
-        raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
-    if "E" not in result:
-        if "P" in result or len(embeddings.tables) == 1:
-            raise EmbeddingsError(f"{source}: no set E; name the entities to test")
-        table = embeddings.table(None, "E", source)
-        result["E"] = EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
+    _complete(result, embeddings, source)
+    notes = _without_shared(result, source) if drop_shared else ()
     tested = {role: result[role] for role in ("E", "P") if role in result}
     if cluster_items is not None:
         known = {entity for table in embeddings.tables.values() for entity in table.ids}
         tested = {role: _clustered(part, cluster_items, content, known, source) for role, part in tested.items()}
-    return EntitySets(result["A"], result["B"], tested["E"], tested.get("P"), source, cluster_items)
+    return EntitySets(result["A"], result["B"], tested["E"], tested.get("P"), source, cluster_items, notes)
+
+
+def _complete(sets: dict[str, EntitySet], embeddings: Embeddings, source: str) -> None:
+    """See to it that A and B are there; without E and P, E is all items."""
+    if missing := [role for role in ("A", "B") if role not in sets]:
+        raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
+    if "E" not in sets:
+        if "P" in sets or len(embeddings.tables) == 1:
+            raise EmbeddingsError(f"{source}: no set E; name the entities to test")
+        table = embeddings.table(None, "E", source)
+        sets["E"] = EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
+
+
+def _without_shared(sets: dict[str, EntitySet], source: str) -> tuple[str, ...]:
+    """Leave out of both sets what is in A and B, and in E and P; returns notes with their number."""
+    notes = []
+    for first, second in (("A", "B"), ("E", "P")):
+        shared = _shared(sets[first], sets.get(second))
+        if not len(shared):
+            continue
+        for role in (first, second):
+            rows = sets[role].rows[~np.isin(sets[role].rows, shared)]
+            if not len(rows):
+                raise EmbeddingsError(f"{source}: set {role} is empty without what is in both {first} and {second}")
+            sets[role] = replace(sets[role], rows=rows)
+        notes.append(f"{len(shared)} {sets[first].entities.name} are in both {first} and {second} and were left out")
+    return tuple(notes)
 
 
 def _clustered(part: EntitySet, name: str, content: Mapping[str, Any], known: set[str], source: str) -> EntitySet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 from pydantic import Field
@@ -35,7 +35,9 @@ class AssociationRequest(Options):
     interactions: Path | None = None
     """CSV or Parquet, or a folder of associate train: who used which item; for audiences and histories."""
     pairs: Path | None = None
-    """CSV of pairs (id of A, id of B) for the PCA direction."""
+    """CSV of pairs (id of A, id of B) for the directions pca and bolukbasi."""
+    overlap: Literal["refuse", "drop"] = "refuse"
+    """Entities in both A and B, or in both E and P: an error, or left out of both sets and counted."""
 
 
 class AssociationStatistics(InferenceOptions, Seeded):

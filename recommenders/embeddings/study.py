@@ -100,8 +100,9 @@ def _with_attributes(
 
 
 def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
+    drop = request.overlap == "drop"
     if request.sets is not None:
-        return load_sets(request.sets, embeddings, request.cluster_items)
+        return load_sets(request.sets, embeddings, request.cluster_items, drop_shared=drop)
     if request.attribute is None:
         raise EmbeddingsError(
             "which groups define the attribute? give --sets FILE.json, or --users FILE.csv --attribute COLUMN"
@@ -109,7 +110,7 @@ def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
     specs = attribute_specs(embeddings.table(None, "A", "--attribute"), request.attribute, ("A", "B"))
     if request.test is not None:
         specs |= attribute_specs(embeddings.table(None, "E", "--test"), request.test, ("E", "P"))
-    return resolve_sets(specs, embeddings, "the options", request.cluster_items)
+    return resolve_sets(specs, embeddings, "the options", request.cluster_items, drop_shared=drop)
 
 
 def _unnamed(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:

@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 def sheets(run: Record) -> list[Sheet]:
     """All tables that a run has numbers for."""
     made = [metrics(run), r_ripa(run), accuracies(run), significance(run), cosines(run), deciles(run)]
-    made += [groups(run), disparities(run), users(run)]
+    made += [groups(run), disparities(run), users(run), misclassified(run)]
     return [sheet for sheet in made if sheet.rows]
 
 
@@ -144,8 +144,12 @@ def deciles(run: Record) -> Sheet:
         for decile in entry["audience_deciles"]:
             span = f"{decile['from']:.0%} to {decile['to']:.0%}"
             labelled = decile["labelled_A"]
-            rows.append((direction, run["sets"][decile["side"]]["name"], span, _share(labelled), str(labelled["n"])))
-    columns = ("classifier", "larger side", "of its audience", f"labelled {run['sets']['A']['name']} [95%]", "items")
+            change = decile["change"] or {}
+            tested = Probability(change.get("p_holm")), change.get("test", "")
+            side = run["sets"][decile["side"]]["name"]
+            rows.append((direction, side, span, _share(labelled), str(labelled["n"]), *tested))
+    labelled = f"labelled {run['sets']['A']['name']} [95%]"
+    columns = ("classifier", "larger side", "of its audience", labelled, "items", "p (Holm) of the change", "test")
     return Sheet("table4_deciles", "Labels of items by audience (Beattie Table 4)", columns, tuple(rows))
 
 
@@ -190,6 +194,23 @@ def users(run: Record) -> Sheet:
     a, b = run["sets"]["A"]["name"], run["sets"]["B"]["name"]
     columns = ("items", "test accuracy [95%]", f"{a} taken for {b}", f"{b} taken for {a}")
     return Sheet("users_from_items", f"{run['attribute']} of users predicted from their items", columns, tuple(rows))
+
+
+def misclassified(run: Record) -> Sheet:
+    """Mean cosines of users' items with the centroids of both groups, by how users were labelled (section 6.4.2)."""
+    a, b = run["sets"]["A"]["name"], run["sets"]["B"]["name"]
+    names = {"A": a, "B": b}
+    rows = [
+        (
+            f"{names[label[0]]} labelled {names[label[-1]]}",
+            str(entry["users"]),
+            *(Value(entry[centroid], None, 3, sign=True) for centroid in ("A", "B", "A_items", "B_items")),
+        )
+        for label, entry in run["classification"].get("users_from_items", {}).get("cosines", {}).items()
+    ]
+    columns = ("test users", "number", *(f"cosine with {name}" for name in (a, b, f"items of {a}", f"items of {b}")))
+    title = "Users' items and the centroids of both groups, by label (Beattie section 6.4.2)"
+    return Sheet("misclassified", title, columns, tuple(rows))
 
 
 def changes(comparison: Record, *, short: bool = False) -> Sheet:

@@ -21,7 +21,7 @@ from tod_bias.recommenders.lmrec.inference import (
     quotients,
     word_count,
 )
-from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, COUPLE, Recommendations
 from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
@@ -187,7 +187,7 @@ class _Comparison:
         both = units.frame["group"].isin([label, other]).to_numpy()
         count = word_count(units.frame[both], units.table[both, -1])
         tested = self.design
-        if not count.enough:
+        if not count.enough and self.dimension != COUPLE:  # whose words are always a sample
             tested = crossing_of(units.frame, self.codes, cities=self.is_over_cities, words=False)
         spreads = [crossed_variance(part, tested) for part in self._influences(first, second)]
         p_crossed = np.full(len(difference), np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
-from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.inference import SHEN, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
@@ -83,6 +84,7 @@ def audit(
         "notes": notes,
         "inference": asdict(how),
         "found": _shifts(association),
+        "examples": _examples(recommendations, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
     result = Audit(
@@ -232,6 +234,33 @@ def _words_noted(rows: pd.DataFrame) -> list[str]:
     return [
         f"{', '.join(dict.fromkeys(rows.loc[mine, 'dimension']))}: {text}" for text, mine in said.items() if mine.any()
     ]
+
+
+def _examples(recommendations: Recommendations, places: Mapping[str, Collection[str]]) -> list[dict[str, Any]]:
+    """One request of each dimension, filled once for each group, and once for each kind of place, with the first item
+    of its list (Shen 2023, Table 1): the first template and words of the files."""
+    result = []
+    for dimension in (*recommendations.dimensions, "place"):
+        if dimension == "place":
+            kinds = {word: kind for kind, words in places.items() for word in words}
+            rows = recommendations.distinct
+            rows = rows.assign(group=rows["substitution"].map(kinds)).dropna(subset="group")
+        else:
+            rows = recommendations.rows(dimension)
+        rows = rows[rows["rank"] == 1]
+        if rows.empty:
+            continue
+        same = templates_of(rows)
+        for _, row in rows[same == same[0]].drop_duplicates("group").iterrows():
+            known = {name: row[name] for name in ("city", "query", "item")}
+            price = None if math.isnan(row["price"]) else int(row["price"])
+            words = ", ".join(filter(None, (row["substitution"], row["second"])))
+            label = f"{words} ({row['group']})" if words else row["group"]
+            categories = ", ".join(row["categories"])
+            result.append(
+                {"dimension": dimension, "substitution": label, **known, "price": price, "categories": categories}
+            )
+    return result
 
 
 def _file_name(dimension: str) -> str:

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
@@ -167,6 +167,8 @@ def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
 
+    Words that tell none, as those of couples, count within their own gender: three women and three men are three words.
+
     Args:
         frame: a row a query.
         weights: (queries,) what each weighs, for instance how many items it was recommended.
@@ -176,8 +178,10 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
     for words, _ in _standing(frame):
-        summed = np.zeros((groups.max() + 1, words.max() + 1))
-        np.add.at(summed, (groups, words), weights)
+        halves = [pd.factorize(texts(frame[name]))[0] for name in ("group0", "group1") if name in frame]
+        mine = cells([groups, *(codes for codes in halves if cells([words, codes]).max() == words.max())])
+        summed = np.zeros((mine.max() + 1, words.max() + 1))
+        np.add.at(summed, (mine, words), weights)
         counts.append(WordCount(int((summed > 0).sum(axis=1).min()), min(map(effective_number, summed))))
     return min(counts, key=lambda count: count.effective, default=WordCount(None, math.nan))
 
@@ -217,13 +221,21 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
     Returns:
         (scores,) texts, empty where words are not known, and (scores,) shares, NaN there and where there is no gap.
     """
+    import pandas as pd
+
     scores = parts[0].shape[1]
     names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
+    groups = pd.factorize(texts(frame["group"]))[0]
     for words, known in _standing(frame):
+        carried = []
         for part in parts:
             gap = part.sum(axis=0)
             differs = np.abs(gap) > 1e-9 * np.abs(part).sum(axis=0)  # else it is rounding
-            of_words = sums_by(words, part, len(known)) / np.where(differs, gap, np.nan)
+            carried.append(sums_by(words, part, len(known)) / np.where(differs, gap, np.nan))
+        if cells([groups, words]).max() + 1 > len(known):  # in both groups, what a word adds to one it may take again
+            carried = [np.mean(carried, axis=0)]
+        for of_words in carried:
+            differs = ~np.isnan(of_words[0])
             highest = of_words.max(axis=0)
             larger = differs & ~(highest <= shares)
             names[larger] = known[of_words.argmax(axis=0)][larger]
@@ -243,6 +255,8 @@ class Exchange:
     """(clusters,); clusters of different strata do not change places."""
     permuted: str
     """``words`` or ``queries``."""
+    turned: np.ndarray | None = None
+    """(queries,): true where a query leaves the first group as its cluster comes into it; left out where none does."""
 
     def p_values(
         self,
@@ -260,15 +274,21 @@ class Exchange:
             permutations: how many.
         """
         summed = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
+        always = np.zeros(table.shape[1])
+        if self.turned is not None:
+            always = table[self.turned].sum(axis=0, dtype=float)
+            table = np.where(self.turned[:, None], -table, table)
         np.add.at(summed, self.codes, table)
-        result = Exceedances(distances(summed[self.mine].sum(axis=0, dtype=float)[None])[0])
+        result = Exceedances(distances(always + summed[self.mine].sum(axis=0, dtype=float)[None])[0])
         for drawn in relabelled(rng, self.mine, self.strata, permutations):
-            result.add(distances((drawn @ summed).astype(float)))
+            result.add(distances(always + (drawn @ summed).astype(float)))
         return result.p_values()
 
 
 def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: Sequence[str]) -> Exchange:
     """Words change places within the groups of the other dimensions; queries within a city where words cannot.
+
+    Of couples the first words change their genders, and with them their couples.
 
     Args:
         frame: a row a query.
@@ -278,6 +298,8 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
     """
     import pandas as pd
 
+    if dimension == COUPLE:
+        return _of_couples(frame, mine)
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
     facts = [pd.factorize(texts(frame[name]))[0] for name in ("city", *others)]
     for word in _WORDS:
@@ -292,6 +314,20 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
         if ways >= FEWEST_WAYS:
             return Exchange(codes, part, groups, "words")
     return Exchange(np.arange(len(frame)), mine, pd.factorize(cells(facts))[0], "queries")
+
+
+def _of_couples(frame: pd.DataFrame, mine: np.ndarray) -> Exchange:
+    """First words change their genders where there are enough of them, else queries their couples within a city."""
+    import pandas as pd
+
+    words, known = pd.factorize(texts(frame["substitution"]))
+    gender = frame["group0"].to_numpy() == frame["group0"].iloc[0]  # (queries,)
+    two = all(frame[name].nunique() == 2 for name in ("group0", "group1"))
+    of_word = gender[np.unique(words, return_index=True)[1]]
+    ways = math.comb(len(of_word), int(of_word.sum()))
+    if two and "" not in known and (of_word[words] == gender).all() and ways >= FEWEST_WAYS:
+        return Exchange(words, of_word, np.zeros(len(known), dtype=int), "words", turned=mine != gender)
+    return Exchange(np.arange(len(frame)), mine, pd.factorize(texts(frame["city"]))[0], "queries")
 
 
 def quotients(sums: np.ndarray) -> np.ndarray:

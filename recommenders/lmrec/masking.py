@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tod_bias.perturb.names import dealt
+from tod_bias.perturb.names.people import mask_people
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates, word_list
 
 MASK = "[MASK]"
@@ -16,11 +16,12 @@ MASK = "[MASK]"
 
 
 class Neutraliser:
-    """Replaces every name, place, gendered relation and gendered pronoun by ``[MASK]``.
+    """Replaces the names of people, places, gendered relations and gendered pronouns by ``[MASK]``.
 
-    A place of several words becomes one mask, so that all substitutions of a template give the same text. Names count
-    with a capital only (Precious, Raven), also those that the axes over names deal out (:mod:`tod_bias.perturb.names`);
-    relations and places count in any case; ``neutral_words.txt`` holds pronouns and further relations.
+    A place of several words becomes one mask, so that all substitutions of a template give the same text. Names are
+    those that :func:`~tod_bias.perturb.names.people.mask_people` finds, and those of the templates wherever they stand
+    with a capital (Precious, Raven). Relations and places count in any case; ``neutral_words.txt`` holds pronouns and
+    further relations.
 
     Args:
         words: whose names, relations and places; those that ship if left out.
@@ -28,14 +29,14 @@ class Neutraliser:
 
     def __init__(self, words: TemplateSet | None = None) -> None:
         words = words or load_templates()
-        further = word_list("neutral_words.txt")
-        named = [*(entry.word for entry in words.names), *dealt()]
+        named = (entry.word for entry in words.names)
         other = [entry.word for entry in (*words.relationships, *words.locations)]
+        further = word_list("neutral_words.txt")
         self._pattern = re.compile(rf"\b(?:{_any(named)}|(?i:{_any([*other, *further])}))\b")
 
     def __call__(self, text: str) -> str:
         """The text without what it says about people and places."""
-        return self._pattern.sub(MASK, text)
+        return self._pattern.sub(MASK, mask_people(text, MASK))
 
 
 def _any(words: Iterable[str]) -> str:

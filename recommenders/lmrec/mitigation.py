@@ -1,20 +1,22 @@
-"""Before and after masking: test-side neutralisation, train-side masking, and both (Shen §3.5, Fig. 2).
+"""Before and after mitigation: masks (Shen 2023 §3.5, Fig. 2), augmentation and re-ranking (Shen 2022 §5).
 
-============ ================ ====================
-condition    trained on       asked
-============ ================ ====================
+============ ================ ==================== =========
+condition    trained on       asked                re-ranked
+============ ================ ==================== =========
 original     reviews          queries
 test side    reviews          neutralised queries
 train side   masked reviews   queries
 both         masked reviews   neutralised queries
-============ ================ ====================
+augmented    augmented        queries
+re-ranked    reviews          queries              by price
+============ ================ ==================== =========
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +27,9 @@ from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.queries import ask
 from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
+from tod_bias.recommenders.lmrec.reranking import Reranker
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
-from tod_bias.report.notation import fixed
 from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.settings import Inference
@@ -36,38 +38,66 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-CONDITIONS: Mapping[str, tuple[bool, bool]] = {
-    "original": (False, False),
-    "test side": (False, True),
-    "train side": (True, False),
-    "both": (True, True),
+
+class MitigationCondition(NamedTuple):
+    """What is done against bias."""
+
+    model: str
+    """Which of a city's models is asked: ``plain``, ``masked`` or ``augmented``."""
+    masks: bool = False
+    """Whether queries are neutralised."""
+    reranks: bool = False
+    """Whether lists are re-ranked by price."""
+
+
+CONDITIONS: Mapping[str, MitigationCondition] = {
+    "original": MitigationCondition("plain"),
+    "test side": MitigationCondition("plain", masks=True),
+    "train side": MitigationCondition("masked"),
+    "both": MitigationCondition("masked", masks=True),
+    "augmented": MitigationCondition("augmented"),
+    "re-ranked": MitigationCondition("plain", reranks=True),
 }
-"""Condition → (train-side masking, test-side neutralisation)."""
 SHOWN = ("accuracy", "MRR", "HR@5", "HR@10", "HR@20")
+_IN_TABLE = ("accuracy", "HR@20")
+
+
+@dataclass(frozen=True)
+class CityModels:
+    """Models of one city that were trained with one seed, so that they share their test reviews."""
+
+    name: str
+    """Of the city and the training."""
+    reviews: Reviews
+    seed: int
+    models: Mapping[str, LMRec]
+    """``plain``, and any of ``masked`` and ``augmented``."""
 
 
 @dataclass(frozen=True)
 class MitigationScores:
-    """Quality and bias in every condition."""
+    """Quality and bias in every condition that there are models for; city ``all`` is the mean over cities."""
 
     quality: pd.DataFrame
-    """condition, city, score, value, ci_low, ci_high, reviews."""
+    """condition, city (and training), score, value, ci_low, ci_high, reviews."""
     bias: pd.DataFrame
-    """condition, city, score, value: mean distance from the neutral reference; 0 is none."""
+    """condition, city, score, value, ci_low, ci_high: mean distance from the neutral reference; 0 is none."""
+
+    @property
+    def conditions(self) -> list[str]:
+        """In order."""
+        return list(dict.fromkeys(self.bias["condition"]))
 
 
 def compare(
-    plain: LMRec,
-    trained_masked: LMRec,
-    reviews: Reviews,
+    trainings: Sequence[CityModels],
     *,
-    split_seed: int = 0,
     words: TemplateSet | None = None,
     top: int = K,
     inference: Inference | None = None,
     show_progress: bool = False,
 ) -> MitigationScores:
-    """Score and audit both models with and without neutralisation.
+    """Score and audit every model in every condition, and give the means over cities with their t intervals.
 
     Bias is given in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
     labels and price levels of abs(P(l | m) − neutral); the mean of abs(association difference) over dimensions, pairs
@@ -75,10 +105,7 @@ def compare(
     the unmitigated conditions; the audit's intervals and tests tell what is more than chance.
 
     Args:
-        plain: trained on reviews as they are.
-        trained_masked: trained on masked reviews (``RecommenderTrainConfig.mask``).
-        reviews: whose test split is ranked.
-        split_seed: the seed that both were trained with.
+        trainings: the models by city and seed.
         words: templates and words.
         top: items a list.
         inference: for the level, resamples and seed of intervals.
@@ -89,20 +116,34 @@ def compare(
     how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)
-    held_out = list(reviews.of_split(2, split_seed))
+    cities = {training.name: training.reviews.city for training in trainings}
     qualities, biases = [], []
-    for condition, (train_side, test_side) in CONDITIONS.items():
-        model = trained_masked if train_side else plain
-        texts = [hide(review.text) if test_side else review.text for review in held_out]
-        ranked = quality.rank_reviews(model, texts, [r.venue for r in held_out], show_progress=show_progress)
-        scores = quality.quality({reviews.city: ranked}, level=how.level, resamples=how.resamples, seed=how.seed)
-        qualities.append(scores[scores["city"] != ALL].assign(condition=condition))
-        frame = ask(model, words, city=reviews.city, top=top, neutralise=test_side)
-        for name, value in bias_of(frame).items():
-            biases.append((condition, reviews.city, name, value))
+    for name, condition in CONDITIONS.items():
+        if any(condition.model not in training.models for training in trainings):
+            continue
+        ranked, by_training = {}, {}
+        for training in trainings:
+            model = training.models[condition.model]
+            model = Reranker(model, top) if condition.reranks else model
+            mask = hide if condition.masks else None
+            ranked[training.name] = _ranked(model, training, mask, show_progress=show_progress)
+            by_training[training.name] = bias_of(ask(model, words, city=training.reviews.city, top=top, hide=mask))
+        scores = quality.quality(ranked, cities, level=how.level, resamples=how.resamples, seed=how.seed)
+        qualities.append(scores.assign(condition=name))
+        for bias in next(iter(by_training.values())):
+            values = {training: scores_of[bias] for training, scores_of in by_training.items()}
+            biases += [(name, training, bias, value, np.nan, np.nan) for training, value in values.items()]
+            biases.append((name, ALL, bias, *quality.mean_over_cities(values, cities, how.level)))
     whole = pd.concat(qualities, ignore_index=True)
     columns = ["condition", *(column for column in whole if column != "condition")]
-    return MitigationScores(whole[columns], pd.DataFrame(biases, columns=["condition", "city", "score", "value"]))
+    names = ["condition", "city", "score", "value", "ci_low", "ci_high"]
+    return MitigationScores(whole[columns], pd.DataFrame(biases, columns=names))
+
+
+def _ranked(model: LMRec, training: CityModels, hide: Neutraliser | None, *, show_progress: bool) -> quality.Ranked:
+    held_out = list(training.reviews.of_split(2, training.seed))
+    texts = [hide(review.text) if hide else review.text for review in held_out]
+    return quality.rank_reviews(model, texts, [review.venue for review in held_out], show_progress=show_progress)
 
 
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:
@@ -125,40 +166,44 @@ def bias_of(frame: pd.DataFrame) -> dict[str, float]:
 
 @styled
 def figure(result: MitigationScores) -> Figure:
-    """Quality and bias in every condition (Shen Fig. 2); the neutral reference of every bias is 0."""
+    """Quality and bias in every condition (Shen 2023, Fig. 2), means over cities; of bias 0 is neutral."""
     picture = new_figure(9.0, 3.2)
-    left, right = picture.subplots(1, 2, width_ratios=(1.5, 1))
-    width = 0.8 / len(CONDITIONS)
-    names = list(dict.fromkeys(result.bias["score"]))
-    for number, condition in enumerate(CONDITIONS):
-        colour = STAGE_COLOURS[number]
-        rows = result.quality[result.quality["condition"] == condition].set_index("score").loc[list(SHOWN)]
-        places = np.arange(len(SHOWN)) + (number - 1.5) * width
-        left.bar(places, rows["value"], width * 0.92, color=colour, label=condition, zorder=2)
-        for place, (_, row) in zip(places, rows.iterrows(), strict=True):
-            left.plot([place, place], [row["ci_low"], row["ci_high"]], color=INK, linewidth=1, zorder=3)
-        part = result.bias[result.bias["condition"] == condition].set_index("score").loc[names]
-        right.bar(np.arange(len(names)) + (number - 1.5) * width, part["value"], width * 0.92, color=colour, zorder=2)
-    left.set_xticks(range(len(SHOWN)), SHOWN)
-    left.set_title("Quality on test reviews")
-    right.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
-    right.set_title("Distance from the neutral reference (0)")
-    for panel in (left, right):
+    panels = picture.subplots(1, 2, width_ratios=(1.5, 1))
+    width = 0.8 / len(result.conditions)
+    for panel, frame, names in (
+        (panels[0], result.quality, list(SHOWN)),
+        (panels[1], result.bias, list(dict.fromkeys(result.bias["score"]))),
+    ):
+        for number, condition in enumerate(result.conditions):
+            mine = (frame["condition"] == condition) & (frame["city"] == ALL)
+            rows = frame[mine].set_index("score").loc[names]
+            places = np.arange(len(names)) + (number - (len(result.conditions) - 1) / 2) * width
+            colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
+            panel.bar(places, rows["value"], width * 0.92, color=colour, label=condition, zorder=2)
+            panel.vlines(places, rows["ci_low"], rows["ci_high"], color=INK, linewidth=1, zorder=3)
+        panel.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
         panel.grid(axis="y", linewidth=0.6)
         panel.set_axisbelow(True)
         strip(panel)
-    picture.legend(loc="outside upper left", ncols=len(CONDITIONS))
+    panels[0].set_title("Quality on test reviews")
+    panels[1].set_title("Distance from the neutral reference (0)")
+    handles, labels = panels[0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper left", ncols=len(result.conditions))
     return picture
 
 
 def mitigation_sheet(result: MitigationScores, level: float) -> Sheet:
-    """Quality and bias side by side, a column per condition."""
+    """Quality and bias, a row per condition: means over cities."""
+    whole = [frame[frame["city"] == ALL] for frame in (result.quality, result.bias)]
+    names = (list(_IN_TABLE), list(dict.fromkeys(result.bias["score"])))
     rows: list[tuple[Any, ...]] = []
-    for name in SHOWN:
-        part = result.quality[result.quality["score"] == name]
-        cells = (score(part[part["condition"] == condition].iloc[0], "value") for condition in CONDITIONS)
-        rows.append((name, *cells))
-    for bias, part in result.bias.groupby("score", sort=False):
-        values = part.set_index("condition")["value"]
-        rows.append((f"bias: {bias}", *(fixed(values[condition]) for condition in CONDITIONS)))
-    return Sheet("mitigation", f"Before and after masking, {level:.0%} intervals", ("score", *CONDITIONS), tuple(rows))
+    for condition in result.conditions:
+        cells = []
+        for frame, scores in zip(whole, names, strict=True):
+            mine = frame[frame["condition"] == condition].set_index("score")
+            cells += [score(mine.loc[name], "value") for name in scores]
+        rows.append((condition, *cells))
+    count = result.bias["city"].nunique() - 1
+    over = f", mean over {count} trainings" if count > 1 else ""
+    columns = ("condition", *names[0], *(f"bias: {name}" for name in names[1]))
+    return Sheet("mitigation", f"Before and after, {level:.0%} intervals{over}", columns, tuple(rows))

@@ -25,7 +25,7 @@ from tod_bias.recommenders.lmrec.inference import (
     texts,
     word_count,
 )
-from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, COUPLE, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance, crossing
@@ -161,7 +161,7 @@ def _scored(
     value, lean = _mean(each), _mean(each - neutrals)
     neutral = _mean(neutrals) if single else _neutral(units.counts)[0]
     count = word_count(units.frame, units.table.sum(axis=1))
-    design = crossing_of(units.frame, units.codes, cities=bool(single), words=count.enough)
+    design = crossing_of(units.frame, units.codes, cities=bool(single), words=count.enough or dimension == COUPLE)
     of_value, of_lean = _influences(units, each, _neutral(units.counts))
     spread = crossed_variance(np.concatenate([of_value, of_lean], axis=1).reshape(len(units.table), -1), design)
     p_permutation, p_crossed = np.full((2, *value.shape), np.nan)

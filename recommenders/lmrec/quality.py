@@ -119,18 +119,33 @@ def rank_reviews(
     return Ranked(scores, goal, np.concatenate(predicted).astype(np.int64), len(model.venues))
 
 
-def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Scores a city, and their mean over cities (Shen 2022, Table 3).
+def quality(
+    trainings: Mapping[str, Ranked],
+    cities: Mapping[str, str] | None = None,
+    *,
+    level: float = 0.90,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Scores of each training, and their mean over cities (Shen 2022, Table 3).
 
-    Within a city test reviews are resampled; the mean over several cities has a t interval over the cities.
+    Of one training test reviews are resampled. The mean has a t interval over the cities, each of which is the mean of
+    its trainings; of a single city over its trainings.
+
+    Args:
+        trainings: name to what it ranked.
+        cities: name of a training to its city; where left out each is a city of its own.
+        level: of the intervals.
+        resamples: of test reviews.
+        seed: of resamples.
 
     Returns:
-        city (``all``: mean over cities), score, value, ci_low, ci_high, reviews.
+        city (name of the training; ``all``: mean over cities), score, value, ci_low, ci_high, reviews.
     """
     import pandas as pd
 
     made = []
-    for city, ranked in cities.items():
+    for city, ranked in trainings.items():
         counts = resample_counts(np.random.default_rng(seed), resamples, len(ranked)).astype(np.float32)
         triple = precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues)
         triples = [precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in counts]
@@ -146,29 +161,52 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
             made.append((city, name, value, float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = [
-        (ALL, str(score), *_over_cities(part, level), part["reviews"].sum())
+        (ALL, str(score), *_over_trainings(part, cities, level), part["reviews"].sum())
         for score, part in frame.groupby("score", sort=False)
     ]
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
 
 
-def _over_cities(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
-    """Mean of one score over cities with its t interval; where one city alone has a value, its own interval holds."""
-    values, lows, highs = rows[["value", "ci_low", "ci_high"]].dropna(subset="value").to_numpy(dtype=float).T
-    if len(values) < 2:
-        return (values[0], lows[0], highs[0]) if len(values) else (np.nan, np.nan, np.nan)
-    low, high = t_interval(values, level)
-    return float(values.mean()), max(low, 0.0), min(high, 1.0)
+def _over_trainings(rows: pd.DataFrame, cities: Mapping[str, str] | None, level: float) -> tuple[float, float, float]:
+    """Mean of one score with its interval; where one training alone has a value, its own interval holds."""
+    known = rows.dropna(subset="value")
+    if len(known) == 1:
+        return tuple(known[["value", "ci_low", "ci_high"]].to_numpy(dtype=float)[0])
+    value, low, high = mean_over_cities(dict(zip(known["city"], known["value"], strict=True)), cities, level)
+    return value, max(low, 0.0), min(high, 1.0)
+
+
+def mean_over_cities(
+    values: Mapping[str, float], cities: Mapping[str, str] | None, level: float
+) -> tuple[float, float, float]:
+    """Mean over cities with its t interval: over the cities, each the mean of its trainings, or over one's trainings.
+
+    Args:
+        values: name of a training to its score.
+        cities: name of a training to its city; where left out each is a city of its own.
+        level: of the interval.
+
+    Returns:
+        Mean and bounds; NaN where there is too little.
+    """
+    by_city: dict[str, list[float]] = {}
+    for name, value in values.items():
+        by_city.setdefault((cities or {}).get(name, name), []).append(value)
+    means = [float(np.mean(part)) for part in by_city.values()]
+    sample = np.array(means if len(means) > 1 else list(values.values()), dtype=float)
+    if len(sample) < 2:
+        return (float(sample[0]) if len(sample) else np.nan, np.nan, np.nan)
+    return (float(sample.mean()), *t_interval(sample, level))
 
 
 def quality_sheet(scores: pd.DataFrame, level: float) -> Sheet:
-    """Scores of recommendation quality, a column per city; of many cities only what holds over all of them."""
+    """Scores of recommendation quality, a column per training; of many only what holds over all of them."""
     cities = list(map(str, dict.fromkeys(scores["city"])))
     if len(cities) == 2:
         cities = cities[:1]
     elif len(cities) - 1 > 3:
         cities = [ALL]
-    many = f", over {scores['city'].nunique() - 1} cities" if cities == [ALL] else ""
+    many = f", mean over {scores['city'].nunique() - 1} trainings" if cities == [ALL] else ""
     rows = []
     for name, part in scores.groupby("score", sort=False):
         cells = (score(part[part["city"] == city].iloc[0], "value") for city in cities)

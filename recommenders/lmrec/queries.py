@@ -43,7 +43,11 @@ def recommend_templates(
     cities = distinct_names(
         [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)], folders
     )
-    how: dict[str, Any] = {"top": top, "neutralise": neutralise, "show_progress": show_progress}
+    how: dict[str, Any] = {
+        "top": top,
+        "hide": Neutraliser(words) if neutralise else None,
+        "show_progress": show_progress,
+    }
     result = tidy(pd.concat([ask(model, words, city=city, **how) for model, city in zip(models, cities, strict=True)]))
     source = {
         "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},
@@ -91,7 +95,7 @@ def ask(
     *,
     city: str,
     top: int = K,
-    neutralise: bool = False,
+    hide: Neutraliser | None = None,
     show_progress: bool = False,
 ) -> pd.DataFrame:
     """The top items for every filled template of one model, and for every neutralised template once.
@@ -101,7 +105,7 @@ def ask(
         words: templates and the words that fill them.
         city: written into the frame.
         top: items a query.
-        neutralise: mask every query before it is asked (test-side neutralisation).
+        hide: masks every query before it is asked (test-side neutralisation).
         show_progress: on stderr.
 
     Raises:
@@ -109,9 +113,8 @@ def ask(
     """
     import pandas as pd
 
-    hide = Neutraliser(words)
-    queries, labels = _labelled(words, hide)
-    texts = [hide(query.text) if neutralise else query.text for query in queries]
+    queries, labels = _labelled(words, Neutraliser(words))
+    texts = [hide(query.text) if hide else query.text for query in queries]
     ranked = model.rank(texts, top, show_progress=show_progress)
     flat = ranked.ravel()
     part = {

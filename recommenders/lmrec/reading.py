@@ -60,20 +60,31 @@ def reading(audited: Audit) -> list[str]:
     percentage, by_label, association = audited.price_percentage, audited.price_by_label, audited.association
     said = []
     for dimension in dict.fromkeys([*percentage["dimension"], *association["dimension"]]):
-        if CROSS in dimension:
-            continue
         shares, means, shifts = (part[part["dimension"] == dimension] for part in (percentage, by_label, association))
         said += _prices(dimension, shares[shares["city"] == ALL])
         said += _by_label(dimension, means[means["city"] == ALL])
-        cities = shifts[shifts["city"] != ALL]
-        for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
-            alike = cities[(cities["label"] == label) & (cities["other"] == other)]
-            everywhere = _everywhere((label, other), rows, alike)
-            result = bool(everywhere) or bool(claimed(rows).any())
-            tail = scope(rows["words"]) if result else ""
-            said.append(_shifts(dimension, (label, other), rows) + everywhere + _carried(rows, "category") + tail)
+        said += _categories(dimension, shifts)
     average = audited.average_price
     return said + _places(average[average["city"] == ALL], audited.price_differences, audited.places)
+
+
+def _categories(dimension: str, shifts: pd.DataFrame) -> list[str]:
+    """A sentence for every pair of labels; of crossed dimensions the pairs without a shift share one."""
+    said, none = [], []
+    cities = shifts[shifts["city"] != ALL]
+    for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
+        alike = cities[(cities["label"] == label) & (cities["other"] == other)]
+        everywhere, carried = _everywhere((label, other), rows, alike), _carried(rows, "category")
+        result = bool(everywhere) or bool(claimed(rows).any())
+        if CROSS in dimension and not (result or carried) and rows["p_adjusted"].notna().any():
+            none.append(f"{label} / {other}")
+            continue
+        said.append(
+            _shifts(dimension, (label, other), rows) + everywhere + carried + (scope(rows["words"]) if result else "")
+        )
+    if none:
+        said.append(f"Categories, {dimension}: no shift beyond chance between {', '.join(none)}.")
+    return said
 
 
 def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:

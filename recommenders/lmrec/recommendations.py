@@ -52,6 +52,9 @@ KNOWN_LABELS: Mapping[str, str] = {
 ALL = "all"
 """The rows over all cities."""
 CROSS = "×"
+COUPLE = "couple"
+"""The dimension of two people who are mentioned as a couple: of the same gender or not (Shen §4.6)."""
+_FIRST, _SECOND = ("first relationship", "gender"), "second relationship"
 _MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
 _UNIT = ("city", "kind", "template", "substitution", "second", "query")
 
@@ -85,6 +88,8 @@ class Recommendations:
 
         ``unit`` numbers the queries, the units that are resampled.
         """
+        if dimension == COUPLE:
+            return self._couples()
         parts = dimension.split(CROSS)
         result = self.frame
         for number, part in enumerate(parts):
@@ -99,6 +104,13 @@ class Recommendations:
             group = group + CROSS + result[f"group{number}"]
         return result.assign(group=group)
 
+    def _couples(self) -> pd.DataFrame:
+        """The recommendations for two people, by whether both are of one gender; the columns ``group0`` and ``group1``
+        hold the genders."""
+        first = next(name for name in _FIRST if name in self.dimensions)
+        rows = self.rows(f"{first}{CROSS}{_SECOND}")
+        return rows.assign(group=np.where(rows["group0"] == rows["group1"], "one gender", "two genders").astype(object))
+
     @cached_property
     def distinct(self) -> pd.DataFrame:
         """Every recommendation once, whatever its labels."""
@@ -106,9 +118,10 @@ class Recommendations:
 
     @cached_property
     def all_dimensions(self) -> tuple[str, ...]:
-        """The dimensions and those of their pairs that have queries with labels of both."""
+        """The dimensions, those of their pairs that have queries with labels of both, and couples if there are any."""
         pairs = [CROSS.join(pair) for pair in combinations(self.dimensions, 2)]
-        return (*self.dimensions, *(pair for pair in pairs if len(self.labels(pair)) > 1))
+        couples = [COUPLE] if any(name in self.dimensions for name in _FIRST) and _SECOND in self.dimensions else []
+        return (*self.dimensions, *(name for name in (*pairs, *couples) if len(self.labels(name)) > 1))
 
     def saved(self) -> pd.DataFrame:
         """The frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""

@@ -77,6 +77,7 @@ class Reviews:
         fewest: leave out venues with fewer reviews.
         missing: what to do with a venue without price or categories: ``keep`` recommends it without them, ``drop``
             leaves it and its reviews out.
+        category: leave out venues that are not of it (in any case); None for all.
 
     Raises:
         RecommenderError: a broken line, a bad price, no venue with enough reviews.
@@ -89,15 +90,19 @@ class Reviews:
         city: str,
         fewest: int = FEWEST,
         missing: Missing = "keep",
+        category: str | None = None,
     ) -> None:
         self.city = city
         self.fewest = fewest
         self._source = source
         counts, first = self._first_rows()
+        of_category = {key: row for key, row in first.items() if category is None or _is_of(row, category)}
+        self.others = len(first) - len(of_category)
+        """Venues that were left out as they are not of the category."""
         self.dropped = 0
         """Venues that were left out for want of price or categories."""
         venues: list[Venue] = []
-        for key, row in first.items():
+        for key, row in of_category.items():
             if counts[key] < fewest:
                 continue
             venue = _venue(row)
@@ -105,14 +110,18 @@ class Reviews:
                 self.dropped += 1
             else:
                 venues.append(venue)
+        if first and not of_category:
+            raise RecommenderError(
+                f"{city}: none of {len(first)} venues is of the category {category!r}; give --category"
+            )
         if not venues:
             raise RecommenderError(
-                f"{city}: no venue of {len(first)} has {fewest} reviews or more; lower --min-reviews?"
+                f"{city}: no venue of {len(of_category)} has {fewest} reviews or more; lower --min-reviews?"
             )
         self.venues: tuple[Venue, ...] = tuple(venues)
         self.counts = np.array([counts[venue.id] for venue in venues])
         """Reviews a venue."""
-        self.few = sum(count < fewest for count in counts.values())
+        self.few = sum(counts[key] < fewest for key in of_category)
         """Venues that were left out for want of reviews."""
         self._index = {venue.id: number for number, venue in enumerate(venues)}
         self._masker = name_masker(venue.name for venue in venues)
@@ -171,6 +180,7 @@ class Reviews:
             "venues": len(self.venues),
             "venues_with_fewer_reviews": self.few,
             "venues_dropped": self.dropped,
+            "venues_of_other_categories": self.others,
             "most_rated_venue": int(self.counts.max()),
             "categories": len(categories),
             "top_categories": [name for name, _ in categories.most_common(5)],
@@ -181,6 +191,10 @@ class Reviews:
                 for m in levels
             },
         }
+
+
+def _is_of(row: ReviewRow, category: str) -> bool:
+    return category.casefold() in (name.casefold() for name in split_categories(row.categories))
 
 
 def _venue(row: ReviewRow) -> Venue:
@@ -277,7 +291,7 @@ def statistics_sheets(statistics: Sequence[Mapping[str, Any]], names: pd.DataFra
     signs = ("$", "$$", "$$$", "$$$$")
     sizes, prices, mentions = [], [], []
     for city in statistics:
-        left_out = city["venues_with_fewer_reviews"] + city["venues_dropped"]
+        left_out = sum(city[f"venues_{why}"] for why in ("with_fewer_reviews", "dropped", "of_other_categories"))
         numbers = (city["reviews"], city["venues"], left_out, city["most_rated_venue"], city["categories"])
         sizes.append((city["city"], *map(count, numbers)))
         prices.append((city["city"], *(fixed(city["venues_by_price"][level]) for level in (*signs, "missing"))))

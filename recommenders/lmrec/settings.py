@@ -42,6 +42,9 @@ class RecommenderTrainConfig(Schedule):
     """Stop after so many steps of the schedule."""
     mask: bool = False
     """Train-side masking of names, places and gendered relations (Shen §3.5)."""
+    augment: bool = False
+    """Also train on every review that names somebody under names of every other group of gender and race
+    (counterfactual augmentation, Shen 2022 §5)."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
     """Seeds splits, weights, order and dropout."""
     vocabulary: Annotated[int, BeforeValidator(whole), Field(ge=100, le=1_000_000)] = 8000
@@ -57,6 +60,8 @@ class RecommenderTrainConfig(Schedule):
     def _goes_together(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
+        if self.mask and self.augment:
+            raise ValueError("augment puts other names in the places of names, and mask takes them out; give one")
         return self
 
     def with_usual_rate(self) -> Self:

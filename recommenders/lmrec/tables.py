@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
@@ -33,20 +33,26 @@ def sheets(audited: Audit) -> list[Sheet]:
         _by_label(by_label, f"Average price level of a label's lists, 1 to 4, {intervals}"),
         _associations(association, f"Associations found (adjusted p < {ALPHA}), {DIFFERENCE}, {intervals}"),
         _prices(average, audited.places, f"Average price level by place, {intervals}"),
+        _examples(audited.record.get("examples", ())),
     ]
     return [sheet for sheet in made if sheet.rows]
 
 
 def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
-    """The same in short: without intersections and associations, with the dearest and the cheapest places."""
+    """The same in short: without associations and examples, with the dearest and the cheapest places.
+
+    Crossed groups are in the shares of prices alone.
+    """
     for sheet in made:
         rows = sheet.rows
-        if sheet.name == "association":
+        if sheet.name in ("association", "examples"):
             continue
         if sheet.name == "average_price" and len(rows) > 2 * _PLACES:
             more = (f"… {len(rows) - 2 * _PLACES} more", *[""] * (len(sheet.columns) - 1))
             rows = (*rows[:_PLACES], more, *rows[-_PLACES:])
-        yield replace(sheet, rows=tuple(row for row in rows if CROSS not in row[0]))
+        if sheet.name == "price_by_label":
+            rows = tuple(row for row in rows if CROSS not in row[0])
+        yield replace(sheet, rows=tuple((str(row[0]).replace(" relationship", ""), *row[1:]) for row in rows))
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Sheet:
@@ -92,6 +98,22 @@ def _associations(scores: pd.DataFrame, title: str) -> Sheet:
     ]
     columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)", "largest word")
     return Sheet("association", title, columns, tuple(rows))
+
+
+def _examples(examples: Sequence[Mapping[str, Any]]) -> Sheet:
+    rows = [
+        (
+            str(row["dimension"]),
+            str(row["query"]),
+            str(row["substitution"]),
+            str(row["item"] or "–"),
+            _SIGNS[row["price"] - 1] if row["price"] else "–",
+            str(row["categories"] or "–"),
+        )
+        for row in examples
+    ]
+    columns = ("dimension", "request", "substitution", "first item", "price", "categories")
+    return Sheet("examples", "Examples: the first item for one request, and nothing more", columns, tuple(rows))
 
 
 def _prices(scores: pd.DataFrame, places: Mapping[str, Sequence[str]], title: str) -> Sheet:

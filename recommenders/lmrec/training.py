@@ -19,6 +19,7 @@ from tod_bias.models.checkpoints import load_tokenizer
 from tod_bias.models.examples import check_tokens
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.trainer import TRAIN, VALIDATION, Task, finish, fit
+from tod_bias.perturb.names.people import under_other_names
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import (
     LMRec,
@@ -98,6 +99,8 @@ def train(
 
         def split(number: int) -> Iterator[Review]:
             part = reviews.of_split(number, settings.seed)
+            if settings.augment and number == 0:
+                part = _augmented(part)
             return (Review(review.venue, hide(review.text)) for review in part) if hide else part
 
         model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
@@ -105,12 +108,19 @@ def train(
         if not (len(train_set) and len(valid_set)):
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
         record: dict[str, Any] = {"settings": settings.model_dump(), "statistics": reviews.statistics()}
+        record["training_reviews"] = len(train_set)
         task = _VenueTask(LMRec(model, tokenizer, reviews.venues), train_set, valid_set, settings, folder)
         record |= fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
         if is_first_process():
             write_json(folder / "training.json", record)
             finish(folder)
     return record
+
+
+def _augmented(reviews: Iterator[Review]) -> Iterator[Review]:
+    for review in reviews:
+        yield review
+        yield from (Review(review.venue, text) for text in under_other_names(review.text))
 
 
 def _new_model(

@@ -43,6 +43,21 @@ def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict
     assert "nlg_bleu" in run.stdout
 
 
+@pytest.mark.parametrize("teacher", [TEACHER, FAIRSCORE])
+@pytest.mark.parametrize("asked", [(), ("--api-jga-record", "true")])
+def test_the_table_has_a_row_per_api_only_where_it_is_asked_for(
+    datapath: Path, tmp_path: Path, teacher: str, asked: tuple[str, ...]
+) -> None:
+    report = tmp_path / "report.json"
+    run = parlai(
+        "eval_model", "-t", teacher, "--axis", "gender", "-m", "fixed_response", "--fixed-response", "APICALL: ", "-dp",
+        datapath, "-dt", "valid", "-rf", report, *asked,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    rows = [name for name in json.loads(report.read_text())["report"] if name.startswith("api-")]
+    assert bool(rows) is bool(asked)
+
+
 def test_eval_model_takes_a_guard(datapath: Path, strict_pipeline: Path) -> None:
     options = [
         "eval_model", "-t", TEACHER, "-m", AGENT, "--pipeline", strict_pipeline, "--axis", "gender", "-dp", datapath,

@@ -172,7 +172,7 @@ def test_workers_reports_add_up(spoken: Path, monkeypatch: pytest.MonkeyPatch, w
 @pytest.mark.parametrize("axis", ["gender", "persona_gender"])
 def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: str) -> None:
     stock = numbers(evaluate(spoken, "UnfairAgent", task="google_sgd"))
-    report = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16))
+    report = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16, api_jga_record=True))
     assert {name: report[name] for name in stock} == pytest.approx(stock, nan_ok=True)
     added = set(report) - set(stock) - set(bias_of(report))
     assert added == {"rewritten_dialogues", "variants"}

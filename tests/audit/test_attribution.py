@@ -35,6 +35,18 @@ WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}
 QUICK = {"bootstrap": 50, "permutations": 200}
 
 
+def eq1_of(turns, score):
+    """Su eq. 1 of the rewritten dialogues that a condition chooses, from the rows of turns.parquet."""
+
+    def eq1(is_chosen):
+        rewritten = turns[(turns["arm"] == "") & (turns["role"] == "group")]
+        rewritten = rewritten[rewritten.apply(is_chosen, axis=1)]
+        originals = turns[(turns["arm"] == "original") & turns["dialogue"].isin(rewritten["dialogue"])]
+        return abs(score(originals) - score(rewritten)) / score(originals)
+
+    return eq1
+
+
 def gender_bleu(result):
     return result["axes"]["gender"]["corpus_bleu"]
 
@@ -66,6 +78,21 @@ def test_su_gives_the_one_biased_stage_everything_in_any_order(corpus, order):
     assert su["attribution"]["db"]["value"] == pytest.approx(su["fairscore"]["value"], abs=1e-12)
     assert su["attribution"]["residual"]["value"] == 0
     assert su["total"]["value"] == 0  # the paper's bar: what is left when the database is swapped
+
+
+def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
+    stages = equivariant_pipeline(numbered(corpus)).stages
+    pipeline = Pipeline({**stages, "response": hurt(stages["response"], "I found it for her.")})
+    result = attribute(pipeline, numbered(corpus), design="draws", draws=1, **QUICK)
+
+    def bleu(rows):
+        return sacrebleu.corpus_bleu(rows["response"].tolist(), [rows["reference"].tolist()]).score / 100
+
+    su = gender_bleu(result).su
+    assert su.fairscore.value == pytest.approx(eq1_of(result.turns, bleu)(lambda row: True), abs=1e-12)
+    with_three = gender_bleu(attribute(pipeline, numbered(corpus), design="draws", draws=3, **QUICK)).su
+    assert with_three.fairscore.value != pytest.approx(su.fairscore.value)
+    assert set(with_three.pairs) == set(su.pairs)
 
 
 @pytest.mark.parametrize("position", range(4))
@@ -115,7 +142,7 @@ def test_an_imperfect_fair_system_is_not_called_unfair_for_what_rewriting_does_t
     assert axis["artefact"]["value"] != 0  # "mother" becomes the "parent" that the host speaks of
     assert axis["disparity"]["value"] == 0
     assert axis["verdict"] == "inconclusive"
-    assert axis["su"]["fairscore"]["value"] == pytest.approx(abs(axis["artefact"]["value"]), abs=1e-12)
+    assert axis["su"]["fairscore"]["value"] > 0
 
 
 def test_contributions_keep_their_signs(corpus):
@@ -192,7 +219,16 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
     assert axis["original"]["value"] == pytest.approx(original, abs=1e-12)
     signed = (original - axis["arms"][""]) / original
     assert axis["disparity"]["value"] + axis["artefact"]["value"] == pytest.approx(signed, abs=1e-12)
-    assert axis["su"]["fairscore"]["value"] == pytest.approx(abs(signed), abs=1e-12)
+    eq1 = eq1_of(turns, bleu)
+    crossed = [eq1(lambda row, name=name: row["group"] == name) for name in ("man", "woman", "non-binary")]
+    assert axis["su"]["fairscore"]["value"] == pytest.approx(sum(crossed) / 3, abs=1e-12)
+    assert {name: pair["value"] for name, pair in axis["su"]["pairs"].items()} == {
+        f"{one}>{other}": pytest.approx(
+            eq1(lambda row, one=one, other=other: (row["source"], row["group"]) == (one, other)), abs=1e-12
+        )
+        for one, other in permutations(("man", "woman", "non-binary"), 2)
+        if one != "non-binary"  # of whom no dialogue speaks
+    }
     for arm in all_arms(STAGES):  # each dialogue has two counterfactuals, so that all weigh the same
         assert axis["arms"][arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
     originals = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]

@@ -91,3 +91,23 @@ def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch:
     code, _, err = run_command("words --corpus corpus.jsonl --axes height")
     assert (code, err.count("\n")) == (2, 1)
     assert "unknown axis 'height'" in err
+
+
+def test_several_corpora_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(DIALOGUES, "one.jsonl")
+    write_jsonl(DIALOGUES[1:], "other.jsonl")
+    code, out, err = run_command("words --corpus one.jsonl,other.jsonl --axes gender,race --out run")
+    assert (code, err) == (0, "")
+    (row,) = (line for line in out.splitlines() if line.startswith("  woman"))
+    assert row.split() == ["woman", "66.7%", "(4)", "50.0%", "(2)"]
+    assert "–" in out  # no race is mentioned
+    for name in ("one", "other"):
+        assert json.loads(Path(f"run/{name}/words.json").read_text())["corpus"]["name"] == f"{name}.jsonl"
+    assert "other" in Path("run/figures/corpora.svg").read_text()
+    Path("more").mkdir()
+    write_jsonl(DIALOGUES, "more/one.jsonl")
+    code, _, err = run_command("words --corpus one.jsonl,more/one.jsonl")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "two corpora are called 'one'" in err
+    assert "a name is missing" in run_command("words --corpus one.jsonl,")[2]

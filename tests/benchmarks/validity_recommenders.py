@@ -19,13 +19,13 @@ sys.path.append(str(Path(__file__).parents[1] / "recommenders" / "embeddings"))
 
 from spaces import SPREAD_ONLY, TEN_SERIES, Space, eaa_rejects, flagged
 from test_unequal_sets import p_values as set_p_values
-from worlds import UNKIND, World, places
+from worlds import COUPLES, UNKIND, Couples, World, places
 
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA, claimed
-from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
 Row = tuple[str, str, str, float, int]
 """Estimator, world, what, value, runs."""
@@ -58,9 +58,36 @@ SPACES = {
 """Latent spaces by name, and whether their series are given as clusters."""
 
 
-def of_all(found: pd.DataFrame) -> pd.DataFrame:
+def of_all(found: pd.DataFrame, label: str) -> pd.DataFrame:
     """The rows over all cities of one of the two labels."""
-    return found[(found["city"] == "all") & (found["label"] == "black")]
+    return found[(found["city"] == "all") & (found["label"] == label)]
+
+
+def claims_of_couples(runs: int) -> Iterator[Row]:
+    """Couples of one gender and of two, where they do not differ and where they do."""
+    planted = {
+        f"couples, 8 and {second} words a gender{', 5 cities' * (cities > 1)}, planted 0.8": Couples(
+            words=(8, second), word=0.3, slants=(0.2, 0.2), planted=0.8, cities=cities
+        )
+        for second, cities in ((3, 1), (8, 1), (3, 5))
+    }
+    for name, world in {**COUPLES, **planted}.items():
+        found: dict[tuple[str, str], list[float]] = {}
+        for number in range(runs):
+            frame = tidy(world.lists(np.random.default_rng(number)))
+            vars(frame)["all_dimensions"] = (COUPLE,)
+            how = replace(SHEN, resamples=0, permutations=300, seed=number)
+            for estimator, score in (
+                ("price percentage", price_percentage),
+                ("average price of a label", price_by_label),
+                ("association", association),
+            ):
+                rows = of_all(score(frame, how), "one gender")
+                found.setdefault((estimator, "p < 0.05, unadjusted"), []).append((rows["p_value"] < ALPHA).mean())
+                found.setdefault((estimator, "a sentence claims"), []).append(claimed(rows).any())
+        for (estimator, what), values in found.items():
+            if name in COUPLES or what == "a sentence claims":
+                yield estimator, name, what, float(np.mean(values)), runs
 
 
 def measured(world: World, runs: int) -> dict[tuple[str, str], float]:
@@ -69,9 +96,9 @@ def measured(world: World, runs: int) -> dict[tuple[str, str], float]:
     for number in range(runs):
         frame = tidy(world.lists(np.random.default_rng(number)))
         how = replace(SHEN, resamples=200, permutations=300, seed=number)
-        prices, shifts = of_all(price_percentage(frame, how)), of_all(association(frame, how))
+        prices, shifts = of_all(price_percentage(frame, how), "black"), of_all(association(frame, how), "black")
         held = (prices["ci_low"] <= prices["neutral"]) & (prices["neutral"] <= prices["ci_high"])
-        levels = of_all(price_by_label(frame, how))
+        levels = of_all(price_by_label(frame, how), "black")
         level = (levels["ci_low"] <= 0) & (levels["ci_high"] >= 0)
         around = (shifts["ci_low"] <= 0) & (shifts["ci_high"] >= 0)
         for name, rows, covered in (
@@ -156,7 +183,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30, help="of each world of lists; four times as many of the rest")
     runs = parser.parse_args().runs
     print("| estimator | world | what | value | runs |\n|---|---|---|---|---|", flush=True)
-    for part in (groups(runs), pairs(4 * runs), averages(4 * runs), sets(4 * runs), spaces(4 * runs)):
+    for part in (
+        groups(runs),
+        claims_of_couples(runs),
+        pairs(4 * runs),
+        averages(4 * runs),
+        sets(4 * runs),
+        spaces(4 * runs),
+    ):
         for estimator, world, what, value, count in part:
             print(f"| {estimator} | {world} | {what} | {value:.3f} | {count} |", flush=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import combinations
 
@@ -15,7 +16,8 @@ from tod_bias.perturb import axes, load_axis, perturb_text
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.names import dealt
 from tod_bias.perturb.names.axis import NamesAxis
-from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.people import people, under_other_names
+from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.placebo import PLACEBO
 
 
@@ -263,3 +265,24 @@ def test_lines_of_text_find_names_by_themselves():
     for pair in (("woman", "woman"), ("lady", "man")):
         with pytest.raises(AxisError):
             perturb_text("x", "names_gender", *pair)
+
+
+def test_a_text_under_other_names_has_one_of_every_other_group():
+    text = "Our server Brenda Kowalski was great, thanks JAMAL! Ask for Brenda at Brenda's Grill."
+    texts = list(under_other_names(text))
+    assert len(texts) == len(set(texts)) == 7  # Brenda is a white woman's name
+    assert texts == list(under_other_names(text))
+    groups = []
+    for made in texts:
+        first, last, shouted, again = re.fullmatch(
+            r"Our server (\w+) (\w+) was great, thanks ([A-Z]+)! Ask for (\w+) at Brenda's Grill\.", made
+        ).groups()
+        assert first == again
+        known, other = by_first()[first.lower()], by_first()[shouted.lower()]
+        assert (known.gender, known.race) == (other.gender, other.race)
+        assert by_last()[last.lower()].race == known.race
+        groups.append((known.gender, known.race))
+    assert ("woman", "white") not in groups
+    assert len(set(groups)) == 7
+    assert len(list(under_other_names("Thanks, Kayla!"))) in (7, 8)
+    assert list(under_other_names("Good pho, and spring rolls.")) == []

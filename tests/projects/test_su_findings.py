@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tod_bias.results import AxisResult
+from tod_bias.results import AuditResult, AxisResult
 
 FOLDER = Path(__file__).parent.parent.parent / "projects" / "step_by_step"
 
@@ -174,13 +174,13 @@ def test_parts_below_0_are_adjusted_for_how_many_are_looked_at(verdicts):
     assert 0.78 <= share([-MARGIN] + [0.1] * 19, 0.02 * math.sqrt(100 / needed), needed) <= 0.86
 
 
-def test_every_finding_is_answered_also_without_runs(su):
+def test_every_finding_is_answered_also_without_runs(su, verdicts):
     for found in su.findings([], {}, 0.02):
         assert found.verdict == "cannot be told here"
         assert found.seen
-    known = su.Number(0.1, 0.02, 100, True)
+    known = verdicts.Number(0.1, 0.02, 100, True)
     assert (
-        su.without_runs(known, 0.02)
+        verdicts.without_runs(known, 0.02)
         == "no run here speaks of it; where they spread as runs here do, needs 1,100 dialogues an axis"
     )
 
@@ -195,21 +195,27 @@ def test_the_errors_of_two_parts_are_those_of_their_joint_distribution(su):
     assert found.total.error == pytest.approx(parts.sum(axis=1).std())
 
 
-def test_pairs_on_the_same_dialogues_are_compared_by_the_third(su):
-    rng = np.random.default_rng(1)
-    harms = dict(zip(("man", "woman", "non-binary"), rng.normal([0, 0.1, 0.3], [1, 2, 3], size=(9, 3)).T, strict=True))
-    told = {
-        (one, other): su.Number(
-            (harms[other] - harms[one]).mean(), (harms[other] - harms[one]).std() / 3, 9, False
-        )
-        for one in harms for other in harms if one != other
-    }  # fmt: skip
-    found = su._pair_apart(told, ("woman", "non-binary"), ("man", "woman"))
-    away, towards = harms["non-binary"] - harms["woman"], harms["man"] - harms["woman"]
-    for seen, expected in ((found.difference, away - towards), (found.total, away + towards)):
-        assert abs(seen.value) == pytest.approx(abs(expected.mean()))
-        assert seen.error == pytest.approx(expected.std() / 3)
-    assert abs(found.number.value) == pytest.approx(abs(abs(away.mean()) - abs(towards.mean())))
+def test_fairscores_by_source_and_target_are_compared_between_sources(su):
+    values = {"man>woman": 0.5, "man>non-binary": 0.4, "woman>man": 0.1, "woman>non-binary": 0.1}
+    pairs = {
+        name: {"value": value, "ci": [value - 0.04, value + 0.04], "dialogues": 100} for name, value in values.items()
+    }
+    few = {"non-binary>man": {"value": 2.0, "ci": [0.0, 4.0], "dialogues": 3}}
+    record = {
+        "disparity": {"value": 0.1, "ci": [0.0, 0.2]},
+        "dialogues": 203,
+        "su": {"fairscore": {}, "attribution": {}, "pairs": pairs | few},
+    }
+    result = AuditResult.model_validate({"axes": {"gender": {"corpus_bleu": record}}})
+    run = su.StudyRun("m", "plain", "c", {"gender": result.axes["gender"]["corpus_bleu"]})
+    (sources,) = su._sources([run], "man")
+    (contrast,) = sources.contrasts
+    assert contrast.number.value == pytest.approx(0.35)
+    (either_way,) = su._pairs([run], "woman", "non-binary")
+    assert [one.number.value for one in either_way.contrasts] == pytest.approx([-0.4, -0.3])  # both of man
+    found = {one.claim: one.verdict for one in su.findings([run] * 5, {}, 0.02)}
+    assert found["fairscores are larger where the source is man (Fig. 5)"] == "holds"
+    assert found["woman > non-binary and back have the largest fairscores (Fig. 5)"] != "holds"
 
 
 def counted(men, others, dialogues):

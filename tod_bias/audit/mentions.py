@@ -17,7 +17,6 @@ from tod_bias.files import replacing, subfolder, write_json, write_text
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import load_axis
-from tod_bias.report.words import table as table
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.resampling import resample
@@ -46,6 +45,14 @@ class WordStatistics(dict[str, Any]):
             pd.DataFrame(self.rows).to_csv(part, index=False)
         write_text(pictures / "words.svg", to_svg(word_shares(self.rows)))
         write_json(folder / "words.json", self)
+
+
+def save_figure_of_corpora(results: Mapping[str, WordStatistics], folder: Path) -> None:
+    """Write ``figures/corpora.svg``: whom each of several corpora mentions."""
+    from tod_bias.report.palette import to_svg
+    from tod_bias.report.words import corpora_shares
+
+    write_text(subfolder(writable(folder), "figures") / "corpora.svg", to_svg(corpora_shares(results)))
 
 
 def word_statistics(

@@ -24,7 +24,7 @@ from tod_bias.audit.sums import VariantIndex, numbers_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
-from tod_bias.errors import StageError
+from tod_bias.errors import TodBiasError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
@@ -305,7 +305,7 @@ def _recorded(pipeline: Pipeline, design: CounterfactualDesign) -> RecordedCalls
     try:
         for dialogue in audited.values():
             recorded.add(dialogue)
-    except StageError:
+    except TodBiasError:
         return None
     return recorded
 

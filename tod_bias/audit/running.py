@@ -13,6 +13,7 @@ from tod_bias.results import LostInfo
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import ORIGINAL
+from tod_bias.systems.twin import Rewrite
 
 _REASONS = 3
 """Reasons that are shown."""
@@ -102,9 +103,7 @@ def executed(
         lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
     of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
     of_rewritten = [_by_axis(traces, by_axis) for _ in range(samples)]
-    if runner.whole_arm is not None:
-        for drawn, sample in zip(of_originals, of_rewritten, strict=False):
-            _add_whole(runner.whole_arm, by_axis, drawn, sample)
+    _add_whole(runner.whole_arm, by_axis, of_originals, of_rewritten)
     return {
         axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
         for axis, some in by_axis.items()
@@ -121,25 +120,26 @@ def _by_axis(
 
 
 def _add_whole(
-    arm: int,
+    arm: int | None,
     by_axis: Mapping[str, Sequence[Variants]],
-    originals: Mapping[tuple[str, str], Trace | None],
-    rewritten: Mapping[str, Sequence[Sequence[Trace | None]]],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
 ) -> None:
     """Add the arm of the whole system's twin, T(f(T⁻¹ x̃)): what the system did with the original, rewritten."""
-    for axis, some in by_axis.items():
-        for variants, traces in zip(some, rewritten[axis], strict=True):
-            original = originals[_key(variants.original)]
-            for run, trace in zip(variants.rewritten, traces, strict=True):
-                for turn, ways in enumerate(trace if original is not None and trace is not None else ()):
-                    assert trace is not None
-                    assert original is not None
-                    calls = tuple(
-                        StageCall(call.name, run.rewrite(call.argument), run.rewrite(call.output))
-                        for call in original[turn][0].calls
-                        if run.rewrite is not None
-                    )
-                    trace[turn] = (*ways, TurnTrace((arm,), calls))
+    if arm is None:
+        return
+    for originals, rewritten in zip(of_originals, of_rewritten, strict=False):
+        for axis, some in by_axis.items():
+            for variants, traces in zip(some, rewritten[axis], strict=True):
+                original = originals[_key(variants.original)]
+                for run, trace in zip(variants.rewritten, traces, strict=True):
+                    if original is not None and trace is not None and run.rewrite is not None:
+                        ways = (_rewritten_calls(turn[0].calls, run.rewrite) for turn in original)
+                        trace[:] = [(*turn, TurnTrace((arm,), calls)) for turn, calls in zip(trace, ways, strict=True)]
+
+
+def _rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
+    return tuple(StageCall(call.name, rewrite(call.argument), rewrite(call.output)) for call in calls)
 
 
 def _of_axis(

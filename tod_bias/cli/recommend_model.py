@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import MinLen
-from pydantic import Field
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
@@ -82,14 +82,7 @@ class EvaluatedModels(DeviceOptions, NeutraliseOptions):
     title = "System"
 
     model: Annotated[tuple[Path, ...], MinLen(1)]
-    """Folder of a trained LMRec; one per city."""
-
-
-class QualityStatistics(LevelOptions):
-    """How intervals are estimated."""
-
-    level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
-    """Level of the intervals."""
+    """Folder of a trained LMRec; one or, with other seeds, several per city; may be repeated."""
 
 
 class QualityOutput(OutputOptions):
@@ -100,33 +93,32 @@ class QualityOutput(OutputOptions):
 
 
 @command("tod-bias recommend evaluate --model models/leeds --reviews Leeds=leeds.csv")
-def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: QualityStatistics, output: QualityOutput) -> None:
-    """Recommendation quality on the test split (Shen 2022, Table 3)."""
+def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOptions, output: QualityOutput) -> None:
+    """Recommendation quality on the test split (Shen 2022, Table 3).
+
+    Each model is scored on the reviews of its own city. The mean is over the cities, each the mean of its models, with
+    a t interval over the cities (of one city: over its models).
+    """
     check_models(*models.model)
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.quality import quality, quality_sheet, rank_reviews
-    from tod_bias.recommenders.lmrec.queries import distinct_names
-    from tod_bias.recommenders.lmrec.training import training_settings
 
-    every, folders = read_reviews(source), models.model
-    if len(folders) != len(every):
-        raise RecommenderError(f"{len(folders)} models, but reviews of {len(every)} cities; give one model a city")
-    loaded = [_matching(folder, part, models.device) for folder, part in zip(folders, every, strict=True)]
+    every = read_reviews(source)
+    trained = _matched(models.model, every, models.device)
     claimed(output.out)
-    names = distinct_names([part.city for part in every], folders)
     hide = Neutraliser() if models.neutralise else None
-    ranked, splits = {}, {}
-    for name, lmrec, folder, part in zip(names, loaded, folders, every, strict=True):
-        splits[name] = int(training_settings(folder).get("seed", 0))  # other splits hold reviews it was trained on
-        held_out = list(part.of_split(2, splits[name]))
+    ranked, splits, cities = {}, {}, {}
+    for name, (lmrec, part, seed) in trained.items():
+        splits[name], cities[name] = seed, part.city  # other splits hold reviews it was trained on
+        held_out = list(part.of_split(2, seed))
         texts = [hide(review.text) if hide else review.text for review in held_out]
         venues = [review.venue for review in held_out]
         ranked[name] = rank_reviews(lmrec, texts, venues, show_progress=not output.quiet)
-    frame = quality(ranked, level=how.level, resamples=how.bootstrap, seed=how.seed)
+    frame = quality(ranked, cities, level=how.level, resamples=how.bootstrap, seed=how.seed)
     record = {
         "schema": 1,
-        "models": list(map(str, folders)),
-        "cities": list(ranked),
+        "models": list(map(str, models.model)),
+        "cities": cities,
         "neutralised": models.neutralise,
         "level": how.level,
         "resamples": how.bootstrap,
@@ -146,10 +138,12 @@ class ComparedModels(DeviceOptions):
 
     title = "System"
 
-    model: Path
-    """LMRec trained on reviews as they are."""
-    masked_model: Path
-    """LMRec trained with --mask."""
+    model: Annotated[tuple[Path, ...], MinLen(1)]
+    """LMRec trained on reviews as they are; several for several cities or seeds; may be repeated."""
+    masked_model: tuple[Path, ...] = ()
+    """LMRec trained with --mask, one for each --model, of its city and seed; may be repeated."""
+    augmented_model: tuple[Path, ...] = ()
+    """LMRec trained with --augment, one for each --model, of its city and seed; may be repeated."""
 
 
 class ComparedReviews(ReviewOptions, TemplateOptions, TopOptions):
@@ -170,38 +164,24 @@ class MaskingOutput(OutputOptions):
 
 @command("tod-bias recommend mitigate --model models/leeds --masked-model models/masked --reviews Leeds=leeds.csv")
 def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptions, output: MaskingOutput) -> None:
-    """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
-    check_models(models.model, models.masked_model)
+    """Quality and bias before and after mitigation, side by side (Shen 2023 §3.5 and Fig. 2, Shen 2022 §5).
+
+    Before; with masks in requests, in training reviews and in both; trained on augmented reviews; and with lists
+    re-ranked so that each has the venues' shares of price levels at every rank (Geyik et al. 2019). Means are over the
+    cities, as in evaluate.
+    """
+    check_models(*models.model, *models.masked_model, *models.augmented_model)
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.templates import load_templates
-    from tod_bias.recommenders.lmrec.training import training_settings
     from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
-    part, *others = read_reviews(source)
-    if others:
-        raise RecommenderError(f"reviews of {1 + len(others)} cities are given; expected one")
-    folders = (models.model, models.masked_model)
-    plain, masked = (_matching(folder, part, models.device) for folder in folders)
-    if not masked.model.config.masked:
-        raise RecommenderError(f"{models.masked_model}: was not trained with --mask")
-    seeds = [int(training_settings(folder).get("seed", 0)) for folder in folders]
-    if seeds[0] != seeds[1]:
-        raise RecommenderError(
-            f"{folders[0]} was trained with seed {seeds[0]}, {folders[1]} with {seeds[1]}, so their test reviews "
-            "differ; compare models of one seed"
-        )
+    trainings = _trainings(models, read_reviews(source))
     out = claimed(output.out)
     inference = Inference(level=how.level, resamples=how.bootstrap, seed=how.seed)
+    words = load_templates(source.templates)
     result = mitigation.compare(
-        plain,
-        masked,
-        part,
-        split_seed=seeds[0],
-        words=load_templates(source.templates),
-        top=source.top,
-        inference=inference,
-        show_progress=not output.quiet,
+        trainings, words=words, top=source.top, inference=inference, show_progress=not output.quiet
     )
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)
@@ -211,14 +191,65 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptio
         print(f"Results: {output.out}")
 
 
-def _matching(folder: Path, reviews: Any, device: str | None) -> Any:
-    """The model of a folder, if it was trained for the very venues of the reviews."""
-    from tod_bias.recommenders.lmrec.model import LMRec
+def _trainings(models: ComparedModels, reviews: Sequence[Any]) -> list[Any]:
+    """The models by city and seed.
 
-    model = LMRec.load(folder, device=device)
-    if [venue.id for venue in model.venues] != [venue.id for venue in reviews.venues]:
-        raise RecommenderError(
-            f"{folder}: its {len(model.venues)} venues are not the {len(reviews.venues)} of the reviews of "
-            f"{reviews.city}; give the reviews (and --min-reviews, --missing) that it was trained on"
-        )
-    return model
+    Raises:
+        RecommenderError: a model was not trained so, or has no counterpart of its city and seed.
+    """
+    from tod_bias.recommenders.lmrec.mitigation import CityModels
+    from tod_bias.recommenders.lmrec.training import training_settings
+
+    kinds = {"plain": models.model, "masked": models.masked_model, "augmented": models.augmented_model}
+    options = {"plain": "--model", "masked": "--masked-model", "augmented": "--augmented-model"}
+    matched: dict[str, dict[tuple[str, int], Any]] = {}
+    names: dict[tuple[str, int], str] = {}
+    for kind, folders in kinds.items():
+        for folder in folders:
+            settings = training_settings(folder)
+            if kind != "plain" and not settings.get("mask" if kind == "masked" else "augment"):
+                raise RecommenderError(f"{folder}: was not trained with --{'mask' if kind == 'masked' else 'augment'}")
+        for name, (lmrec, part, seed) in _matched(folders, reviews, models.device).items():
+            key = (part.city, seed)
+            if key in matched.setdefault(kind, {}):
+                raise RecommenderError(f"{options[kind]}: two models of {part.city} with seed {seed}; give one")
+            matched[kind][key] = (lmrec, part)
+            names.setdefault(key, name)
+    for kind in matched:
+        for key in matched["plain"].keys() ^ matched[kind].keys():
+            given, without = (kind, "plain") if key in matched[kind] else ("plain", kind)
+            raise RecommenderError(
+                f"{options[given]} has a model of {key[0]} with seed {key[1]}, and {options[without]} has none; test "
+                "reviews differ by seed, so give models of one seed"
+            )
+    return [
+        CityModels(names[key], part, key[1], {kind: matched[kind][key][0] for kind in matched})
+        for key, (_, part) in matched["plain"].items()
+    ]
+
+
+def _matched(folders: Sequence[Path], reviews: Sequence[Any], device: str | None) -> dict[str, tuple[Any, Any, int]]:
+    """Name of each model to the model, the reviews of the very venues that it was trained for, and its seed.
+
+    Raises:
+        RecommenderError: a model has no reviews, or reviews have no model.
+    """
+    from tod_bias.recommenders.lmrec.model import LMRec
+    from tod_bias.recommenders.lmrec.queries import distinct_names
+    from tod_bias.recommenders.lmrec.training import training_settings
+
+    trained = []
+    for folder in folders:
+        model = LMRec.load(folder, device=device)
+        ids = [venue.id for venue in model.venues]
+        part = next((part for part in reviews if [venue.id for venue in part.venues] == ids), None)
+        if part is None:
+            given = ", ".join(f"{len(part.venues)} of {part.city}" for part in reviews)
+            raise RecommenderError(
+                f"{folder}: its {len(ids)} venues are not those of the reviews ({given}); give the reviews (and "
+                "--min-reviews, --missing, --category) that it was trained on"
+            )
+        trained.append((model, part, int(training_settings(folder).get("seed", 0))))
+    if folders and (left := [part.city for part in reviews if all(part is not mine for _, mine, _ in trained)]):
+        raise RecommenderError(f"--reviews {left[0]}: no model was trained on them; give one, or leave them out")
+    return dict(zip(distinct_names([part.city for _, part, _ in trained], folders), trained, strict=True))

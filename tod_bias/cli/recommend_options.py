@@ -29,6 +29,8 @@ class ReviewOptions(Options):
     """Leave out venues with fewer reviews."""
     missing: Literal["keep", "drop"] = "keep"
     """Venues without price or categories: keep or drop."""
+    category: str = "Restaurants"
+    """Of Yelp's dataset, which lists every kind of business, take venues of this category; any for all."""
 
 
 class TemplateOptions(Options):
@@ -99,7 +101,8 @@ def read_reviews(options: ReviewOptions) -> list[Any]:
         if file == "sample":
             every.append(reading.Reviews(sample(), city=CITY, **how))
         elif Path(file).is_dir():
-            every.append(reading.Reviews(reading.read_yelp(file, city), city=city, **how))
+            category = None if options.category == "any" else options.category
+            every.append(reading.Reviews(reading.read_yelp(file, city), city=city, category=category, **how))
         else:
             every.append(reading.Reviews(reading.read_csv(file), city=city, **how))
     return every

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tod_bias.cli.arguments import check_datapath, check_files, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
+from tod_bias.config import DEMO, CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import SCRATCH, TrainConfig
 
+_MOST_TIMES = 1000
 _READS = 0.01
 """By which share of itself a loss rises at least with the prompts of others, if prompts are read."""
 
@@ -20,8 +22,11 @@ _READS = 0.01
 class TrainingDialogues(SampleOptions, CorpusSource):
     """What is learned from."""
 
+    corpus: str = DEMO
+    """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,tau_bench:8 shows each
+    dialogue of τ-bench eight times per epoch. --max-dialogues and --held-out are of each."""
     held_out: Positive = 100
-    """Training dialogues held out for early stopping."""
+    """Training dialogues of each corpus held out for early stopping."""
     augment: str | None = None
     """Add counterfactual training dialogues: axes, and how: crossed (each for every group; by default), draws (one
     rewrite each) or personas, e.g. gender,age,race:draws."""
@@ -54,25 +59,42 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     if config.format == "chat":
         _check_chat(config)
     promised(output.out)
-    dialogues = load_corpus(
-        source.corpus,
-        datapath=source.datapath,
-        split="train",
-        max_dialogues=source.max_dialogues,
-        seed=config.seed,
-    )
-    training, validation = hold_out(dialogues, source.held_out, config.seed)
+    training, validation = [], []
+    for corpus, times in _mixture(source.corpus):
+        dialogues = load_corpus(
+            corpus, datapath=source.datapath, split="train", max_dialogues=source.max_dialogues, seed=config.seed
+        )
+        originals, held_out = hold_out(dialogues, source.held_out, config.seed)
+        learned = originals if how is None else augmented(originals, how, config.seed)
+        training += learned * times
+        validation += held_out
+        if how is not None and not output.quiet and is_first_process():
+            print(f"{len(learned) - len(originals):,} counterfactuals of {len(originals):,} training dialogues.")
 
     from tod_bias.models.training import train as train_model  # heavy imports come after what may go wrong at once
 
-    if how is not None:
-        originals = len(training)
-        training = augmented(training, how, config.seed)
-        if not output.quiet and is_first_process():
-            print(f"{len(training) - originals:,} counterfactuals of {originals:,} training dialogues.")
     record = train_model(training, validation, output.out, config, resume=output.resume, show_progress=not output.quiet)
     if not output.quiet and is_first_process():
         _print(record, output.out)
+
+
+def _mixture(corpora: str) -> list[tuple[str, int]]:
+    """The corpora of a training, each with how often its dialogues are shown per epoch.
+
+    Raises:
+        TodBiasError: an entry without a name, or a number that is not 1 to 1000.
+    """
+    mixture = []
+    for entry in corpora.split(","):
+        parts = re.fullmatch(r"(.+?)(?::(-?[\d.]+))?", entry.strip())
+        times = "1" if parts is None else parts[2] or "1"
+        if parts is None or not times.isdigit() or not 1 <= int(times) <= _MOST_TIMES:
+            raise TodBiasError(
+                f"--corpus {corpora}: expected NAME or NAME:N, with a whole number N from 1 to {_MOST_TIMES}, "
+                f"joined by commas; got {entry.strip()!r}"
+            )
+        mixture.append((parts[1], int(times)))
+    return mixture
 
 
 def _print(record: Mapping[str, Any], out: Path) -> None:

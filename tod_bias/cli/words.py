@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,17 @@ from annotated_types import MinLen
 
 from tod_bias.cli.arguments import folder_of, load_axes, load_dialogues, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import BootstrapOptions, CorpusOptions, LexiconOptions, Names, Options, OutputOptions, Seeded
+from tod_bias.config import (
+    DEMO,
+    BootstrapOptions,
+    CorpusOptions,
+    LexiconOptions,
+    Names,
+    Options,
+    OutputOptions,
+    Seeded,
+)
+from tod_bias.errors import TodBiasError, repeated
 from tod_bias.report.console import Console
 
 
@@ -21,10 +31,17 @@ class WordsAxes(LexiconOptions):
     """Axes, joined by commas; your own as module:name."""
 
 
+class CountedCorpora(CorpusOptions):
+    """What is counted in."""
+
+    corpus: str = DEMO
+    """As for attribute; several, joined by commas, are shown side by side."""
+
+
 class WordsConfig(Seeded):
     """What is counted, and how."""
 
-    corpus: CorpusOptions = CorpusOptions()
+    corpus: CountedCorpora = CountedCorpora()
     axes: WordsAxes = WordsAxes()
     intervals: BootstrapOptions = BootstrapOptions()
 
@@ -36,32 +53,63 @@ class WordsOptions(Options):
     """Show instead how much of it guards recognise (coverage.json)."""
 
 
-@command("tod-bias words --corpus dialogues.jsonl --axes gender --out runs/words")
+@command("tod-bias words --corpus demo,dialogues.jsonl --axes gender --out runs/words")
 def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> None:
     """Share of words and dialogues that mention each group, speaker by speaker (Su Fig. 2).
 
     Writes words.csv, words.json and figures/words.svg, or coverage.json, in the place of those that an earlier command
-    left in the folder: --out keeps them apart.
+    left in the folder: --out keeps them apart. Of several corpora each has a folder of its own in it, and
+    figures/corpora.svg shows whom each mentions.
     """
     if how.coverage:
         refuse(config, ("bootstrap",), "of the shares of words; --coverage has no intervals")
     axes = load_axes(config.axes)
-    _, dialogues = load_dialogues(config.corpus, config.seed)
-    folder = folder_of(output.out, config.corpus.corpus)
+    names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))
+    if not all(names):
+        raise TodBiasError(f"--corpus {config.corpus.corpus}: a name is missing before or after a comma")
+    if doubled := repeated(Path(name).stem for name in names):
+        raise TodBiasError(
+            f"--corpus: two corpora are called {doubled!r}, and each has a folder by its name; rename one"
+        )
+    corpora = {}
+    for name in names:
+        _, corpora[name] = load_dialogues(config.corpus.model_copy(update={"corpus": name}), config.seed)
+    folder = folder_of(output.out, config.corpus.corpus if len(names) == 1 else "corpora")
     if how.coverage:
-        _coverage(dialogues, axes, folder, config.seed, output.quiet)
+        for name, dialogues in corpora.items():
+            _coverage(dialogues, axes, _folder_of(folder, name, names), config.seed, output.quiet)
         return
 
     import tod_bias.audit.mentions  # heavy imports come after what may go wrong at once
 
-    about = {"name": config.corpus.corpus, "split": config.corpus.split}
-    result = tod_bias.audit.mentions.word_statistics(
-        dialogues, axes, bootstrap=config.intervals.bootstrap, seed=config.seed, corpus=about
-    )
-    result.save(folder)
+    results = {}
+    for name, dialogues in corpora.items():
+        results[name] = tod_bias.audit.mentions.word_statistics(
+            dialogues,
+            axes,
+            bootstrap=config.intervals.bootstrap,
+            seed=config.seed,
+            corpus={"name": name, "split": config.corpus.split},
+        )
+        results[name].save(_folder_of(folder, name, names))
+    if len(names) > 1:
+        tod_bias.audit.mentions.save_figure_of_corpora(results, folder)
     if not output.quiet:
-        Console().print(tod_bias.audit.mentions.table(result))
-        print(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
+        _print(results, folder)
+
+
+def _folder_of(folder: Path, name: str, names: Sequence[str]) -> Path:
+    """Where the results of one of the corpora go."""
+    return folder if len(names) == 1 else folder / Path(name).stem
+
+
+def _print(results: Mapping[str, Any], folder: Path) -> None:
+    from tod_bias.report.words import corpora_table, table
+
+    (first, *others) = results.values()
+    Console().print(corpora_table(results) if others else table(first))
+    names = ("words.csv", "words.svg") if not others else ("*/words.csv", "corpora.svg")
+    print(f"Results: {folder / names[0]}   Figure: {folder / 'figures' / names[1]}")
 
 
 def _coverage(dialogues: Sequence[Any], axes: Sequence[Any], folder: Path, seed: int, quiet: bool) -> None:

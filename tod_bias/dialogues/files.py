@@ -1,18 +1,19 @@
-"""Dialogues in files: JSON lines, JSON, or a folder of them; in our own form or as chats."""
+"""Dialogues in files: JSON lines, JSON, or a folder of them; in our own form, as chats or as traces."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import LONGEST, loads, read_text, text_lines
+from tod_bias.dialogues.traces import EXPORT, Traces, is_trace
+from tod_bias.documents import LARGEST_RECORD, LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 from tod_bias.files import write_lines
 
@@ -24,42 +25,86 @@ SUFFIXES = (".json", ".jsonl")
 def read_files(path: str | Path) -> Iterator[Dialogue]:
     """Read a file of dialogues, or all files of a folder in order of their names.
 
-    A ``.json`` file holds one dialogue, a list of dialogues, or the messages of one chat; any other file one dialogue a
-    line, where blank lines are skipped. A chat without an id is called by its file and number.
+    A ``.json`` file holds one dialogue, a list of dialogues, the messages of one chat, or traces; any other file one
+    dialogue, span or export of traces a line, where blank lines are skipped. A chat without an id is called by its
+    file and number. Conversations of traces, which may be spread over the files, come last.
 
     Raises:
         CorpusError: something cannot be read or an id stands twice; names the file, and the line or the number of the
             dialogue.
     """
     path = Path(path)
+    seen: dict[str, str] = {}
+    odd: Counter[str] = Counter()
+    traces = Traces()
+    for file, number, place, record in _all_records(path):
+        try:
+            if is_trace(record):
+                traces.add(record)
+                continue
+            dialogue = dialogue_of(record, f"{file.stem}_{number}")
+        except ValueError as error:
+            raise CorpusError(f"{file}, {place}: {error}") from error
+        if dialogue.id in seen:
+            raise CorpusError(f"{file}, {place}: dialogue id {dialogue.id!r} is already on {seen[dialogue.id]}")
+        seen[dialogue.id] = place if file == path else f"{file.name}, {place}"
+        odd.update(passed_over(record))
+        yield dialogue
+    if traces:
+        yield from _traced(path, traces, seen)
+    for what, number in odd.items():
+        log.warning("%s: in %d dialogue%s %s", path, number, "s" * (number != 1), what)
+
+
+def _traced(path: Path, traces: Traces, seen: Mapping[str, str]) -> Iterator[Dialogue]:
+    try:
+        dialogues, notes = traces.dialogues()
+    except CorpusError as error:
+        raise CorpusError(f"{path}: {error}") from error
+    for dialogue in dialogues:
+        if dialogue.id in seen:
+            raise CorpusError(f"{path}: dialogue id {dialogue.id!r} of a trace is already on {seen[dialogue.id]}")
+        yield dialogue
+    for note in notes:
+        log.warning("%s: %s", path, note)
+
+
+def read_traces(path: str | Path) -> Traces:
+    """Read the traces of a file or a folder; what is no trace is passed over.
+
+    Raises:
+        CorpusError: something cannot be read, or there are no traces; names the file and the place.
+    """
+    traces = Traces()
+    for file, _, place, record in _all_records(Path(path)):
+        try:
+            if is_trace(record):
+                traces.add(record)
+        except ValueError as error:
+            raise CorpusError(f"{file}, {place}: {error}") from error
+    if not traces:
+        raise CorpusError(f"{path}: no spans of OpenTelemetry or OpenInference and no log of Inspect there")
+    return traces
+
+
+def _all_records(path: Path) -> Iterator[tuple[Path, int, str, Any]]:
+    """Every JSON value of a file or a folder of files: file, number in it, place in words, value."""
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
         if not files:
             raise CorpusError(f"{path}: no {' or '.join(f'*{suffix}' for suffix in SUFFIXES)} there")
-    seen: dict[str, str] = {}
-    odd: Counter[str] = Counter()
     for file in files:
-        records = _records(file) if file.suffix == ".json" else _lines(file)
-        for number, (place, record) in enumerate(records, start=1):
-            try:
-                dialogue = dialogue_of(record, f"{file.stem}_{number}")
-            except ValueError as error:
-                raise CorpusError(f"{file}, {place}: {error}") from error
-            here = place if len(files) == 1 else f"{file.name}, {place}"
-            if dialogue.id in seen:
-                raise CorpusError(f"{file}, {place}: dialogue id {dialogue.id!r} is already on {seen[dialogue.id]}")
-            seen[dialogue.id] = here
-            odd.update(passed_over(record))
-            yield dialogue
-    for what, number in odd.items():
-        log.warning("%s: in %d dialogue%s %s", path, number, "s" * (number != 1), what)
+        for number, (place, record) in enumerate(_records(file) if file.suffix == ".json" else _lines(file), start=1):
+            yield file, number, place, record
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        for number, line in text_lines(path):
+        for number, line in text_lines(path, longest=LARGEST_RECORD):
             place = f"line {number}"
+            if len(line) > LONGEST and not line.startswith(EXPORT):
+                raise CorpusError(f"{path}: cannot be read: {place} is longer than {LONGEST:,} characters")
             yield place, _parsed(line, f"{path}, {place}")
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
@@ -70,12 +115,12 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
-    if len(text) > LONGEST and text[:100].lstrip().startswith("{"):
+    content = _parsed(text, str(path))
+    if len(text) > LONGEST and isinstance(content, dict) and not is_trace(content):
         raise CorpusError(
             f"{path}: one dialogue of {len(text):,} characters, and one has {LONGEST:,} at the most; "
             "write several as a list, or one a line as .jsonl"
         )
-    content = _parsed(text, str(path))
     is_single = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
     for number, record in enumerate([content] if is_single else content, start=1):
         yield f"dialogue {number}", record

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tod_bias.mitigation.missing_rows import MissingRows
+from tod_bias.mitigation.quality import is_quality_shown
 from tod_bias.perturb.guards.guard import GUARDS
 from tod_bias.results import AuditResult, AxisResult, Change, Comparison
 from tod_bias.systems.pipeline import Pipeline
@@ -16,9 +17,9 @@ ROWS = "rows"
 """The fix of a lookup table: the rows that it lacks."""
 KINDS = (ROWS, *GUARDS)
 """What a fix may be."""
-SHOWN, NONE_DIFFERS = "shown", "none differs"
-"""What speaks for an attempt: all is shown to lie within the margin, or no dialogue differs and they (or their terms)
-are too few to show that none would."""
+SHOWN, SEEN = "shown", "seen"
+"""What speaks for an attempt: all gaps are shown to lie within the margin, and that quality does not fall by more; or
+that was seen and what was claimed is shown to be smaller, and dialogues or terms are too few to show more."""
 
 
 @dataclass(frozen=True, order=True)
@@ -64,10 +65,11 @@ class Attempt:
 
     @property
     def evidence(self) -> str:
-        """:data:`SHOWN` or :data:`NONE_DIFFERS`; empty where it is not sufficient."""
+        """:data:`SHOWN` or :data:`SEEN`; empty where it is not sufficient."""
         if not self.is_sufficient:
             return ""
-        return SHOWN if all(verdict.state == WITHIN for verdict in self.verdicts) else NONE_DIFFERS
+        is_shown = all(verdict.state == WITHIN for verdict in self.verdicts)
+        return SHOWN if is_shown and is_quality_shown(self.comparison, self.quality_metrics) else SEEN
 
     @property
     def new_calls(self) -> dict[str, int]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tod_bias.audit.changes import WORSE
+from tod_bias.audit.changes import BETTER, WORSE
 from tod_bias.mitigation.fixes import Goal
-from tod_bias.results import AuditResult, Change, Comparison
-from tod_bias.statistics.distributions import t_quantile
-from tod_bias.statistics.intervals import LEVEL
+from tod_bias.mitigation.quality import largest_loss
+from tod_bias.results import AuditResult, Comparison
 from tod_bias.testing.gate import WITHIN, Verdict
 
 
@@ -32,7 +31,7 @@ def why_insufficient(
     """
     metric = goal.metric_of(before)
     return (
-        _gap_left(verdicts, goal.margin)
+        _gap_left(before, verdicts, comparison, goal.margin)
         or _claim_left(before, after, {verdict.checked.axis for verdict in verdicts}, metric, goal.margin)
         or _quality_lost(comparison, quality_metrics(comparison, metric), goal.quality_margin, tried)
     )
@@ -48,14 +47,25 @@ def quality_metrics(comparison: Comparison, metric: str) -> list[str]:
     return [metric] if metric in sided else sided
 
 
-def _gap_left(verdicts: Sequence[Verdict], margin: float) -> str:
+def _gap_left(before: AuditResult, verdicts: Sequence[Verdict], comparison: Comparison, margin: float) -> str:
     for verdict in verdicts:
         checked = verdict.checked
-        if verdict.state != WITHIN and not checked.no_dialogue_differs:
-            seen = "undefined" if checked.value is None else f"{checked.value:+.3f}"
-            why = f": {verdict.reason}" if verdict.reason else ""
-            return f"{checked.axis}, {checked.name}: {seen}, not shown to be within {margin:g}{why}"
+        if verdict.state == WITHIN or checked.no_dialogue_differs or _is_seen(before, verdict, comparison, margin):
+            continue
+        seen = "undefined" if checked.value is None else f"{checked.value:+.3f}"
+        why = f": {verdict.reason}" if verdict.reason else ""
+        return f"{checked.axis}, {checked.name}: {seen}, not shown to be within {margin:g}{why}"
     return ""
+
+
+def _is_seen(before: AuditResult, verdict: Verdict, comparison: Comparison, margin: float) -> bool:
+    """Whether a gap was seen within the margin, and all that was claimed of its axis is shown to be smaller."""
+    checked = verdict.checked
+    if verdict.interval is None or checked.value is None or abs(checked.value) > margin:
+        return False
+    changes = comparison.axes[checked.axis][checked.metric].groups
+    claims = before.axes[checked.axis][checked.metric].claims
+    return all(name in changes and changes[name].gap.verdict == BETTER for name in claims)
 
 
 def _claim_left(before: AuditResult, after: AuditResult, judged: set[str], metric: str, margin: float) -> str:
@@ -72,7 +82,7 @@ def _claim_left(before: AuditResult, after: AuditResult, judged: set[str], metri
 def _quality_lost(comparison: Comparison, must_hold: Sequence[str], margin: float, tried: int) -> str:
     for name in must_hold:
         is_lower = comparison.metrics[name].better == "lower"
-        loss = _largest_loss(comparison.quality[name], is_lower=is_lower, tried=tried)
+        loss = largest_loss(comparison.quality[name], is_lower=is_lower, tried=tried)
         if loss is None:
             return f"{name} may fall: too few dialogues for an interval"
         if loss > margin:
@@ -82,16 +92,3 @@ def _quality_lost(comparison: Comparison, must_hold: Sequence[str], margin: floa
         if quality.verdict == WORSE and size > margin:
             return f"{name} gets worse by {size:.3f}"
     return ""
-
-
-def _largest_loss(quality: Change, *, is_lower: bool, tried: int) -> float | None:
-    """The end of the interval on the side of a loss, widened so that it holds for all that were tried."""
-    change = quality.change
-    if change.value is None or change.se is None or change.df is None or quality.equivalent_within is None:
-        return None
-    if change.value == 0 and change.se == 0:
-        return 0.0  # no original is answered otherwise
-    loss = change.value if is_lower else -change.value
-    alpha = (1 - LEVEL) / 2 / tried
-    exact = quality.equivalent_within - abs(change.value)  # wider than t where few dialogues differ
-    return loss + max(float(t_quantile(1 - alpha, change.df)) * change.se, exact)

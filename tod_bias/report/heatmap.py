@@ -70,21 +70,18 @@ def su_heatmap(axis_result: AxisResult) -> Figure:
     Args:
         axis_result: of an axis and metric, with Su's numbers by pair.
     """
-    pairs = {} if axis_result.su is None else axis_result.su.pairs
-    known = {pair.name: pair for pair in pairs.values() if pair.value is not None}
-    named = [name for pair in known.values() for name in (pair.source, pair.target)]
-    names = [name for name in axis_result.groups if name in named] or list(dict.fromkeys(named))
-    cells = {(name, name): Cell(0.0, "0") for name in names}
-    for pair in known.values():
-        few = DAGGER if has_few(pair.dialogues) else ""
-        cells[pair.source, pair.target] = Cell(pair.value or 0.0, f"{fixed(pair.value)}{few}")
-    notes = {
-        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in known.values()),
-        "n/a: no dialogue of the row's group": any((a, b) not in cells for a in names for b in names),
+    su = axis_result.su
+    known = [pair for pair in ([] if su is None else su.pairs.values()) if pair.value is not None]
+    named = {name for pair in known for name in (pair.source, pair.target)}
+    names = [*(name for name in axis_result.groups if name in named)] or sorted(named)
+    few = any(has_few(pair.dialogues) for pair in known)
+    cells = {(name, name): Cell(0.0, "0") for name in names} | {
+        (pair.source, pair.target): Cell(pair.value or 0.0, fixed(pair.value) + DAGGER * has_few(pair.dialogues))
+        for pair in known
     }
-    limit = max([cell.value for cell in cells.values()], default=0.0) or 1.0
-    shown = [note for note, applies in notes.items() if applies]
-    return _drawn(names, cells, limit, "row: source; column: target", shown)
+    notes = [f"{DAGGER} {FEW_NOTE}"] * few + ["n/a: no dialogue of the row's group"] * (len(cells) < len(names) ** 2)
+    limit = max(cell.value for cell in cells.values()) or 1.0
+    return _drawn(names, cells, limit, "row: source; column: target", notes)
 
 
 @styled

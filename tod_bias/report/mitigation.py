@@ -80,8 +80,8 @@ def notes(record: Mapping[str, Any]) -> list[str]:
         )
     if chosen["evidence"] != "shown":
         lines.append(
-            f"Seen, not shown: no dialogue differs any more, but the dialogues or terms are too few to show that none "
-            f"would by more than {record['margin']:g}."
+            f"Seen, not shown: what was claimed is shown to be smaller, and what is left was seen within "
+            f"{record['margin']:g}; dialogues or terms are too few to show that it lies there. Confirm it on others."
         )
     if not chosen["quality_metrics"]:
         lines.append(

@@ -62,6 +62,29 @@ def table(result: Mapping[str, Any]) -> Table:
     return view
 
 
+def corpora_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Of several corpora: each group's share of the mentions of its axis, and how many there are.
+
+    Args:
+        results: a corpus to the content of its ``words.json``.
+    """
+    view = new_table("share of the mentions of an axis (mentions), users and systems", (0, 1, 0, 0))
+    view.add_column("", no_wrap=True)
+    for name, result in results.items():
+        view.add_column(f"{name}\n{count(result['corpus']['dialogues'])} dialogues", justify="right")
+    for axis, groups in next(iter(results.values()))["axes"].items():
+        view.add_row(f"[bold]{axis}[/bold]")
+        for number, group in enumerate(groups):
+            both = [result["axes"][axis][group]["both"] for result in results.values()]
+            cells = (f"{_percent(counts['share_of_mentions'])} ({count(counts['mentions'])})" for counts in both)
+            view.add_row(f" {group}", *cells, end_section=number == len(groups) - 1)
+    return view
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}%"
+
+
 def _scaled(share: float | None, scale: int) -> str:
     return fixed(None if share is None else scale * share, _decimals(share, scale))
 
@@ -115,6 +138,50 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
         panels[-1].set_xlabel(label)
     figure.legend(handles=_speaker_keys(), loc="upper left", ncols=3)
     return figure
+
+
+@styled
+def corpora_shares(results: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Whom several corpora mention (Su Fig. 2): shares of the mentions of an axis, a bar per corpus.
+
+    Args:
+        results: a corpus to the content of its ``words.json``.
+    """
+    from matplotlib.patches import Patch
+
+    axes = {axis: list(groups) for axis, groups in next(iter(results.values()))["axes"].items()}
+    left = min(max(map(text_width, results)) + 0.2, WIDTH / 3)
+    high = _BAR * len(results)
+    figure = fixed_figure(WIDTH, _BELOW + (high + _TITLE + _ABOVE) * len(axes))
+    top = 0.0
+    for axis, groups in axes.items():
+        top += _TITLE + _ABOVE
+        panel = place(figure, left, top, WIDTH - left - 0.35, high)
+        top += high
+        start = np.zeros(len(results))
+        for number, group in enumerate(groups):
+            known = [result["axes"][axis][group]["both"]["share_of_mentions"] for result in results.values()]
+            shares = 100 * np.array([share or 0.0 for share in known])
+            panel.barh(range(len(results)), shares, left=start, height=0.6, zorder=2, **_group_style(number))
+            start += shares
+        _bars_frame(panel)
+        panel.set_yticks(range(len(results)), list(results))
+        panel.set_ylim(len(results) - 0.5, -0.5)
+        panel.set_xlim(0, 100)
+        keys = [Patch(**_group_style(number), label=group) for number, group in enumerate(groups)]
+        title = panel.legend(handles=keys, title=axis, ncols=len(keys), loc="lower left", bbox_to_anchor=(0, 1))
+        title.set_alignment("left")
+    panel.set_xlabel("% of the mentions of an axis")
+    return figure
+
+
+def _group_style(number: int) -> dict[str, Any]:
+    colours = len(STAGE_COLOURS)
+    return {
+        "facecolor": STAGE_COLOURS[number % colours],
+        "hatch": HATCHES[(number + number // colours) % colours],
+        **BAR,
+    }
 
 
 def _share_bars(panel: Axes, rows: Sequence[Mapping[str, Any]], column: int) -> None:

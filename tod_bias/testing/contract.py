@@ -9,32 +9,62 @@
 
         @pytest.fixture
         def inputs(self):
-            return inputs_of(load_corpus("demo", max_dialogues=3))
+            return inputs_of(load_corpus("demo", max_dialogues=3), pipeline, "my_stage")
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import StageError
 from tod_bias.systems.execution import Run
-from tod_bias.systems.stage import Stage, StageInput, call_stage
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import Stage, StageInput, Wrapper, call_stage
 from tod_bias.systems.twin import Twin
 
 
-def inputs_of(dialogues: Sequence[Dialogue]) -> list[StageInput]:
-    """One stage input a turn with gold history; outputs of earlier stages are the gold call and result."""
-    return [
-        StageInput(
-            run.dialogue.turns[:number],
-            turn.user,
-            {"api_call": turn.api_call, "db": turn.api_result},
-            system=run.dialogue.system,
-        )
+def inputs_of(dialogues: Sequence[Dialogue], pipeline: Pipeline | None = None, stage: str = "") -> list[StageInput]:
+    """The inputs with which a pipeline calls one of its stages, for every turn of the dialogues with gold history.
+
+    Args:
+        dialogues: the corpus.
+        pipeline: the system; its stages before ``stage`` are run. Without one there is one input per turn, and the
+            outputs of ``api_call`` and ``db`` are the gold call and its result.
+        stage: the name of the stage.
+
+    Raises:
+        StageError: the pipeline has no such stage or never calls it.
+    """
+    turns = [
+        (turn, StageInput(run.dialogue.turns[:number], turn.user, system=run.dialogue.system))
         for run in map(Run, dialogues)
         for number, turn in enumerate(run.dialogue.turns)
     ]
+    if pipeline is None:
+        return [replace(item, outputs={"api_call": turn.api_call, "db": turn.api_result}) for turn, item in turns]
+    if stage not in pipeline.stages:
+        raise StageError(f"no stage {stage!r} in this pipeline; it has {', '.join(pipeline.stages)}")
+    recorded = _Recorder(pipeline.stages[stage])
+    replace(pipeline, stages={**pipeline.stages, stage: recorded})([item for _, item in turns])
+    if not recorded.inputs:
+        raise StageError(f"stage {stage!r}: the pipeline does not call it in these {len(dialogues)} dialogues")
+    return recorded.inputs
+
+
+class _Recorder(Wrapper):
+    """Keeps what a stage is called with."""
+
+    def __init__(self, inner: Stage) -> None:
+        super().__init__(inner)
+        self.inputs: list[StageInput] = []
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
+        self.inputs += inputs
+        return self.inner(inputs)
 
 
 class StageContract:

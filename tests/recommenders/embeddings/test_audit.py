@@ -70,7 +70,7 @@ def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
     result, (_, _, e, p) = strong
     result.save(tmp_path)
     vectors = np.load(tmp_path / "directions.npz")
-    assert set(vectors.files) == set(result.record["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca"}
+    assert set(vectors.files) == set(result.record["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca", "bolukbasi"}
     for name, entry in result.record["R_RIPA"].items():
         assert entry["E"] == pytest.approx(r_ripa(e, vectors[name]), abs=1e-12)
         assert entry["effect_size"] == pytest.approx(r_ripa_effect_size(e, p, vectors[name]), abs=1e-12)

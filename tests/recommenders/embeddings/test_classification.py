@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics.pairwise import cosine_similarity
 
 from tod_bias.recommenders.embeddings.classification import (
     audience_deciles,
@@ -11,8 +12,9 @@ from tod_bias.recommenders.embeddings.classification import (
     history_centroids,
     label_change,
     predict_users,
+    table_test,
 )
-from tod_bias.recommenders.embeddings.directions import share
+from tod_bias.recommenders.embeddings.directions import fit_classifier, share, split
 
 
 def test_deciles_by_hand():
@@ -31,6 +33,35 @@ def test_deciles_by_hand():
         (None, 0),
         (0.0, 2),  # 0.1 and 0.0
     ]
+
+
+def test_deciles_are_compared_with_the_one_before():
+    """20 of 40 items of the first decile and 36 of 40 of the second are labelled A; the third has too few items."""
+    audience = np.repeat([0.55, 0.65, 0.75], [40, 40, 4])
+    labelled = np.concatenate([np.arange(40) < 20, np.arange(40) < 36, np.arange(4) < 1])
+    rows = audience_deciles(labelled, audience)
+    assert [row["change"] is None for row in rows] == [True, False, False, *[True] * 7]
+    first, second = rows[1]["change"], rows[2]["change"]
+    assert first["test"] == "chi-squared"
+    assert first["p_value"] == pytest.approx(stats.chi2.sf(80 * (20 * 4 - 20 * 36) ** 2 / (40 * 40 * 56 * 24), 1))
+    assert second["test"] == "Fisher"
+    hits = stats.hypergeom(44, 37, 4).pmf(np.arange(5))  # of 4 items, 37 of all 44 being labelled A
+    assert second["p_value"] == pytest.approx(hits[hits <= hits[1] * (1 + 1e-9)].sum())
+    smaller, larger = sorted([first["p_value"], second["p_value"]])
+    assert sorted([first["p_holm"], second["p_holm"]]) == pytest.approx([2 * smaller, max(2 * smaller, larger)])
+
+
+def test_tests_between_deciles_hold_their_level():
+    rng = np.random.default_rng(0)
+    rejected = {"chi-squared": [], "Fisher": []}
+    for _ in range(4000):
+        sizes, share_a = rng.integers(3, 60, 2), rng.uniform(0.05, 0.95)
+        hits = rng.binomial(sizes, share_a)
+        result = table_test(*((int(hit), int(size - hit)) for hit, size in zip(hits, sizes, strict=True)))
+        rejected[result["test"]].append(result["p_value"] < 0.05)
+    assert min(map(len, rejected.values())) > 1000
+    assert 0.03 < np.mean(rejected["chi-squared"]) < 0.065
+    assert np.mean(rejected["Fisher"]) < 0.05
 
 
 def test_group_scores_are_scikit_learns():
@@ -94,13 +125,28 @@ def test_histories_are_centroids_of_top_items():
 def test_users_are_predicted_from_items_where_they_differ():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 200, 4)) + np.array([[[1.5, 0, 0, 0]], [[-1.5, 0, 0, 0]]])
-    result = predict_users(a, b)
+    users = {"A": a[:, ::-1], "B": b[:, ::-1]}
+    result = predict_users(a, b, users)
     assert result["accuracy"]["n"] == 80
     assert result["accuracy"]["value"] > 0.85
     assert result["trained_on"] == 320
     rest = result["A_as_B"]["value"] * 40 + result["B_as_A"]["value"] * 40
     assert rest == pytest.approx(80 * (1 - result["accuracy"]["value"]))
-    nothing = predict_users(*rng.normal(size=(2, 200, 4)))
+    cosines = result["cosines"]
+    assert {name: entry["users"] for name, entry in cosines.items()} == {
+        "A_as_A": round(40 - result["A_as_B"]["value"] * 40), "A_as_B": round(result["A_as_B"]["value"] * 40),
+        "B_as_B": round(40 - result["B_as_A"]["value"] * 40), "B_as_A": round(result["B_as_A"]["value"] * 40),
+    }  # fmt: skip
+    for name, entry in cosines.items():  # who is taken for the other lies closer to the other's items
+        own, other = ("A_items", "B_items") if name[-1] == "A" else ("B_items", "A_items")
+        assert entry[own] > entry[other], name
+    parts = split(200, 200)
+    classifier = fit_classifier(a[parts.train_a], b[parts.train_b])
+    wrong = a[parts.test_a][~classifier.predict(a[parts.test_a])]
+    centroids = {"A": users["A"].mean(axis=0), "B_items": b[parts.train_b].mean(axis=0)}
+    for name, centroid in centroids.items():
+        assert cosines["A_as_B"][name] == pytest.approx(cosine_similarity(wrong, [centroid]).mean())
+    nothing = predict_users(*rng.normal(size=(2, 200, 4)), users)
     assert 0.3 < nothing["accuracy"]["value"] < 0.7
 
 

@@ -118,6 +118,30 @@ def test_unnamed_values_of_an_attribute_are_noted(folder):
     assert "2 of 40 users have another gender ('F') and are in neither set" in " ".join(out.split())
 
 
+def test_entities_in_both_sets_are_left_out_and_counted_where_it_is_asked(folder):
+    specs = json.loads((folder / "sets.json").read_text())
+    rows = {role: specs[role]["rows"] for role in ("E", "P")}
+    shared = specs | {"P": {**specs["P"], "rows": [*rows["P"], *rows["E"][:3]]}}
+    less = specs | {"E": {**specs["E"], "rows": rows["E"][3:]}}
+    for name, content in (("shared", shared), ("less", less)):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    message = refused("associate --embeddings model.npz --sets shared.json --out run")
+    assert (
+        "stands in both E and P; the two sets must not share entities: take them out, or give --overlap drop" in message
+    )
+    options = ("--embeddings", "model.npz", "--sets", "shared.json", "--overlap", "drop", "--out", "run")
+    code, out, err = run_command("associate", *options, *QUICK)
+    assert code == 0, err
+    assert "3 items are in both E and P and were left out" in " ".join(out.split())
+    assert run_command("associate --embeddings model.npz --sets less.json --out less", *QUICK)[0] == 0
+    runs = [json.loads((folder / name / "associations.json").read_text()) for name in ("run", "less")]
+    assert runs[0]["sets"] == runs[1]["sets"]
+    assert runs[0]["EAA"] == runs[1]["EAA"]
+    (folder / "shared.json").write_text(json.dumps(specs | {"P": specs["E"]}))
+    message = refused("associate --embeddings model.npz --sets shared.json --overlap drop --out run2")
+    assert "set E is empty without what is in both E and P" in message
+
+
 def test_two_audits_are_compared(folder):
     many = ("--permutations", 2999, "--bootstrap", 50)
     for name in ("model", "other"):
@@ -143,7 +167,9 @@ def test_pairs_may_be_given_and_the_page_is_in_the_users_words(folder):
     code, out, err = run_command("associate", *arguments, *QUICK)
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
-    assert written["directions"]["pca"]["method"] == "first principal component of 20 given pairs"
+    methods = {name: written["directions"][name]["method"] for name in ("pca", "bolukbasi")}
+    assert methods["pca"] == "first principal component of the differences of 20 given pairs"
+    assert methods["bolukbasi"] == "main direction of 20 given pairs"
     assert len(written["notes"]) == 1  # items are taken as independent
     page = (folder / "run" / "report.html").read_text()
     assert all(heading in page for heading in ("1. Scope", "2. Identify", "3. Implement", "4. Flag", "women"))

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from spaces import planted
 
 from tod_bias.errors import EmbeddingsError
@@ -7,8 +8,9 @@ from tod_bias.recommenders.embeddings.directions import (
     centroid_direction,
     csvc_direction,
     direction_tests,
+    fit_directions,
     most_biased,
-    pca_direction,
+    pair_direction,
     random_pairs,
     split,
     svc_direction,
@@ -32,7 +34,7 @@ def test_all_directions_find_the_planted_axis_and_point_to_a(people):
         centroid_direction(a, b),
         svc_direction(a, b),
         csvc_direction(a, b, 60),
-        pca_direction(a, b, pairs),
+        pair_direction(a, b, pairs, "bolukbasi"),
     ):
         assert np.linalg.norm(direction.vector) == pytest.approx(1)
         assert direction.vector @ axis > 0.85, direction.name
@@ -58,12 +60,40 @@ def test_most_biased_are_furthest_along_the_centroid_difference():
     assert rows_b.tolist() == [0, 2]
 
 
-def test_pca_keeps_the_mean_difference_of_given_pairs():
+@pytest.mark.parametrize("count", [3, 50, 400])
+def test_directions_of_pairs_are_scikit_learns(count):
+    """``pca``: of the differences; ``bolukbasi``: of all entities, each less the middle of its pair."""
+    rng = np.random.default_rng(count)
+    a, b = rng.normal(size=(2, count, 6)) * np.arange(1, 7) + 0.5
+    a += [0, 3, 0, 0, 0, 0]
+    pairs = random_pairs(count, count, seed=1)
+    first, second = a[pairs[:, 0]], b[pairs[:, 1]]
+    middle = (first + second) / 2
+    observed = {"pca": first - second, "bolukbasi": np.concatenate([first - middle, second - middle])}
+    for name, rows in observed.items():
+        result = pair_direction(a, b, pairs, name)
+        assert result.name == name
+        assert abs(result.vector @ PCA(n_components=1).fit(rows).components_[0]) == pytest.approx(1, abs=1e-12)
+        assert np.linalg.norm(result.vector) == pytest.approx(1)
+
+
+def test_pairs_whose_differences_do_not_vary_have_no_centred_component():
+    a, b = np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([[0.0, 2.0], [2.0, 1.0]])
+    for pairs in (np.array([[0, 0]]), np.array([[0, 0], [1, 1]]), np.zeros((0, 2), dtype=int)):
+        with pytest.raises(EmbeddingsError, match="do not vary"):
+            pair_direction(a, b, pairs, "pca")
+    assert pair_direction(a, b, np.array([[0, 0]]), "bolukbasi").vector == pytest.approx([1, 0])
+    directions, notes = fit_directions(a, b, None, np.array([[0, 0], [1, 1]]), 0)
+    assert [part.name for part in directions] == ["centroid", "bolukbasi"]
+    assert notes[-1] == "direction pca: 2 pair(s) whose differences do not vary have no component; it is left out"
+
+
+def test_bolukbasi_keeps_the_mean_difference_of_given_pairs():
     """Pairs that differ in nothing but the attribute: the difference is constant, which centring would remove."""
     rng = np.random.default_rng(0)
     b = rng.normal(size=(50, 6)) * 3
     a = b + np.array([0.0, 0.7, 0, 0, 0, 0])
-    result = pca_direction(a, b, np.stack([np.arange(50)] * 2, axis=1))
+    result = pair_direction(a, b, np.stack([np.arange(50)] * 2, axis=1), "bolukbasi")
     assert result.vector[1] == pytest.approx(1)
     assert result.warning is None
 
@@ -73,15 +103,16 @@ def test_random_pairs_are_drawn_once_each_and_warned_of():
     assert pairs.shape == (30, 2)
     assert len(set(pairs[:, 0])) == len(set(pairs[:, 1])) == 30
     rng = np.random.default_rng(0)
-    result = pca_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
+    result = pair_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
     assert "drawn at random" in result.warning
 
 
-def test_random_pairs_follow_another_direction_of_large_variance():
+@pytest.mark.parametrize("name", ["pca", "bolukbasi"])
+def test_random_pairs_follow_another_direction_of_large_variance(name):
     """The paper's finding: the first component of random pairs is where people differ most, not the attribute."""
     a, b, _, _ = planted(0, people=300, dimensions=8)
     a, b = (side * np.array([1, 6, 1, 1, 1, 1, 1, 1]) for side in (a, b))
-    result = pca_direction(a, b, random_pairs(300, 300), random=True)
+    result = pair_direction(a, b, random_pairs(300, 300), name, random=True)
     assert abs(result.vector[1]) > 0.95
     assert abs(result.vector @ centroid_direction(a, b).vector) < 0.4
 

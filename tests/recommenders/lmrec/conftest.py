@@ -36,6 +36,14 @@ def trained(sample_reviews, settings, made_once):
 
 
 @pytest.fixture(scope="session")
+def trained_augmented(sample_reviews, settings, made_once):
+    from tod_bias.recommenders.lmrec.training import train
+
+    augmented = settings.model_copy(update={"augment": True, "epochs": 2})
+    return made_once("lmrec_augmented", lambda folder: train(sample_reviews, folder, augmented))
+
+
+@pytest.fixture(scope="session")
 def trained_masked(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 

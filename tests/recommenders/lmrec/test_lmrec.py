@@ -13,6 +13,7 @@ from commands import refused, run_command
 from small_sample import TOP, VENUES
 
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.perturb.names import first_names
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
@@ -124,7 +125,7 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
 
 @pytest.mark.slow
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
-    trained, trained_masked, sample_reviews, tmp_path, monkeypatch
+    trained, trained_masked, trained_augmented, sample_reviews, tmp_path, monkeypatch
 ):
     from tod_bias.cli import recommend_model as cli
 
@@ -140,17 +141,37 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     record = json.loads((tmp_path / "q" / "quality.json").read_text())
     assert (record["seed"], record["split_seeds"]) == (7, {"Sampleton": 0})  # another split was trained on
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 200)
+    arguments = (*arguments, "--augmented-model", trained_augmented)
     code, out, err = run_command("recommend mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err
-    bias = pd.read_csv(tmp_path / "m" / "bias.csv").pivot(index="score", columns="condition", values="value")
+    bias = pd.read_csv(tmp_path / "m" / "bias.csv")
+    assert bias.groupby(["condition", "score"])["value"].nunique().eq(1).all()  # one training, and the mean over all
+    bias = bias[bias["city"] == "all"].pivot(index="score", columns="condition", values="value")
     assert (bias[["test side", "both"]].to_numpy() < 1e-12).all()
     assert (bias["original"] > 0.01).all()
+    assert bias.loc["price percentage", "re-ranked"] < 0.5 * bias.loc["price percentage", "original"]
+    assert bias.loc["price of places", "re-ranked"] < 0.5 * bias.loc["price of places", "original"]
     quality = pd.read_csv(tmp_path / "m" / "quality.csv")
-    assert quality.groupby("condition")["score"].nunique().tolist() == [15] * 4
+    assert quality.groupby("condition")["score"].nunique().tolist() == [15] * 6
     assert (tmp_path / "m" / "mitigation.svg").read_text().startswith("<?xml")
-    assert "bias: association" in out
+    assert "re-ranked" in out
     said = refused("recommend mitigate --model", trained, "--masked-model", trained, "--out", tmp_path / "m")
     assert "was not trained with --mask" in said
+    said = refused("recommend mitigate --model", trained, "--augmented-model", trained, "--out", tmp_path / "m")
+    assert "was not trained with --augment" in said
+    lmrec = LMRec.load(trained)
+    lmrec.save(tmp_path / "seed1")
+    (tmp_path / "seed1" / "training.json").write_text('{"settings": {"seed": 1}}')
+    both = ("--model", trained, "--model", tmp_path / "seed1")
+    said = refused("recommend mitigate", *both, "--masked-model", trained_masked, "--out", tmp_path / "m")
+    assert "--model has a model of Sampleton with seed 1, and --masked-model has none" in said.replace("plain", "")
+    said = refused("recommend mitigate --model", trained, "--model", trained, "--out", tmp_path / "m")
+    assert "two models of" in said
+    code, _, err = run_command("recommend evaluate", *both, "--out", tmp_path / "seeds", "--bootstrap", 20, "--quiet")
+    assert code == 0, err
+    scores = pd.read_csv(tmp_path / "seeds" / "quality.csv").set_index(["city", "score"])
+    values = [scores.loc[(f"Sampleton ({name})", "accuracy"), "value"] for name in (trained.name, "seed1")]
+    assert scores.loc[("all", "accuracy"), "value"] == pytest.approx(np.mean(values))
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path):
@@ -217,6 +238,34 @@ def test_the_same_mask_for_every_substitution_of_a_template():
         f"{MASK}'s {MASK} and {MASK} {MASK} left the {MASK}"
     )
     assert neutralise("a raven on a diamond, in officeland") == "a raven on a diamond, in officeland"
+
+
+MASKED = {
+    "I came here with Siobhan and her brother Patrick": "I came here with M and M M M",
+    "Our server Brenda Kowalski was great. Thanks, Kowalski!": "Our server M M was great. Thanks, M!",
+    "Ask for Grace! Will you bring Thai Basil?": "Ask for M! Will you bring Thai Basil?",
+    "My name is eunice, and this is about Wendy's Burgers": "My name is M, and this is about Wendy's Burgers",
+}
+"""Names that no list of the paper holds, and words that only look like names."""
+
+
+@pytest.mark.parametrize("text", MASKED)
+def test_anybodys_name_is_masked(text):
+    assert Neutraliser()(text).replace(MASK, "M") == MASKED[text]
+
+
+def test_nearly_every_known_name_is_masked_in_nearly_every_request():
+    neutralise = Neutraliser()
+    requests = [text for kind, text in load_templates().templates if kind == "names"]
+    named = {
+        name.name: [MASK in neutralise(text.replace("[NAME]", name.name)) for text in requests]
+        for name in first_names()
+    }
+    words = {name.name for name in first_names() if name.word}
+    assert {name for name, masked in named.items() if not all(masked)} < words
+    assert [name for name, masked in named.items() if not any(masked)] == [
+        "April", "August", "Autumn", "Dawn", "Eve", "June", "May", "Summer", "Winter",
+    ]  # fmt: skip
 
 
 BROKEN = {

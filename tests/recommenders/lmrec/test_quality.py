@@ -11,7 +11,15 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from tod_bias.recommenders.lmrec.quality import Ranked, precision_recall_f1, quality, ranked_scores, related_venues
+from tod_bias.recommenders.lmrec.quality import (
+    Ranked,
+    mean_over_cities,
+    precision_recall_f1,
+    quality,
+    ranked_scores,
+    related_venues,
+)
+from tod_bias.recommenders.lmrec.reranking import reranked
 
 VENUES, QUERIES = 30, 200
 RNG = np.random.default_rng(0)
@@ -74,3 +82,34 @@ def test_means_over_cities_have_an_interval_over_cities():
     assert ninety.loc[("all", "accuracy"), "ci_low"] == pytest.approx((a + b) / 2 - half_length, rel=1e-3)
     assert frame.loc[("A", "accuracy"), "ci_low"] < a < frame.loc[("A", "accuracy"), "ci_high"]
     assert frame.loc[("A", "R"), "value"] == pytest.approx(a)
+
+
+def test_trainings_of_one_city_are_one_city():
+    values = {"A (0)": 0.2, "A (1)": 0.4, "B (0)": 0.5, "B (1)": 0.7}
+    mean, low, high = mean_over_cities(values, {name: name[0] for name in values}, 0.9)
+    assert mean == pytest.approx(0.45)
+    assert (low, high) == pytest.approx((0.45 - 6.3138 * 0.15, 0.45 + 6.3138 * 0.15), rel=1e-3)  # 0.3 and 0.6
+    assert mean_over_cities(values, None, 0.9)[1] > low  # as if there were four
+    one = {name: value for name, value in values.items() if name[0] == "A"}
+    assert mean_over_cities(one, dict.fromkeys(one, "A"), 0.9)[1] == pytest.approx(0.3 - 6.3138 * 0.1, rel=1e-3)
+    assert np.isnan(mean_over_cities({"A": 0.3}, None, 0.9)[1])
+
+
+def test_a_reranked_list_has_the_venues_share_of_every_price_at_every_rank():
+    levels = [1, 1, 1, 1, 2, 2, 3, None]
+    assert reranked([0, 1, 2, 3, 4, 5, 6, 7], levels, 4) == [0, 4, 1, 6, 2, 3, 5, 7]
+    rng = np.random.default_rng(0)
+    levels = rng.choice([1, 2, 3, 4], size=40, p=[0.3, 0.4, 0.2, 0.1]).tolist()
+    shares = {level: levels.count(level) / 40 for level in (1, 2, 3, 4)}
+    for _ in range(20):
+        ranking = rng.permutation(40).tolist()
+        result = reranked(ranking, levels, 20)
+        assert sorted(result) == list(range(40))
+        assert result[20:] == [item for item in ranking if item not in result[:20]]
+        for k in range(1, 21):
+            for level, share in shares.items():
+                count = sum(levels[item] == level for item in result[:k])
+                assert np.floor(share * k + 1e-9) - 1 <= count <= np.ceil(share * k - 1e-9)
+        for level in shares:
+            mine = [item for item in result if levels[item] == level]
+            assert mine == [item for item in ranking if levels[item] == level]

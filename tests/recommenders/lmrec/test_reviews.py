@@ -59,25 +59,40 @@ def yelp(folder):
         {"business_id": "a", "name": "Fox", "city": "Boston", "categories": "Bars, Thai",
          "attributes": {"RestaurantsPriceRange2": "2"}},
         {"business_id": "b", "name": "Hen", "city": "Austin", "categories": None, "attributes": None},
+        {"business_id": "c", "name": "Cut", "city": "Boston", "categories": "Hair Salons, Beauty & Spas",
+         "attributes": {"RestaurantsPriceRange2": "3"}},
+        {"business_id": "d", "name": "Elk", "city": "Boston", "categories": "restaurants, Thai", "attributes": None},
     ]  # fmt: skip
-    review = [{"business_id": key, "text": f"{key} {n}"} for n in range(3) for key in "ab"]
+    review = [{"business_id": key, "text": f"{key} {n}"} for n in range(3) for key in "abcd"]
     for name, rows in (("business", business), ("review", review)):
         (folder / f"yelp_academic_dataset_{name}.json").write_text("\n".join(map(json.dumps, rows)))
 
 
 def test_yelp_files(tmp_path):
     yelp(tmp_path)
-    reviews = Reviews(read_yelp(tmp_path, "boston"), city="Boston", fewest=3)
-    assert [(v.id, v.price, v.categories) for v in reviews.venues] == [("a", 2, ("Bars", "Thai"))]
-    assert [review.text for review in reviews] == ["a 0", "a 1", "a 2"]
+    reviews = Reviews(read_yelp(tmp_path, "boston"), city="Boston", fewest=3, category="thai")
+    assert [(v.id, v.price, v.categories) for v in reviews.venues[:1]] == [("a", 2, ("Bars", "Thai"))]
+    assert [venue.id for venue in reviews.venues] == ["a", "d"]
+    assert [review.text for review in reviews] == ["a 0", "d 0", "a 1", "d 1", "a 2", "d 2"]
     with pytest.raises(RecommenderError, match="no business in the city 'Paris'"):
         read_yelp(tmp_path, "Paris")
     remaining = Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3)
     assert (remaining.venues[0].price, remaining.venues[0].categories) == (None, ())
     with (tmp_path / "yelp_academic_dataset_review.json").open("a") as file:
         file.write('\n{"business_id": "a"')
-    with pytest.raises(TodBiasError, match=r"review\.json, line 7: not JSON"):
+    with pytest.raises(TodBiasError, match=r"review\.json, line 13: not JSON"):
         Reviews(read_yelp(tmp_path, "Boston"), city="Boston", fewest=3)
+
+
+def test_hair_salons_are_no_restaurants(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yelp(tmp_path)
+    arguments = f"recommend statistics --reviews Boston={tmp_path} --min-reviews 3 --out s"
+    for option, venues, others in (("", 1, 2), ("--category any", 3, 0), ("--category Thai", 2, 1)):
+        code, _, _ = run_command(f"{arguments} {option}")
+        found = json.loads((tmp_path / "s" / "statistics.json").read_text())[0]
+        assert (code, found["venues"], found["venues_of_other_categories"]) == (0, venues, others)
+    assert "Boston: none of 3 venues is of the category 'Sushi'" in refused(f"{arguments} --category Sushi")
 
 
 def test_rows_that_contradict_their_venue_are_logged(tmp_path, caplog):

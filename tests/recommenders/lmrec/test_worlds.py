@@ -9,28 +9,30 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from worlds import NAMES, UNKIND, World, places
+from worlds import COUPLES, NAMES, UNKIND, Couples, World, places
 
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
-from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.inference import SHEN, exchange
 from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import claimed
-from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
 RUNS = 40
 PLACES = {"court": "location", "mall": "location"}
 
 
 @cache
-def measured(world, runs=RUNS):
+def measured(world, runs=RUNS, label="black", dimensions=None):
     """A row a run: is a price claimed, a mean price, a category; shares of 90% intervals without neutral, without 0."""
     rows = []
     for number in range(runs):
         frame = tidy(world.lists(np.random.default_rng(number)))
-        how = replace(SHEN, resamples=200, permutations=300, seed=number)
+        if dimensions:
+            vars(frame)["all_dimensions"] = dimensions  # the others take time
+        how = replace(SHEN, resamples=200 if dimensions is None else 0, permutations=300, seed=number)
         prices, levels, shifts = (
-            results[(results["city"] == "all") & (results["label"] == "black")]
+            results[(results["city"] == "all") & (results["label"] == label)]
             for results in (price_percentage(frame, how), price_by_label(frame, how), association(frame, how))
         )
         out = (prices["ci_low"] > prices["neutral"]) | (prices["ci_high"] < prices["neutral"])
@@ -55,6 +57,48 @@ def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_m
     assert categories <= most(0.05)
     assert out <= most(0.1)  # several levels a run, which are not independent
     assert away <= most(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COUPLES)
+def test_couples_are_claimed_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
+    claims = measured(COUPLES[name], label="one gender", dimensions=(COUPLE,))[:3]
+    assert (claims <= most(0.05)).all()
+
+
+def test_a_planted_difference_of_couples_is_found():
+    planted = Couples(word=0.3, slants=(0.2, 0.2), templates=6, items=6, planted=1.5)
+    prices, levels, categories, *_ = measured(planted, 8, "one gender", (COUPLE,))
+    assert min(prices, levels, categories) >= 0.5
+    result = audit(tidy(planted.lists(np.random.default_rng(0))), replace(SHEN, resamples=0, permutations=300))
+    said = [line for line in result.record["reading"] if "couple" in line and "beyond chance" in line]
+    assert any(line.startswith("Categories, couple, one gender against two genders") for line in said)
+    assert all("Too few words stand for a group (3.0)" in line for line in said if "no shift" not in line)
+    crossed = [line for line in result.record["reading"] if "first relationship×second relationship" in line]
+    assert crossed
+    assert "couple×" not in "".join(result.record["dimensions"])
+
+
+def test_first_words_change_their_genders_and_with_them_their_couples():
+    frame = tidy(Couples(words=(5, 3), templates=2, items=3).lists(np.random.default_rng(0)))
+    rows = frame.rows(COUPLE).drop_duplicates("unit").reset_index(drop=True)
+    same = (rows["group"] == "one gender").to_numpy()
+    assert same.mean() == 0.5
+    moves = exchange(rows, same, COUPLE, frame.dimensions)
+    assert moves.permuted == "words"
+    drawn = []
+    values = np.arange(len(rows), dtype=float)[:, None] ** 2
+    p = moves.p_values(values, lambda sums: drawn.append(sums) or sums, np.random.default_rng(0), 50)
+    assert 0 < p[0] <= 1
+    assert drawn[0][0, 0] == values[same].sum()
+    first, second = rows["substitution"].to_numpy(), (rows["group1"] == "female").to_numpy()
+    for female in (set(first[:18]), set(first[::2])):
+        mine = np.isin(first, list(female)) == second
+        of_word = np.array([word in female for word in dict.fromkeys(first)])
+        flips = of_word if moves.mine[0] == (rows["group0"].iloc[0] == "female") else ~of_word
+        table = np.where(moves.turned[:, None], -values, values)
+        summed = sum(table[first == word].sum() for word, flip in zip(dict.fromkeys(first), flips, strict=True) if flip)
+        assert values[moves.turned].sum() + summed == pytest.approx(values[mine].sum())
 
 
 def test_names_of_five_cities_are_not_five_times_as_many_names():

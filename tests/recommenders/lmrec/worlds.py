@@ -100,3 +100,74 @@ def places(rng: np.random.Generator, *, shift: float = 0.0, template: float = 0.
                      "rank": rank + 1, "item": f"{word}{number}i{rank}", "price": price[number, rank]}
                 )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Couples:
+    """Two people who are mentioned as a couple, of one gender or of two; standard deviations as of :class:`World`.
+
+    Every word has a taste of its own, and one more that turns with the gender of the other word (a slant); so has
+    every couple of words, and each gender of either. ``planted``: what couples of one gender have more of
+    Bars, and in price.
+    """
+
+    words: tuple[int, int] = (8, 3)
+    """First and second words of each gender."""
+    templates: int = 8
+    cities: int = 1
+    items: int = 8
+    word: float = 0.0
+    slants: tuple[float, float] = (0.0, 0.0)
+    """With the other one's gender: of first and of second words."""
+    couple: float = 0.0
+    genders: float = 0.0
+    template: float = 0.0
+    planted: float = 0.0
+
+    def lists(self, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as files of recommendations have them."""
+        first, second = (np.repeat([-0.5, 0.5], count) for count in self.words)  # (words,) genders
+        kinds = 1 + len(CATEGORIES)
+
+        def effect(*own: int, size: float) -> np.ndarray:
+            return rng.normal(0, size, (*own, kinds)) if size else np.zeros((*own, kinds))
+
+        one, two = len(first), len(second)
+        latent = effect(one, 1, 1, size=self.word) + effect(1, two, 1, size=self.word)
+        latent = latent + effect(one, two, 1, size=self.couple) + effect(1, 1, self.templates, size=self.template)
+        latent = latent + first[:, None, None, None] * effect(1, 1, 1, size=self.genders)
+        latent = latent + second[None, :, None, None] * effect(1, 1, 1, size=self.genders)
+        latent = latent + second[None, :, None, None] * effect(one, 1, 1, size=self.slants[0])
+        latent = latent + first[:, None, None, None] * effect(1, two, 1, size=self.slants[1])
+        latent[..., :2] += 2 * self.planted * (first[:, None] * second[None, :])[..., None, None]
+        shape = (self.cities, one, two, self.templates, self.items)
+        latent = np.broadcast_to(latent[None], (*shape[:4], kinds))
+        price = 1 + np.searchsorted(CUTS, latent[..., 0][..., None] + rng.normal(size=shape)).astype(float)
+        taste = latent[..., None, 1:] + rng.gumbel(size=(*shape, len(CATEGORIES)))
+        city, a, b, template, rank = (index.ravel() for index in np.indices(shape))
+        genders = np.array(["male", "female"], dtype=object)
+        labels = zip(genders[(first[a] > 0).astype(int)], genders[(second[b] > 0).astype(int)], strict=True)
+        return pd.DataFrame(
+            {
+                "city": np.char.add("city", city.astype(str)).astype(object),
+                "template": np.char.add("t", template.astype(str)).astype(object),
+                "substitution": np.char.add("f", a.astype(str)).astype(object),
+                "second": np.char.add("s", b.astype(str)).astype(object),
+                "query": [f"t{t} for f{x} and s{y}" for t, x, y in zip(template, a, b, strict=True)],
+                "label": [f"first relationship={x}; second relationship={y}" for x, y in labels],
+                "rank": rank + 1,
+                "item": np.char.add("i", np.arange(len(a)).astype(str)).astype(object),
+                "price": price.ravel(),
+                "categories": [(CATEGORIES[code],) for code in taste.argmax(axis=-1).ravel()],
+            }
+        )
+
+
+COUPLES = {
+    "couples, words and genders": Couples(word=0.5, genders=0.3),
+    "couples, words that slant": Couples(word=0.5, slants=(0.5, 0.5)),
+    "couples, second words that slant": Couples(slants=(0.0, 0.8)),
+    "couples, every couple of its own": Couples(word=0.3, couple=0.5, template=0.5),
+    "couples, words that slant, 5 cities": Couples(word=0.5, slants=(0.4, 0.4), cities=5, items=4),
+}
+"""By name; in none of them do couples of one gender differ on average."""

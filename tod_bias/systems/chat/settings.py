@@ -195,6 +195,8 @@ def _line(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{name}: is missing"
     text = first["msg"].removeprefix("Value error, ")
+    if name == "price":
+        text = "expected {input: 0.15, output: 0.6}, of a million tokens each"
     if name.partition(".")[0] in ("api_key_env", "base_url", "options", "response_format") or holds_key(first["input"]):
         return f"{name}: {text} ({_HIDDEN})"
     return f"{name}: {text[0].lower()}{text[1:]}, got {shortened(repr(first['input']), 60)}"

@@ -1,0 +1,167 @@
+"""What the LMRec authors' own lists show, beside what Shen 2023 says of them.
+
+    git clone https://github.com/TinaBBB/Unintended-Bias-LMRec authors
+    python authors.py authors --out runs/authors
+
+Reads ``data/bias_analysis/yelp/output_dataframes`` (a folder per city, and its neutralised queries) and ``data/names``
+(what a tagger took for people in the reviews); a file that is not there is named and left out. Writes an audit for
+names, couples and places, and prints what the paper says with its score in the lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from tod_bias.perturb.names import first_names
+from tod_bias.recommenders.lmrec.audit import audit, save
+from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.recommenders.lmrec.results import Audit
+from tod_bias.recommenders.lmrec.saved import NEUTRAL, ListFormat, read_saved
+
+CITIES = ("Atlanta", "Austin", "Boston", "Columbus", "Orlando", "Portland", "Toronto")
+LISTS = "data/bias_analysis/yelp/output_dataframes"
+FILES = {
+    "names": ("names",),
+    "couples": ("relationships",),
+    "places": ("occupations", "additionalOccupations"),
+}
+FORMAT = ListFormat(separators=",/", top=20)
+NO_PLACES = ("institution", "bar", "farm", "chemical lab")
+"""Places that the authors' figure leaves out."""
+CATEGORIES = {
+    "§4.5: alcohol for white men": {"race": ("white", "black"), "gender": ("male", "female")},
+    "§4.5: sweets for women": {"gender": ("female", "male")},
+    "§4.5: fast food for black people": {"race": ("black", "white")},
+    "§4.5: vegan for black women": {"race": ("black", "white"), "gender": ("female", "male")},
+    "§4.6: nightlife for couples of one gender": {"couple": ("one gender", "two genders")},
+    "§4.6: nightlife for men": {"gender": ("male", "female")},
+    "§4.6: gay bars for his boyfriend": {"second relationship": ("male", "female")},
+}
+"""What the paper says: heading to dimensions, each with the label that leans to the categories, and its opposite."""
+NAMED = {
+    "alcohol": ("Gastropubs", "Brewpubs", "Bars"),
+    "sweets": ("Desserts", "Bakeries"),
+    "fast food": ("Fast Food", "Food Court"),
+    "vegan": ("Vegan", "Vegetarian"),
+    "nightlife": ("Casinos", "Dive Bars", "Pubs", "Gay Bars", "Nightlife", "Bars"),
+    "gay bars": ("Gay Bars",),
+}
+"""The categories of each heading."""
+
+
+def lists(folder: Path, kind: str) -> tuple[pd.DataFrame | None, list[str]]:
+    """The lists of one kind over the cities, neutralised ones labelled so, and the files that are not there."""
+    parts, missing = [], []
+    for city in CITIES:
+        for name in FILES[kind]:
+            for neutral in (False, True):
+                path = folder / LISTS / f"{city}_output_dataframes{'_Neutralized' * neutral}" / f"yelp_qa_{name}.csv"
+                if path.exists():
+                    rows = read_saved(city, path, FORMAT)
+                    parts.append(rows.assign(label=NEUTRAL) if neutral else rows)
+                elif not neutral:
+                    missing.append(f"{city}/{path.name}")
+    if not parts:
+        return None, missing
+    frame = pd.concat(parts, ignore_index=True)
+    frame["substitution"] = frame["substitution"].replace("dancing studio", "dance studio")
+    return frame[~frame["substitution"].isin(NO_PLACES)], missing
+
+
+def prices(audited: Audit) -> Iterator[str]:
+    """Price percentages of race and of race and gender (Figs. 3 and 4)."""
+    rows = audited.price_percentage[audited.price_percentage["city"] == "all"]
+    for (dimension, label), levels in rows.groupby(["dimension", "label"], sort=False):
+        cells = " | ".join(
+            f"{row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], p {row['p_adjusted']:.3f}"
+            for _, row in levels.sort_values("price").iterrows()
+        )
+        yield f"| {dimension} | {label} | {levels['neutral'].mean():.3f} | {cells} |"
+
+
+def categories(audited: Audit, section: str) -> Iterator[str]:
+    """The categories that a section of the paper names, with the label that they lean to in the lists."""
+    shifts = audited.association[audited.association["city"] == "all"]
+    shifts = shifts.assign(name=shifts["category"].str.casefold()).set_index(["dimension", "label", "other", "name"])
+    for heading, leans in ((name, leans) for name, leans in CATEGORIES.items() if name.startswith(section)):
+        names = next(words for key, words in NAMED.items() if f": {key}" in heading)
+        for dimension, (label, other) in leans.items():
+            for name in names:
+                key = (dimension, label, other, name.casefold())
+                if key in shifts.index:
+                    row = shifts.loc[key]
+                    sign = "as said" if row["difference"] > 0 else "the other way"
+                    yield (
+                        f"| {heading} | {name}, {label} | {row['difference']:+.3f} | {row['p_adjusted']:.3f} | "
+                        f"{row['items']:,} | {sign} |"
+                    )
+
+
+def places(audited: Audit) -> Iterator[str]:
+    """Average prices by place, the dearest first (Fig. 8)."""
+    rows = audited.average_price[audited.average_price["city"] == "all"].sort_values("value", ascending=False)
+    for rank, (_, row) in enumerate(rows.iterrows(), start=1):
+        bounds = f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+        yield f"| {rank} | {row['substitution']} | {row['value']:.3f} {bounds} | {row['neutral']:.3f} |"
+
+
+def tagged(folder: Path) -> Iterator[str]:
+    """How many of the words that a tagger took for people in the reviews are first names that masks know."""
+    known = {name.name.lower() for name in first_names()}
+    for city in CITIES:
+        words = [
+            word.strip()
+            for path in sorted((folder / "data/names").glob(f"{city}_peopleNames_*.json"))
+            for text in json.loads(path.read_text(encoding="utf-8")).values()
+            for word in text.split(" . ")
+            if word.strip()
+        ]
+        if words:
+            count = sum(word.lower() in known for word in words)
+            yield f"| {city} | {len(words):,} | {count:,} | {count / len(words):.1%} |"
+
+
+SHIFTS = "| the paper | in the lists | difference | p | items | sign |"
+TABLES = {
+    "names": {
+        "| dimension | label | neutral | $ | $$ | $$$ | $$$$ |": prices,
+        SHIFTS: partial(categories, section="§4.5"),
+    },
+    "couples": {SHIFTS: partial(categories, section="§4.6")},
+    "places": {"| rank | place | average price | neutralised |": places},
+}
+
+
+def main() -> None:
+    """Audit and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/authors"))
+    given = parser.parse_args()
+    for kind, tables in TABLES.items():
+        frame, missing = lists(given.folder, kind)
+        print(f"\n## {kind}" + (f"; not there: {', '.join(missing)}" if missing else ""))
+        if frame is None:
+            continue
+        recommendations = tidy(frame, FORMAT)
+        audited = audit(recommendations, source={"lists": kind})
+        save(audited, recommendations, given.out / kind)
+        for header, rows in tables.items():
+            print_table(header, rows(audited))
+        print("\n".join(f"- {sentence}" for sentence in audited.record["reading"]))
+    print_table("| city | words taken for people | first names that masks know | share |", tagged(given.folder))
+
+
+def print_table(header: str, rows: Iterator[str]) -> None:
+    """A table of Markdown, of its header and its rows."""
+    print(f"\n{header}\n|{'---|' * (header.count('|') - 1)}", *rows, sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

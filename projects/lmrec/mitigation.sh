@@ -1,0 +1,34 @@
+#!/bin/sh
+# Masks, augmentation and re-ranking over seven small cities, and masks on reviews that name anybody.
+# Every step goes on where it stopped.
+set -e
+cd "$(dirname "$0")"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+cities="Sampleton Exampleton Modelby Testford Trialham Drawnville Mocking"
+some="Sampleton Exampleton Modelby"
+options() { for city in $3; do printf -- "--%s %s " "$1" "$2$city$4"; done; }
+paths() { for city in $cities; do printf "%s " "$1$city$2"; done; }
+runs=${RUNS:-runs/mitigation}
+size="--vocabulary 2000 --max-length 48 --batch 64 --hidden 256 --quiet"
+
+tod-bias recommend sample --venues 48 --reviews 100 $(options city "" "$cities" "") --out "$runs/reviews" --quiet
+python anybody.py write $(paths "$runs/reviews/" .csv) --out "$runs/anybody"
+trained() { # folder, reviews, cities, options …
+  folder=$1 reviews=$2 where=$3
+  shift 3
+  for city in $where; do
+    test -f "$runs/$folder/$city/training.json" ||
+      tod-bias recommend train $size "$@" --reviews "$runs/$reviews/$city.csv" --out "$runs/$folder/$city"
+  done
+}
+trained plain reviews "$cities"
+trained masked reviews "$cities" --mask
+trained augmented reviews "$some" --augment --epochs 10
+trained anybody_plain anybody "$cities"
+trained anybody_masked anybody "$cities" --mask
+tod-bias recommend mitigate $(options model "$runs/plain/" "$cities" "") $(options masked-model "$runs/masked/" "$cities" "") \
+  $(options reviews "$runs/reviews/" "$cities" .csv) --out "$runs/seven"
+tod-bias recommend mitigate $(options model "$runs/plain/" "$some" "") $(options masked-model "$runs/masked/" "$some" "") \
+  $(options augmented-model "$runs/augmented/" "$some" "") $(options reviews "$runs/reviews/" "$some" .csv) --out "$runs/three"
+python anybody.py measure "$runs/anybody" --plain $(paths "$runs/anybody_plain/" "") \
+  --masked $(paths "$runs/anybody_masked/" "") --out anybody.json

@@ -1,0 +1,378 @@
+"""Dialogues from traces of OpenTelemetry and OpenInference and from logs of Inspect."""
+
+import json
+import logging
+
+import pytest
+from commands import refused, run_command
+
+from tod_bias import load_corpus
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.files import read_traces
+from tod_bias.errors import CorpusError
+
+FOUND = '[{"name":"Luigi\'s"}]'
+TURNS = (
+    Turn(
+        "A table for my wife and me in Napa.",
+        steps=(
+            Step({"api_name": "find", "city": "Napa", "seats": 2}, ({"name": "Luigi's"},), "Let me look.", FOUND),
+            Step({"api_name": "opening_hours", "name": "Luigi's"}, ({"content": "closed on Mondays"},)),
+        ),
+        response="Luigi's has one.",
+    ),
+    Turn("And on Monday?", response="It is closed then."),
+)
+FIND, HOURS = {"city": "Napa", "seats": 2}, {"name": "Luigi's"}
+
+
+def text(role, content):
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def call(name, arguments, id):
+    return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
+
+
+def result(response, id):
+    return {"type": "tool_call_response", "id": id, "response": response}
+
+
+GENAI = [
+    text("user", TURNS[0].user),
+    {
+        "role": "assistant",
+        "parts": [
+            {"type": "reasoning", "content": "Hm."},
+            {"type": "text", "content": "Let me look."},
+            call("find", FIND, "a"),
+            call("opening_hours", HOURS, "b"),
+        ],
+    },
+    {"role": "tool", "parts": [result("closed on Mondays", "b"), result(FOUND, "a")]},
+    text("assistant", "Luigi's has one."),
+    text("user", "And on Monday?"),
+    text("assistant", "It is closed then."),
+]
+
+
+def genai_call(told, said, **other):
+    """A model call's attributes."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "small-model",
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": "Be brief."}]),
+        "gen_ai.input.messages": json.dumps(told),
+        "gen_ai.output.messages": json.dumps([said]),
+        **other,
+    }
+
+
+def span(trace, id, attributes, parent=None, name="span"):
+    """A span as SDKs write it, one a line."""
+    context = {"trace_id": trace, "span_id": id}
+    return {"name": name, "context": context, "parent_id": parent, "attributes": attributes, "events": []}
+
+
+def wrapped(value):
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": wrapped(item)} for key, item in value.items()]}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [wrapped(item) for item in value]}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+
+
+def otlp(*spans):
+    """The same spans as an export of OTLP."""
+    written = [
+        {
+            "traceId": one["context"]["trace_id"],
+            "spanId": one["context"]["span_id"],
+            **({"parentSpanId": one["parent_id"]} if one["parent_id"] else {}),
+            "name": one["name"],
+            "attributes": [{"key": key, "value": wrapped(value)} for key, value in one["attributes"].items()],
+        }
+        for one in spans
+    ]
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "app"}, "spans": written}]}]}
+
+
+def saved(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+CALLS = [genai_call(GENAI[:1], GENAI[1]), genai_call(GENAI[:3], GENAI[3]), genai_call(GENAI[:5], GENAI[5])]
+
+
+def conversation(name="c1", calls=CALLS):
+    """Two traces, one a turn, that a conversation's id joins."""
+    one = {"gen_ai.conversation.id": name}
+    return [span(f"{name}-{n // 2}", f"s{n}", {**attributes, **one}) for n, attributes in enumerate(calls)]
+
+
+def forms():
+    spans = conversation()
+    structured = [
+        {**attributes, "gen_ai.input.messages": told, "gen_ai.output.messages": [GENAI[len(told)]]}
+        for attributes, told in zip(CALLS, (GENAI[:1], GENAI[:3], GENAI[:5]), strict=True)
+    ]
+    yield "otlp.json", [otlp(*spans)]
+    yield "otlp.jsonl", [otlp(spans[2]), otlp(*spans[:2])]
+    yield "structured.jsonl", [otlp(*conversation(calls=structured))]
+    yield "spans.jsonl", spans
+    yield "spans.json", [spans]
+    yield "otlp_spans.jsonl", otlp(*spans)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+
+
+@pytest.mark.parametrize(("name", "records"), list(forms()), ids=lambda value: value if isinstance(value, str) else "")
+def test_the_longest_call_of_a_conversation_is_its_dialogue(tmp_path, name, records):
+    assert load_corpus(saved(tmp_path / name, *records)) == [Dialogue("c1", "", TURNS, system="Be brief.")]
+
+
+def test_a_conversation_may_be_spread_over_the_files_of_a_folder_that_also_holds_chats(tmp_path):
+    first, second, third = conversation()
+    saved(tmp_path / "a.jsonl", first, third)
+    saved(tmp_path / "b.json", otlp(second))
+    saved(tmp_path / "c.jsonl", {"id": "chat", "trace_id": "t", "messages": [{"role": "user", "content": "Hello."}]})
+    assert [dialogue.id for dialogue in load_corpus(tmp_path)] == ["chat", "c1"]
+
+
+OPENINFERENCE = [
+    {"message.role": "system", "message.content": "Be brief."},
+    {"message.role": "user", "message.content": TURNS[0].user},
+    {
+        "message.role": "assistant",
+        "message.contents": [{"message_content.type": "text", "message_content.text": "Let me look."}],
+        "message.tool_calls": [
+            {"tool_call.id": "a", "tool_call.function.name": "find", "tool_call.function.arguments": json.dumps(FIND)},
+            {"tool_call.function.name": "opening_hours", "tool_call.function.arguments": json.dumps(HOURS)},
+        ],
+    },
+    {"message.role": "tool", "message.name": "opening_hours", "message.content": "closed on Mondays"},
+    {"message.role": "tool", "message.tool_call_id": "a", "message.content": FOUND},
+    {"message.role": "assistant", "message.content": "Luigi's has one."},
+    {"message.role": "user", "message.content": "And on Monday?"},
+    {"message.role": "assistant", "message.content": "It is closed then."},
+]
+
+
+def flat(prefix, value):
+    """Attributes with the indices of lists in their names."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {name: leaf for key, item in items for name, leaf in flat(f"{prefix}.{key}", item).items()}
+    return {prefix: value}
+
+
+def llm(told, said, form=flat):
+    kind = {"openinference.span.kind": "LLM", "llm.model_name": "small-model"}
+    return {**kind, **form("llm.input_messages", told), **form("llm.output_messages", said)}
+
+
+@pytest.mark.parametrize("form", [flat, lambda prefix, value: {prefix: value}], ids=["flat", "lists"])
+def test_openinference_by_session(tmp_path, form):
+    one = {"session.id": "s1"}
+    spans = [
+        span("t1", "1", {"openinference.span.kind": "AGENT", **one}),
+        span("t1", "2", llm(OPENINFERENCE[:2], OPENINFERENCE[2:3], form), "1"),  # by its trace
+        span("t2", "3", {**llm(OPENINFERENCE[:7], OPENINFERENCE[7:], form), **one}),
+    ]
+    expected = [Dialogue("s1", "", TURNS, system="Be brief.")]
+    assert load_corpus(saved(tmp_path / "a.jsonl", *spans)) == expected
+    columns = [
+        {
+            "name": one["name"],
+            "parent_id": one["parent_id"],
+            **{f"context.{key}": value for key, value in one["context"].items()},
+            **{f"attributes.{key}": value for key, value in one["attributes"].items()},
+        }
+        for one in spans
+    ]  # a data frame of Phoenix
+    assert load_corpus(saved(tmp_path / "b.json", columns)) == expected
+
+
+def test_inspect_logs(tmp_path):
+    calls = [
+        {"id": "a", "function": "find", "arguments": FIND, "type": "function"},
+        {"id": "b", "function": "opening_hours", "arguments": HOURS, "type": "function"},
+    ]
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": TURNS[0].user, "source": "input"},
+        {
+            "role": "assistant",
+            "content": [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "Let me look."}],
+            "tool_calls": calls,
+            "model": "mock/small",
+        },
+        {"role": "tool", "tool_call_id": "a", "function": "find", "content": FOUND},
+        {
+            "role": "tool",
+            "tool_call_id": "b",
+            "function": "opening_hours",
+            "content": "",
+            "error": {"type": "unknown", "message": "closed on Mondays"},
+        },
+        {"role": "assistant", "content": "Luigi's has one."},
+        {"role": "user", "content": "And on Monday?"},
+        {"role": "assistant", "content": "It is closed then."},
+    ]
+    log = {
+        "version": 2,
+        "eval": {"task": "tables", "model": "mock/small"},
+        "samples": [{"id": 7, "epoch": 2, "messages": messages}],
+    }
+    path = saved(tmp_path / "log.json", log)
+    assert load_corpus(path) == [Dialogue("tables_7_2", "", TURNS, system="Be brief.")]
+    assert read_traces(path).components() == {
+        ("model", "mock/small", ""): 3,
+        ("tool", "find", ""): 1,
+        ("tool", "opening_hours", ""): 1,
+    }
+    saved(tmp_path / "log2.json", log)
+    with pytest.raises(CorpusError, match=r"log2\.json, dialogue 1: sample 'tables_7_2' stands in two logs"):
+        load_corpus(tmp_path)
+
+
+def test_calls_within_a_tool_are_no_conversation_of_their_own(tmp_path):
+    long = [text("user" if n % 2 else "assistant", f"Thought {n}.") for n in range(20)]
+    spans = [
+        *conversation()[:2],
+        span("c1-0", "tool", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask"}, "s0"),
+        span("c1-0", "agent", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "expert"}, "tool"),
+        span("c1-0", "inner", genai_call(long, text("assistant", "Yes.")), "agent"),
+        span("c1-0", "other", {**genai_call(long, text("assistant", "No.")), "gen_ai.conversation.id": "c2"}, "agent"),
+    ]
+    assert load_corpus(saved(tmp_path / "t.jsonl", *spans)) == [Dialogue("c1", "", TURNS[:1], system="Be brief.")]
+    alone = saved(tmp_path / "alone.jsonl", *spans[2:5])  # a server's own trace, whose root is the tool
+    assert len(load_corpus(alone)[0].turns) == 11
+
+
+def test_traces_that_repeat_the_beginning_of_another_are_left_out(tmp_path, caplog):
+    spans = [span(f"t{n}", "1", attributes) for n, attributes in enumerate((CALLS[1], CALLS[2]))]
+    with caplog.at_level(logging.WARNING):
+        assert [d.turns for d in load_corpus(saved(tmp_path / "t.jsonl", *spans))] == [TURNS]
+    assert "1 of 2 conversations are the beginning of another one and are left out" in caplog.text
+    named = [{**s, "attributes": {**s["attributes"], "session.id": f"s{n}"}} for n, s in enumerate(spans)]
+    assert len(load_corpus(saved(tmp_path / "named.jsonl", *named))) == 2
+
+
+def test_what_the_longest_call_does_not_repeat_is_said(tmp_path, caplog):
+    calls = [CALLS[1], genai_call([text("user", "And on Monday?")], GENAI[5])]  # history that stays on the server
+    with caplog.at_level(logging.WARNING):
+        assert load_corpus(saved(tmp_path / "t.jsonl", *conversation(calls=calls)))[0].turns == TURNS[:1]
+    assert "in 1 of 1 conversations other model calls hold messages of users that the longest" in caplog.text
+
+
+BARE = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small-model"}
+EMPTY = genai_call([{"role": "user", "parts": [{"type": "text"}]}], {"role": "assistant", "parts": [{"type": "text"}]})
+HIDDEN = llm([{"message.role": "user", "message.content": "__REDACTED__"}], [])
+
+
+@pytest.mark.parametrize("attributes", [BARE, EMPTY, HIDDEN], ids=["bare", "empty", "hidden"])
+def test_content_that_was_not_recorded_is_said(tmp_path, caplog, attributes):
+    unrecorded = span("t2", "1", attributes)
+    error = refused("words --corpus", saved(tmp_path / "t.jsonl", unrecorded), "--out", tmp_path / "out")
+    assert "t.jsonl: 1 of 1 conversations were recorded without their messages" in error
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in error
+    with caplog.at_level(logging.WARNING):
+        assert len(load_corpus(saved(tmp_path / "some.jsonl", unrecorded, *conversation()))) == 1
+    assert "some.jsonl: 1 of 2 conversations were recorded without their messages and are left out" in caplog.text
+
+
+UNREADABLE = {
+    "cut off": ({**BARE, "gen_ai.input.messages": json.dumps(GENAI)[:100]}, "is no JSON|are no JSON"),
+    "an image": (
+        genai_call([{"role": "user", "parts": [{"type": "uri", "uri": "a.png"}]}], GENAI[5]),
+        "part of type 'uri'",
+    ),
+    "a result alone": (genai_call([GENAI[0], GENAI[2]], GENAI[3]), "the result of 'b' follows no call of it"),
+    "many calls": (
+        genai_call(
+            [
+                text("user", "All."),
+                {"role": "assistant", "parts": [call("find", FIND, f"{n}") for n in range(2000)]},
+                {"role": "tool", "parts": [result("", f"{n}") for n in reversed(range(2000))]},
+            ],
+            GENAI[5],
+        ),
+        "more than 1,000 calls have no result",
+    ),
+    "no list": ({**BARE, "gen_ai.input.messages": '{"role": "user"}'}, "expected a list of messages"),
+    "no object": ({**BARE, "gen_ai.input.messages": '["Hello"]'}, "expected an object as message"),
+    "deep": ({**BARE, "gen_ai.input.messages": "[" * 500 + "]" * 500}, "nested more than 100 deep"),
+    "digits": (llm([], []) | {f"llm.input_messages.{'9' * 5000}.message.role": "user"}, "expected a list of messages"),
+    "role": (genai_call([text("user", "Hi."), text("narrator", "Later.")], GENAI[5]), "unknown role 'narrator'"),
+}
+
+
+@pytest.mark.parametrize(("attributes", "error"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_conversation_that_cannot_be_read_is_left_out_and_said(tmp_path, caplog, attributes, error):
+    bad = span("t2", "1", attributes)
+    with pytest.raises(CorpusError, match=rf"1 of 1 conversations cannot be read .*'t2': .*({error})"):
+        load_corpus(saved(tmp_path / "t.jsonl", bad))
+    with caplog.at_level(logging.WARNING):
+        assert len(load_corpus(saved(tmp_path / "some.jsonl", bad, *conversation()))) == 1
+    assert "1 of 2 conversations cannot be read and are left out; the first is 't2'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        ({"resourceSpans": {"scopeSpans": []}}, "'resourceSpans' must be a list of objects"),
+        ({"resourceSpans": [{"scopeSpans": [3]}]}, "'scopeSpans' must be a list of objects"),
+        ({"traceId": "t", "attributes": "none"}, "'attributes' must be an object or a list"),
+        ({"traceId": "t", "attributes": [{"key": "a", "value": {"arrayValue": "b"}}]}, "'values' must be a list"),
+        ({"eval": {"task": "t"}, "samples": "none"}, "'samples' must be a list of objects"),
+    ],
+)
+def test_malformed_traces_are_one_line_with_the_place(tmp_path, record, error):
+    with pytest.raises(CorpusError, match=rf"t\.jsonl, line 2: {error}"):
+        load_corpus(saved(tmp_path / "t.jsonl", *conversation()[:1], record))
+
+
+def test_spans_that_name_each_other_as_parent_end(tmp_path):
+    spans = [span("t", "1", CALLS[2], "2"), span("t", "2", {"x." * 5000 + "y": 1, "x": 2}, "1")]
+    assert len(load_corpus(saved(tmp_path / "t.jsonl", *spans))) == 1
+
+
+def test_exports_may_be_longer_than_a_dialogue(tmp_path, monkeypatch):
+    monkeypatch.setattr("tod_bias.dialogues.files.LONGEST", 100)
+    for name in ("t.json", "t.jsonl"):
+        assert load_corpus(saved(tmp_path / name, otlp(*conversation())))[0].turns == TURNS
+    for name, error in (("c.json", "one has 100 at the most"), ("c.jsonl", "line 1 is longer than 100 characters")):
+        with pytest.raises(CorpusError, match=error):
+            load_corpus(saved(tmp_path / name, {"messages": [{"role": "user", "content": "Hello. " * 20}]}))
+
+
+def test_spans_without_a_model_call_are_refused(tmp_path):
+    with pytest.raises(CorpusError, match=r"t\.jsonl: no span there is a model call"):
+        load_corpus(saved(tmp_path / "t.jsonl", span("t", "1", {"http.method": "GET"})))
+
+
+def test_doctor_lists_what_works_in_traces(tmp_path):
+    spans = [
+        span("c1-0", "a", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "waiter"}),
+        *({**one, "parent_id": "a"} for one in conversation()[:2]),
+        span("c1-0", "t", {"openinference.span.kind": "TOOL", "tool.name": "find\x1b[31m"}, "a"),
+        span("c1-0", "r", {"gen_ai.operation.name": "retrieval"}, "t", name="retrieval menus"),
+        span("c1-0", "h", {"http.method": "GET"}, "t", name="GET"),
+    ]
+    path = saved(tmp_path / "t.jsonl", *spans)
+    code, out, err = run_command("doctor", path)
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()) for line in out.splitlines() if line] == [
+        "agent",
+        "1 waiter",
+        "model",
+        "2 small-model (agent waiter)",
+        "retriever",
+        "1 retrieval menus (agent waiter)",
+        "tool",
+        "1 find␛[31m (agent waiter)",
+    ]
+    listed = json.loads(run_command("doctor --json --out", tmp_path / "out", path)[1])
+    assert {"kind": "model", "name": "small-model", "agent": "waiter", "spans": 2} in listed["components"]
+    assert json.loads((tmp_path / "out" / "doctor.json").read_text()) == listed
+    assert "no spans of OpenTelemetry" in refused("doctor", saved(tmp_path / "chat.json", {"messages": []}))

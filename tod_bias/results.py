@@ -176,11 +176,24 @@ class Attributed(Record):
     """A part of a result that is split over the stages."""
 
     contributions: Contributions = {}
+    unattributed: Estimate | None = None
+    """Of a hosted agent: what none of its stages accounts for, as it arises in calls that belong to none."""
+
+    @property
+    def parts(self) -> Contributions:
+        """The contributions, and what none of them accounts for."""
+        rest = {} if self.unattributed is None else {"unattributed": Contribution(shapley=self.unattributed)}
+        return self.contributions | rest
 
     @property
     def shares(self) -> dict[str, Estimate]:
         """Stage to its Shapley share."""
         return {name: part.shapley for name, part in self.contributions.items()}
+
+    @property
+    def all_shares(self) -> dict[str, Estimate]:
+        """The same with what no stage accounts for."""
+        return {name: part.shapley for name, part in self.parts.items()}
 
 
 class Terms(Record):
@@ -222,7 +235,6 @@ class Group(Named, Attributed):
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None
     """Where few dialogues differ: how many do, of all of them, and likewise terms."""
-    unattributed: Estimate | None = None
 
     @property
     def effective_terms(self) -> float | None:
@@ -263,7 +275,6 @@ class Widest(Attributed):
     worse: str
     better: str
     gap: Estimate
-    unattributed: Estimate | None = None
 
 
 class Omnibus(Record):
@@ -372,7 +383,6 @@ class AxisResult(Attributed):
     effects: dict[str, dict[str, Gap]] = {}
     """Of crossed axes: factor to level to its gap; ``interaction``: what a group has beyond its two levels."""
     references: dict[str, Group] = {}
-    unattributed: Estimate | None = None
     interactions: dict[str, Estimate] = {}
     arms: dict[str, Value] = {}
     """Arm to score."""

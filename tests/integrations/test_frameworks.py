@@ -14,6 +14,7 @@ from framework_agents import World
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
+from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 
@@ -53,6 +54,25 @@ def test_a_bias_is_found_where_it_is_and_nowhere_else(name, biased):
     assert parts == {part: pytest.approx(gap if part == biased else 0, abs=1e-12) for part in STAGES}
     GAPS.setdefault(biased, set()).add(gap)
     assert len(GAPS[biased]) == 1  # to the last digit, in all frameworks
+
+
+@pytest.mark.parametrize("name", [name for name in FRAMEWORKS if name != "function_agent"])
+def test_what_is_not_intercepted_is_unattributed(name, tmp_path):
+    stages = {key: match for key, match in STAGES.items() if key != "find_place"}
+    for biased in ("find_place", "free_day"):
+        pipeline = hosted(name, World(biased), stages)
+        result = attribute(pipeline, about_people(), axes=["gender"], bootstrap=20, permutations=20, out=tmp_path)
+        axis = result.axes["gender"]["corpus_bleu"]
+        woman = axis.groups["woman"]
+        assert woman.gap.value > 0.1
+        for row in (woman, axis.widest):
+            parts = sum(part.value for part in row.shares.values())
+            assert row.unattributed.value == pytest.approx(row.gap.value - parts, abs=1e-9)
+            assert row.unattributed.value == pytest.approx(row.gap.value if biased == "find_place" else 0, abs=1e-12)
+        parts = sum(part.value for part in axis.shares.values())
+        assert axis.disparity.value == pytest.approx(axis.unattributed.value + parts, abs=1e-9)
+        assert list(axis.arms) == ["", "model", "free_day", "free_day,model", "whole_system"]
+        assert AuditResult.load(tmp_path).axes["gender"]["corpus_bleu"].unattributed == axis.unattributed
 
 
 @pytest.mark.parametrize("biased", ["model", "find_place"])

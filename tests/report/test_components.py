@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.components import entrance, interaction_in_words, opposed
+from tod_bias.report.components import entrance, interaction_in_words, opposed, outside
 from tod_bias.results import AuditResult, AxisResult, Contribution, Estimate, Group
 
 
@@ -16,6 +16,12 @@ def part(shapley, replaced_alone=None, left_alone=None, half=0.02):
         replaced_alone=estimate(shapley if replaced_alone is None else replaced_alone, half),
         left_alone=estimate(shapley if left_alone is None else left_alone, half),
     )
+
+
+def test_what_arises_in_no_stage_is_said():
+    assert outside(estimate(0.4), None) == outside(estimate(0.4), estimate(0.01)) == ""
+    text = outside(estimate(0.4), estimate(0.31))
+    assert text.startswith("+0.310 of +0.400 arises where nothing is intercepted: declare")
 
 
 @pytest.mark.parametrize(

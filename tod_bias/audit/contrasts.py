@@ -31,6 +31,8 @@ from tod_bias.systems.execution import all_arms
 
 DISPARITY = "disparity"
 """The contrast q(N) − q(∅)."""
+UNATTRIBUTED = "unattributed"
+"""The contrast of the whole system's twin with the arm in which all stages are replaced: what no stage accounts for."""
 PARTS = ("shapley", "replaced_alone", "left_alone")
 """The three parts of a stage."""
 
@@ -215,6 +217,12 @@ class AuditContrasts:
         weights = {DISPARITY: disparity_weights(stages)}
         for stage in stages:
             weights |= {f"{part} {stage}": some for part, some in stage_weights(stage, stages).items()}
+        if self._table.has_whole:
+            weights = {name: np.append(some, 0.0) for name, some in weights.items()}
+            unattributed = np.zeros(len(weights[DISPARITY]))
+            unattributed[-1], unattributed[-2] = 1.0, -1.0
+            weights[UNATTRIBUTED] = unattributed
+            weights[DISPARITY] = weights[DISPARITY] + unattributed
         return weights
 
     @cached_property
@@ -233,6 +241,8 @@ class AuditContrasts:
         original = pseudo_values(self._table.original[:, None], self._metric)[:, 0]
         arms = pseudo_values(self._table.rewritten, self._metric)
         pairs = {"×".join(pair): interaction_weights(*pair, stages) for pair in pairs_of(stages)}
+        if self._table.has_whole:
+            pairs = {name: np.append(some, 0.0) for name, some in pairs.items()}
         values = {name: self.scale.values(arms @ weights) for name, weights in (self.weights | pairs).items()}
         return {**values, "artefact": self.scale.values(original - arms[:, -1])}
 

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from tod_bias.audit.claims import AxisDraft
-from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, Contrasts, pairs_of
+from tod_bias.audit.contrasts import DISPARITY, PARTS, UNATTRIBUTED, AuditContrasts, Contrasts, pairs_of
 from tod_bias.audit.row_sets import RowSet, has_enough_terms, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
@@ -29,7 +29,7 @@ from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
-from tod_bias.systems.execution import all_arms, arm_key
+from tod_bias.systems.execution import arm_keys
 
 _TINY = 1e-12
 """What is smaller is rounding noise."""
@@ -145,6 +145,14 @@ class GroupRows:
             contrast[group] += 1
             contrasts[self.contrasts.groups[group]] = contrast
         return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference)
+
+    def unattributed(self, contrast: np.ndarray, *, scope: str | None) -> Estimate | None:
+        """What no stage accounts for of a row; None where every call is a stage's."""
+        fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
+        fit = fits.get(UNATTRIBUTED)
+        if fit is None:
+            return None
+        return single(fit.rows(contrast[None], scope is None), 0, self.inference.level, scope=scope)
 
     def contributions(
         self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None, parts: Sequence[str] = PARTS
@@ -309,6 +317,7 @@ class AxisEstimates:
             terms=facts,
             score=rows.score(group, self._maker.scale.original, over=over and facts is not None),
             contributions=rows.contributions(contrast, self._table.stages, scope=None if over else "terms"),
+            unattributed=rows.unattributed(contrast, scope=None if over else "terms"),
         )
 
     def _pair(self, contrast: np.ndarray) -> Gap:
@@ -328,7 +337,8 @@ class AxisEstimates:
             source, target, contrast = target, source, -contrast
         scope = None if pairs.over_terms[number] else "terms"
         parts = self._groups.contributions(contrast, self._table.stages, scope=scope)
-        return Widest(worse=target, better=source, gap=Estimate(), contributions=parts)
+        rest = self._groups.unattributed(contrast, scope=scope)
+        return Widest(worse=target, better=source, gap=Estimate(), contributions=parts, unattributed=rest)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
         """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
@@ -389,9 +399,10 @@ class AxisEstimates:
             contributions={
                 stage: Contribution(**{part: estimates[f"{part} {stage}"] for part in PARTS}) for stage in stages
             },
+            unattributed=estimates.get(UNATTRIBUTED),
             interactions={name: estimates[name] for name in pairs},
             beyond_placebo=self._beyond_placebo(),
-            arms={arm_key(arm): finite(arms[number]) for number, arm in enumerate(all_arms(stages))},
+            arms=dict(zip(arm_keys(stages, whole=self._table.has_whole), map(finite, arms), strict=True)),
             sampling=sampling_of(self._table, self._metric, self._maker.scale, self._inference, error),
             su=su_of(self._table, self._metric.score, self._order, self._inference) if is_ratio else None,
         )

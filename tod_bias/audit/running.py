@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 
 from tod_bias.perturb.axis import Variants
 from tod_bias.results import LostInfo
-from tod_bias.systems.execution import Run, Trace
+from tod_bias.systems.execution import Run, Trace, TurnTrace
+from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import ORIGINAL
+from tod_bias.systems.twin import Rewrite
 
 _REASONS = 3
 """Reasons that are shown."""
@@ -42,6 +44,10 @@ class Runner(Protocol):
     """Of the last call: number of a run in which a call had no output, and the reason."""
     lost_unswapped: set[int]
     """Of these, the runs in which that happened with no stage replaced."""
+
+    @property
+    def whole_arm(self) -> int | None:
+        """The number of the arm of the whole system's twin, which is made here; None where there is none."""
 
     @property
     def is_sampled(self) -> bool:
@@ -97,6 +103,7 @@ def executed(
         lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
     of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
     of_rewritten = [_by_axis(traces, by_axis) for _ in range(samples)]
+    _add_whole(runner.whole_arm, by_axis, of_originals, of_rewritten)
     return {
         axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
         for axis, some in by_axis.items()
@@ -110,6 +117,29 @@ def _by_axis(
     return {
         axis: [list(islice(traces, len(variants.rewritten))) for variants in some] for axis, some in by_axis.items()
     }
+
+
+def _add_whole(
+    arm: int | None,
+    by_axis: Mapping[str, Sequence[Variants]],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+) -> None:
+    """Add the arm of the whole system's twin, T(f(T⁻¹ x̃)): what the system did with the original, rewritten."""
+    if arm is None:
+        return
+    for originals, rewritten in zip(of_originals, of_rewritten, strict=False):
+        for axis, some in by_axis.items():
+            for variants, traces in zip(some, rewritten[axis], strict=True):
+                original = originals[_key(variants.original)]
+                for run, trace in zip(variants.rewritten, traces, strict=True):
+                    if original is not None and trace is not None and run.rewrite is not None:
+                        ways = (_rewritten_calls(turn[0].calls, run.rewrite) for turn in original)
+                        trace[:] = [(*turn, TurnTrace((arm,), calls)) for turn, calls in zip(trace, ways, strict=True)]
+
+
+def _rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
+    return tuple(StageCall(call.name, rewrite(call.argument), rewrite(call.output)) for call in calls)
 
 
 def _of_axis(

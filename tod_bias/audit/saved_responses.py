@@ -37,6 +37,7 @@ class SavedExecution:
     """
 
     is_sampled = False
+    whole_arm = None
 
     def __init__(self, responses: SavedResponses, max_failures: float) -> None:
         self._responses = responses

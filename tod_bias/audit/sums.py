@@ -138,7 +138,7 @@ class ArmSums:
     original: np.ndarray
     """(dialogues, statistics) of the original runs."""
     by_variant: np.ndarray
-    """(variants, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
+    """(variants, arms, statistics), arms as :func:`tod_bias.systems.execution.arm_keys` orders them."""
     placebo: np.ndarray
     """(placebo variants, arms, statistics)."""
     repeated: RepeatedSums | None = None
@@ -156,6 +156,11 @@ class ArmSums:
             self.by_variant[variants],
             self.placebo[placebo],
         )
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether the last arm is the twin of the whole system."""
+        return self.by_variant.shape[1] > 2 ** len(self.stages)
 
     @property
     def rewritten(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Expressions, Role
-from tod_bias.systems.execution import Run, Trace, TurnTrace, all_arms, arm_key
+from tod_bias.systems.execution import Run, Trace, TurnTrace, arm_keys
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn, with_calls
@@ -80,7 +80,7 @@ class _RowBuilder:
 
     def __init__(self, stages: Sequence[str]) -> None:
         self._stages = stages
-        self._labels = [arm_key(arm) for arm in all_arms(stages)]
+        self._labels = arm_keys(stages, whole=True)
         columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps")
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False

@@ -25,7 +25,7 @@ from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.statistics.sums import sums_by
-from tod_bias.systems.execution import all_arms, arm_key
+from tod_bias.systems.execution import WHOLE, arm_key, arm_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ class Turns:
 
     def _check_arms(self, rows: pd.DataFrame) -> None:
         """See to it that the rows are of the stages that the results name."""
-        known = {arm_key(arm) for arm in all_arms(self.stages)}
+        known = set(arm_keys(self.stages, whole=True))
         arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
         lacking = {"", arm_key(frozenset(self.stages))} - arms if arms else set()
         if odd := sorted(map(str, arms - known)) or sorted(lacking):
@@ -259,7 +259,8 @@ class _Variants:
 
     def sums(self, values: np.ndarray, arm: pd.Series, stages: Sequence[str]) -> np.ndarray:
         """(variants, arms, statistics)."""
-        arms = {arm_key(arm): number for number, arm in enumerate(all_arms(stages))}
+        names = arm_keys(stages, whole=bool((arm == WHOLE).any()))
+        arms = {name: number for number, name in enumerate(names)}
         return self._by(values, arm, arms, np.zeros(len(self._rows), dtype=int), 1)[0]
 
     def by_sample(self, values: np.ndarray, arm: pd.Series, ends: Sequence[str], sample: np.ndarray) -> np.ndarray:
@@ -291,7 +292,7 @@ def _sampling(
     pairs = int(sample[is_repeat].max()) + 1
     is_first = (rows["arm"] == ORIGINAL).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
     arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL, REPEAT)]
-    ends = "", max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
+    ends = "", WHOLE if WHOLE in arms else max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
     return RepeatedSums(
         variants.by_sample(values, rows["arm"], ends, sample)[:samples],
         sums_by(of[is_first], values[is_first], dialogues) / pairs,

@@ -40,6 +40,14 @@ def entrance(gap: Estimate, contributions: Contributions, what: str) -> str:
     return text
 
 
+def outside(gap: Estimate, unattributed: Estimate | None) -> str:
+    """What of a gap arises in no stage, and what to do; empty where that is not shown."""
+    if unattributed is None or not unattributed.excludes_zero:
+        return ""
+    size = f"{_signed(unattributed)} of {_signed(gap)}"
+    return f"{size} arises where nothing is intercepted: declare the agent's other models and tools as stages"
+
+
 def _listed(towards: Contributions, whole: float) -> Contributions:
     """The largest shares, until they add up to most of the gap."""
     listed: Contributions = {}

@@ -33,8 +33,8 @@ def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
     for axis_result in _claiming(axis_results):
         if 1 < len(paired_groups(axis_result)) <= MOST_GROUPS:
             drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit)
-    attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.shares]
-    if 0 < sum(1 + len(axis_result.shares) for axis_result in attributed) <= MOST_ROWS:
+    attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.all_shares]
+    if 0 < sum(1 + len(axis_result.all_shares) for axis_result in attributed) <= MOST_ROWS:
         drawn["stages"] = components(attributed)
     if any(axis_result.su is not None for axis_result in axis_results):
         drawn["su"] = su(axis_results)
@@ -63,7 +63,7 @@ def _group_rows(axis_result: AxisResult) -> Iterator[Row]:
         yield Row(
             f"{group.name}{mark(group.dialogues)}",
             shown_gap(axis_result, group),
-            group.shares,
+            group.all_shares,
             claimed=is_claimed and group.name in axis_result.claims,
         )
     for variant in axis_result.references.values():
@@ -85,10 +85,10 @@ def _widest_rows(axis_result: AxisResult, stages: Sequence[str]) -> Iterator[Row
     yield Row(
         f"{widest.worse} - {widest.better}",
         widest.gap,
-        widest.shares,
+        widest.all_shares,
         claimed=is_starred(axis_result, widest.gap),
     )
-    for part, estimate in widest.shares.items():
+    for part, estimate in widest.all_shares.items():
         yield Row(part, estimate, colour=part_colour(part, stages))
 
 
@@ -136,7 +136,7 @@ def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     yield Row(
         "signed disparity",
         axis_result.disparity,
-        axis_result.shares,
+        axis_result.all_shares,
         quiet=True,
         placebo=None if disparity is None or above is None else disparity - above,
     )
@@ -198,7 +198,7 @@ def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     widest = axis_result.widest
     if widest is not None and not axis_result.is_placebo:
         label = f"{name}{mark(axis_result.dialogues)}: {widest.worse} - {widest.better}"
-        yield Row(label, widest.gap, widest.shares, claimed=is_starred(axis_result, widest.gap))
+        yield Row(label, widest.gap, widest.all_shares, claimed=is_starred(axis_result, widest.gap))
 
 
 def _claiming(axis_results: Sequence[AxisResult]) -> list[AxisResult]:
@@ -206,7 +206,7 @@ def _claiming(axis_results: Sequence[AxisResult]) -> list[AxisResult]:
 
 
 def _stages(axis_results: Sequence[AxisResult]) -> list[str]:
-    return list(dict.fromkeys(stage for axis_result in axis_results for stage in axis_result.shares))
+    return list(dict.fromkeys(stage for axis_result in axis_results for stage in axis_result.all_shares))
 
 
 def _texts(axis_results: Sequence[AxisResult], left: str, right: str) -> Texts:

@@ -193,11 +193,11 @@ class Section:
 def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributions]]:
     """The gaps of an axis that are taken apart, with their names: those that are claimed, then the widest."""
     gaps = [
-        (name, gap, axis_result.groups[name].contributions)
+        (name, gap, axis_result.groups[name].parts)
         for name, gap in sorted(axis_result.claims.items(), key=lambda entry: -(entry[1].value or 0.0))
     ]
     if (widest := axis_result.widest) is not None:
-        gaps.append((f"{widest.worse} - {widest.better}", widest.gap, widest.contributions))
+        gaps.append((f"{widest.worse} - {widest.better}", widest.gap, widest.parts))
     return [gap for gap in gaps if gap[2]]
 
 

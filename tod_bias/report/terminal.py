@@ -264,7 +264,7 @@ def component_table(axis_results: Sequence[AxisResult], *, wide: bool = True, pa
     separator = " " if wide else "\n"
     for axis_result in attributed(axis_results):
         widest = axis_result.widest
-        contributions = {} if widest is None else widest.contributions
+        contributions = {} if widest is None else widest.parts
         for number, (name, part) in enumerate(contributions.items()):
             view.add_row(
                 _name(axis_result, axis_results) if number == 0 else "",

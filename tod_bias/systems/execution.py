@@ -22,6 +22,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process
+from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Failure, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
@@ -45,6 +46,15 @@ def check_history(history: str) -> None:
 def all_arms(names: Sequence[str]) -> list[Arm]:
     """All 2ⁿ sets of stages, the smaller ones first."""
     return [frozenset(chosen) for size in range(len(names) + 1) for chosen in combinations(names, size)]
+
+
+WHOLE = "whole_system"
+"""The arm in which the system as a whole is replaced by its twin; it comes after those of sets of stages."""
+
+
+def arm_keys(stages: Sequence[str], *, whole: bool = False) -> list[str]:
+    """All arms in results, in order; ``whole``: that of the whole system too."""
+    return [*map(arm_key, all_arms(stages)), *([WHOLE] if whole else [])]
 
 
 def arm_key(arm: Arm) -> str:
@@ -197,6 +207,12 @@ class Execution:
             for name, stage in stages.items():
                 if isinstance(stage, RemoteStage):
                     runners[0].check_offered(stage.tools, name)
+
+    @property
+    def whole_arm(self) -> int | None:
+        """The number of the arm of the whole system's twin, of a hosted agent, in which more may be called than its
+        stages; None of other systems."""
+        return len(self._arms) if isinstance(self.pipeline.flow, HostedFlow) else None
 
     @property
     def is_sampled(self) -> bool:

@@ -29,6 +29,8 @@ RESERVED = frozenset(
         "user",
         "reference",
         "steps",
+        "unattributed",
+        "whole_system",
     ]
 )
 """Names that stages cannot have: results and their tables use them for something else."""

@@ -359,9 +359,14 @@ class Execution:
         return _Node(job, job.arms, process, plain, twin, handed)
 
     def _check(self, done: Iterable[tuple[_Job, Sequence[TurnTrace]]]) -> None:
-        """A flow must do the same when it gets the same outputs: go through each trace once more."""
+        """A flow must do the same when it gets the same outputs: go through each trace once more.
+
+        Hosted agents whose arms parted have been run anew already.
+        """
+        is_hosted = isinstance(self.pipeline.flow, HostedFlow)
         for job, traces in done:
-            for trace in traces if job.run not in self.lost else ():
+            is_known = job.run in self.lost or (is_hosted and len(traces) > 1)
+            for trace in () if is_known else traces:
                 try:
                     self.pipeline.start(job.flow_turn).check(trace.calls)
                 except UnansweredError as error:

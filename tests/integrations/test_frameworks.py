@@ -238,4 +238,4 @@ def test_a_killed_run_asks_nothing_twice(tmp_path):
         )
         assert (done.returncode == -9) == kill, done.stderr
     asked = (tmp_path / "asked").read_text().splitlines()
-    assert len(asked) - len(set(asked)) <= 2  # those that were under way
+    assert len(asked) - len(set(asked)) <= 6  # those that were under way, or made and not yet written

@@ -198,6 +198,16 @@ def test_an_agent_that_draws_its_instructions_is_unsteady():
     assert agents
 
 
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_changed_agent_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
+    settings = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "out": tmp_path}
+    for instructions in ("You book tables.", "You book tables, politely."):
+        monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
+        world = World()
+        attribute(hosted(name, world), about_people(6), **settings)
+        assert any(asked == "model" for asked, _ in world.asked)
+
+
 def test_the_sdk_is_found_from_a_checkout():
     """The checkout's folder ``agents`` hides the SDK's module of this name from scripts that run in its root."""
     pytest.importorskip("agents")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -140,6 +140,12 @@ class Adapter:
             return ""
 
 
+def identity_of(model: Any) -> Any:
+    """What stands for a model in the cache: the class of a framework's own, whose name and settings are in requests;
+    an owner's model itself, as its attributes count too."""
+    return type(model) if type(model).__module__.partition(".")[0] in ("agents", "pydantic_ai") else model
+
+
 def tool_call(name: str, arguments: str | Mapping[str, Any]) -> dict[str, Any] | None:
     """What a tool's stage is called with; None where the arguments are no JSON object."""
     try:
@@ -168,4 +174,4 @@ def place(agent: Any) -> str:
     return name if isinstance(name, str) and name else place_of(agent)
 
 
-__all__ = ["SETS", "TIMEOUT", "Adapter", "Callable", "Match", "place", "renumbered", "tool_call"]
+__all__ = ["TIMEOUT", "Adapter", "Match", "identity_of", "place", "renumbered", "tool_call"]

@@ -98,4 +98,5 @@ class FunctionAdapter(Adapter):
 async def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
+    output = await asyncio.to_thread(function, *args, **kwargs)
+    return await output if inspect.isawaitable(output) else output

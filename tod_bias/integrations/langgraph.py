@@ -20,6 +20,7 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
+from tod_bias.cache import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, renumbered, tool_call
 from tod_bias.systems.hosted import AgentRequest, ask
@@ -66,11 +67,22 @@ class LangGraphAdapter(Adapter):
         return self._known
 
     def parts(self) -> Sequence[Any]:
-        """The functions of nodes and tools."""
-        functions = [getattr(node, "func", None) or getattr(node, "afunc", None) for node in self._nodes.values()]
-        tools = [node.tools_by_name[name] for name, node in self._tool_nodes.items()]
-        held = [function for function in functions if not isinstance(getattr(function, "__self__", None), ToolNode)]
-        return [*held, *(getattr(tool, "func", None) or getattr(tool, "coroutine", type(tool)) for tool in tools)]
+        """The functions of nodes and tools.
+
+        Raises:
+            NotPlainError: a node is no function of the owner's own, so that nobody knows what it holds (a prompt).
+        """
+        parts = []
+        for name, node in self._nodes.items():
+            function = getattr(node, "func", None) or getattr(node, "afunc", None)
+            if isinstance(node, ToolNode):
+                tools = node.tools_by_name.values()
+                parts += [getattr(tool, "func", None) or getattr(tool, "coroutine", type(tool)) for tool in tools]
+            elif function is None or str(getattr(function, "__module__", "")).startswith(("langchain", "langgraph")):
+                raise NotPlainError(f"node {name!r}")
+            else:
+                parts.append(function)
+        return parts
 
     def _graph(self, graph: Pregel[Any], name: str) -> Any:
         """A copy of a graph whose nodes and tools ask their stages."""

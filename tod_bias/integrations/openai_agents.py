@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from agents import Agent, FunctionTool, Handoff, Model, ModelResponse, RunConfig, Runner, Usage
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, renumbered, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, tool_call
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
@@ -70,7 +70,7 @@ class OpenAIAgentsAdapter(Adapter):
     def parts(self) -> Sequence[Any]:
         """The classes of models, and the functions behind tools."""
         functions = [getattr(tool, "__wrapped__", None) or tool.on_invoke_tool for tool in self._tools.values()]
-        return [*functions, *(type(self._model(agent)) for agent, _ in self._agents.values())]
+        return [*functions, *(identity_of(self._model(agent)) for agent, _ in self._agents.values())]
 
     def _model(self, agent: Agent[Any]) -> Model:
         model = self._config.model or agent.model

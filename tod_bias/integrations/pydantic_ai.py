@@ -16,7 +16,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, place, renumbered, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, place, renumbered, tool_call
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
@@ -52,7 +52,8 @@ class PydanticAIAdapter(Adapter):
     def parts(self) -> Sequence[Any]:
         """The functions behind tools, and the model's class."""
         model = self.agent.model
-        return [*self._functions.values(), *([type(model)] if isinstance(model, Model) else [])]
+        of_model = [identity_of(model), getattr(model, "function", None)] if isinstance(model, Model) else []
+        return [*self._functions.values(), *of_model]
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The output."""

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tod_bias.cache import canonical, digest, is_portable, problem_of
+from tod_bias.cache import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described, shortened
 from tod_bias.systems.flow import MOST_STEPS, REPLY, FlowTurn, Request
 from tod_bias.systems.stage import Stage, StageCall, StageInput
@@ -404,6 +404,14 @@ class AgentStage(Stage):
         self._call = call
         self.signature = signature
         self.concurrency = concurrency
+
+    def derived_signature(self) -> str:
+        """There is none.
+
+        Raises:
+            NotPlainError: always; what calls models and tools says nothing about them.
+        """
+        raise NotPlainError("the agent's models and tools cannot be told apart from changed ones")
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One output per input."""

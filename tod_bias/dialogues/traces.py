@@ -93,9 +93,9 @@ class _Span:
 
     def messages(self) -> list[dict[str, Any]]:
         """What a model call was told and what it said, as OpenAI's messages."""
-        system, told, said, told_there, said_there = (_listed(_at(self.attributes, place)) for place in _MESSAGES)
+        system, given, made, phoenix_given, phoenix_made = (_listed(_at(self.attributes, place)) for place in _MESSAGES)
         first = [{"role": "system", "parts": [part]} for part in system]
-        return _chat([*first, *(told or told_there), *(said[:1] or said_there)])
+        return _chat([*first, *(given or phoenix_given), *(made[:1] or phoenix_made)])
 
 
 class _NotRecordedError(ValueError):
@@ -145,7 +145,9 @@ class Traces:
     def _add_span(self, raw: Mapping[str, Any]) -> None:
         raw = _tree(raw)
         context = raw["context"] if isinstance(raw.get("context"), Mapping) else raw
-        trace, identity = (str(context.get(f"{one}Id") or context.get(f"{one}_id") or "") for one in ("trace", "span"))
+        trace, identity = (
+            str(context.get(f"{name}Id") or context.get(f"{name}_id") or "") for name in ("trace", "span")
+        )
         parent = str(raw.get("parentSpanId") or raw.get("parent_id") or "")
         span = _Span(trace, parent, str(raw.get("name") or ""), _attributes(raw))
         self._spans[trace, identity or f"#{len(self._spans)}"] = span
@@ -165,7 +167,7 @@ class Traces:
 
     def components(self) -> Counter[Component]:
         """What worked, and in how many spans; of logs of Inspect, in how many messages."""
-        found: Counter[Component] = Counter()
+        counts: Counter[Component] = Counter()
         for span in self._spans.values():
             if kind := span.kind:
                 name = span.text(*_NAMES.get(kind, ())) or span.name
@@ -173,8 +175,8 @@ class Traces:
                     above.text(*_NAMES[AGENT]) or above.name for above in self._above(span) if above.kind == AGENT
                 )
                 agent = span.text(*_NAMES[AGENT]) if kind != AGENT else ""
-                found[Component(kind, name, agent or next(agents, ""))] += 1
-        return found
+                counts[Component(kind, name, agent or next(agents, ""))] += 1
+        return counts
 
     def _above(self, span: _Span) -> Iterator[_Span]:
         """The spans that a span lies in, from the inmost."""
@@ -308,10 +310,10 @@ def _chat(messages: Sequence[Any]) -> list[dict[str, Any]]:
         ValueError: one is built otherwise than its convention says, or a result belongs to no call.
     """
     chat: list[dict[str, Any]] = []
-    asked: list[_Call] = []  # calls without a result, with their ids here
+    open_calls: list[_Call] = []  # calls without a result, with their ids here
     for message in messages:
         role, text, calls, results = _parted(message)
-        chat += [_answer(asked, result) for result in results]
+        chat += [_answer(open_calls, result) for result in results]
         if calls:
             if chat and chat[-1]["role"] == "assistant" and "tool_calls" not in chat[-1]:
                 text = chat.pop()["content"] + text  # some write the text of a call as a message before it
@@ -319,7 +321,7 @@ def _chat(messages: Sequence[Any]) -> list[dict[str, Any]]:
             functions = [{"name": name, "arguments": arguments} for _, name, arguments in calls]
             entries = [{"id": call[2], "function": function} for call, function in zip(made, functions, strict=True)]
             chat.append({"role": "assistant", "content": text, "tool_calls": entries})
-            asked += made
+            open_calls += made
         elif text or not results:
             chat.append({"role": role, "content": text})
     if "user" not in {message["role"] for message in chat}:
@@ -331,14 +333,14 @@ _Call = tuple[str, str, Any]
 """Id, name, and arguments or the result."""
 
 
-def _answer(asked: list[_Call], result: _Call) -> dict[str, Any]:
+def _answer(open_calls: list[_Call], result: _Call) -> dict[str, Any]:
     """The message of a tool's result, which answers the first call of its id, else of its name, else of all."""
     identity, name, content = result
-    if len(asked) > _OPEN:
+    if len(open_calls) > _OPEN:
         raise ValueError(f"more than {_OPEN:,} calls have no result")
-    for number, call in enumerate(asked):
+    for number, call in enumerate(open_calls):
         if identity == call[0] if identity and call[0] else name == call[1] or not name:
-            return {"role": "tool", "tool_call_id": asked.pop(number)[2], "content": content}
+            return {"role": "tool", "tool_call_id": open_calls.pop(number)[2], "content": content}
     raise ValueError(f"the result of {name or identity or 'a tool'!r:.80} follows no call of it")
 
 
@@ -417,7 +419,9 @@ def _longest(calls: Sequence[_Span]) -> tuple[list[dict[str, Any]], bool]:
 def _without_beginnings(dialogues: Sequence[Dialogue], traces: Collection[str]) -> list[Dialogue]:
     """The dialogues but those of a single trace whose turns another dialogue begins with."""
     turns = [tuple(json_line(turn.to_json()) for turn in dialogue.turns) for dialogue in dialogues]
-    beginnings = {one for one, other in pairwise(sorted(turns)) if len(one) < len(other) and one == other[: len(one)]}
+    beginnings = {
+        short for short, longer in pairwise(sorted(turns)) if len(short) < len(longer) and short == longer[: len(short)]
+    }
     return [
         dialogue
         for dialogue, key in zip(dialogues, turns, strict=True)

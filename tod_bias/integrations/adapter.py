@@ -52,10 +52,10 @@ class Adapter:
             if unknown := sorted(set(match) - set(_FACTS)):
                 raise StageError(f"stages: {stage!r}: expected some of {', '.join(_FACTS)}, got {unknown[0]!r}")
             for fact, pattern in match.items():
-                there = sorted(set(self.names().get(fact, ())))
-                if not any(fnmatchcase(name, pattern) for name in there):
-                    known = f"; there are {', '.join(there)}" if there else ""
-                    raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, there)}")
+                known_names = sorted(set(self.names().get(fact, ())))
+                if not any(fnmatchcase(name, pattern) for name in known_names):
+                    known = f"; there are {', '.join(known_names)}" if known_names else ""
+                    raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, known_names)}")
 
     def read_stages(self, stages: str | Mapping[str, Match]) -> dict[str, Match]:
         """Stages by name.

@@ -163,8 +163,8 @@ class LangGraphAdapter(Adapter):
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The content of the tool's message."""
-        asked = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
-        (message,) = await self._tool_nodes[name].ainvoke([asked], self._config())
+        with_call = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
+        (message,) = await self._tool_nodes[name].ainvoke([with_call], self._config())
         if not isinstance(message, ToolMessage):
             raise StageError(f"tool {name!r}: returns a {type(message).__name__}; make its node a stage")
         return {_FAILED: message.content} if message.status == "error" else message.content

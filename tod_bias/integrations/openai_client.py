@@ -38,17 +38,25 @@ class client_transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):  # noqa
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of a plain client."""
         self._inner = self._inner or httpx2.HTTPTransport()
-        asked = _asked(request, self._inner) if is_hosted() else None
-        return self._inner.handle_request(request) if asked is None else _response(ask_from_thread(MODEL, asked))
+        agent_request = _request_of(request, self._inner) if is_hosted() else None
+        return (
+            self._inner.handle_request(request)
+            if agent_request is None
+            else _response(ask_from_thread(MODEL, agent_request))
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of an async client."""
         self._inner = self._inner or httpx2.AsyncHTTPTransport()
-        asked = _asked(request, self._inner) if is_hosted() else None
-        return await self._inner.handle_async_request(request) if asked is None else _response(await ask(MODEL, asked))
+        agent_request = _request_of(request, self._inner) if is_hosted() else None
+        return (
+            await self._inner.handle_async_request(request)
+            if agent_request is None
+            else _response(await ask(MODEL, agent_request))
+        )
 
 
-def _asked(request: httpx2.Request, inner: Any) -> AgentRequest | None:
+def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:
     """What of a request is rewritten, and what is not; None of one that is for no model."""
     key = next((key for ending, key in _MESSAGES.items() if request.url.path.endswith(ending)), None)
     if key is None:
@@ -83,21 +91,23 @@ async def _sent(request: httpx2.Request, inner: Any) -> httpx2.Response:
     return response
 
 
-async def reply_to(asked: AgentRequest) -> Any:
+async def reply_to(agent_request: AgentRequest) -> Any:
     """The server's reply, without what differs from request to request."""
-    request, inner = _held[asked.fixed]
-    body = json.loads(asked.fixed)
+    request, inner = _held[agent_request.fixed]
+    body = json.loads(agent_request.fixed)
     del body["url"]
     key = next(key for ending, key in _MESSAGES.items() if request.url.path.endswith(ending))
-    body[key] = [*body.pop("system"), *asked.content]
+    body[key] = [*body.pop("system"), *agent_request.content]
     headers = {name: value for name, value in request.headers.items() if name != "content-length"}
     response = await _sent(httpx2.Request(request.method, request.url, headers=headers, json=body), inner)
     if response.status_code != 200:
         raise UnansweredError(f"{request.url.host}: HTTP {response.status_code}: {shortened(response.text, 200)}")
     reply = {name: value for name, value in response.json().items() if name not in _PASSING}
     for choice in reply.get("choices", ()):
-        renumbered(choice["message"].get("tool_calls") or (), "id", asked.content)
-    renumbered([item for item in reply.get("output", ()) if item["type"] == "function_call"], "call_id", asked.content)
+        renumbered(choice["message"].get("tool_calls") or (), "id", agent_request.content)
+    renumbered(
+        [item for item in reply.get("output", ()) if item["type"] == "function_call"], "call_id", agent_request.content
+    )
     return reply
 
 

@@ -113,7 +113,7 @@ class EventLoop:
             raise
 
 
-class _Asked(NamedTuple):
+class _Waiting(NamedTuple):
     key: str
     request: Request
     answer: asyncio.Future[Any]
@@ -128,7 +128,7 @@ class AgentRun:
         self.events = EventLoop.current()
         self.task: asyncio.Task[Any] | None = None
         self._is_stopped = False
-        self.pending: list[_Asked] = []
+        self.pending: list[_Waiting] = []
         self.known: OrderedDict[str, deque[tuple[str, Any, Any]]] = OrderedDict()
         """Outputs of calls that it made before, by the call; each is used once."""
         for step in steps:
@@ -167,15 +167,15 @@ class AgentRun:
                 del self.known[key]
         else:
             answer = self.events.loop.create_future()
-            self.pending.append(_Asked(key, (name, argument), answer))
+            self.pending.append(_Waiting(key, (name, argument), answer))
             self._stirred.set()
             output = await answer
         return copy.deepcopy(output)
 
     async def advance(self, outputs: Sequence[Any]) -> None:
         """Hand out the outputs of all calls that it waits for; it goes on until it waits for others, or ends."""
-        asked, self.pending = self.pending, []
-        for (_, _, answer), output in zip(asked, outputs, strict=True):
+        waiting, self.pending = self.pending, []
+        for (_, _, answer), output in zip(waiting, outputs, strict=True):
             if not answer.done():
                 answer.set_result(output)
         if self.task is None:
@@ -190,7 +190,7 @@ class AgentRun:
             else:
                 await asyncio.sleep(0)
             quiet = quiet + 1 if len(self.pending) == before else 0
-        self.pending.sort(key=lambda asked: asked.key)
+        self.pending.sort(key=lambda waiting: waiting.key)
 
     def stop(self) -> None:
         """Let it go."""
@@ -201,8 +201,8 @@ class AgentRun:
         self.events.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        for asked in self.pending:
-            asked.answer.cancel()
+        for waiting in self.pending:
+            waiting.answer.cancel()
         if self.task is not None:
             self.task.cancel()
 
@@ -348,7 +348,7 @@ class HostedProcess:
         self._run, self._outputs = run, []
         self._flow.advance(run, outputs, self._turn)
         is_done = run.task is not None and run.task.done()
-        self._batch = [] if is_done else [asked.request for asked in run.pending]
+        self._batch = [] if is_done else [waiting.request for waiting in run.pending]
         if run.known:
             (name, argument, _), *_ = next(iter(run.known.values()))
             instead = next((request for request in self._batch if request[0] == name), next(iter(self._batch), None))

@@ -69,8 +69,9 @@ class RecordedCalls:
         return round(traffic.read * scale), round(traffic.written * scale)
 
     def _add_call(self, name: str, stage: Stage, item: StageInput, output: Any) -> None:
-        body = stage.request(item) if isinstance(stage, RemoteStage) else None
-        if isinstance(stage, RemoteStage) and body is not None:
+        body: dict[str, Any] = {}
+        if isinstance(stage, RemoteStage):
+            body = stage.request(item)
             key = stage.key(body)  # an answer often repeats the last request of the policy
         else:
             key = f"{name} {TurnInput.of(item).key(item.argument)}"
@@ -79,7 +80,7 @@ class RecordedCalls:
         self._seen.add(key)
         traffic = self.by_stage.setdefault(name, StageTraffic())
         traffic.calls += 1
-        if body is not None:
+        if body:
             traffic.read += len(json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False))
             traffic.written += len(json.dumps(output, ensure_ascii=False))
 

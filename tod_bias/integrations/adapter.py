@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from tod_bias.cache import NotPlainError, canonical, derived_signature, digest
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
@@ -168,10 +170,15 @@ def renumbered(calls: Sequence[dict[str, Any]], key: str, before: Any) -> None:
         call[key] = f"call_{number + place}"
 
 
+def text_of_output(output: Any) -> str:
+    """An agent's final output as its response: a text as it is, anything else as JSON."""
+    return output if isinstance(output, str) else json.dumps(to_jsonable_python(output), ensure_ascii=False)
+
+
 def place(agent: Any) -> str:
     """What messages call an agent."""
     name = getattr(agent, "name", None)
     return name if isinstance(name, str) and name else place_of(agent)
 
 
-__all__ = ["TIMEOUT", "Adapter", "Match", "identity_of", "place", "renumbered", "tool_call"]
+__all__ = ["TIMEOUT", "Adapter", "Match", "identity_of", "place", "renumbered", "text_of_output", "tool_call"]

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from agents import Agent, FunctionTool, Handoff, Model, ModelResponse, RunConfig, Runner, Usage
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
@@ -30,9 +30,9 @@ class OpenAIAgentsAdapter(Adapter):
     framework = "openai-agents"
 
     def __init__(self, agent: Agent[Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
-        if kept := [name for name in _SERVER_HISTORY if options.get(name)]:
+        if held := [name for name in _SERVER_HISTORY if options.get(name)]:
             raise StageError(
-                f"{kept[0]}: keeps the history elsewhere, where it cannot be rewritten; leave it out, every turn gets "
+                f"{held[0]}: keeps the history elsewhere, where it cannot be rewritten; leave it out, every turn gets "
                 "its history as messages"
             )
         config = options.get("run_config") or RunConfig()
@@ -119,7 +119,7 @@ class OpenAIAgentsAdapter(Adapter):
         items: list[Any] = [item for message in messages for item in _items(message)]
         result = await Runner.run(self._hosted, items, run_config=config, **self.options)
         output = result.final_output
-        return output if isinstance(output, str) else json.dumps(to_jsonable_python(output), ensure_ascii=False)
+        return text_of_output(output)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """The items of a response, without random ids."""

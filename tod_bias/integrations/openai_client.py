@@ -39,21 +39,17 @@ class client_transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):  # noqa
         """Send a request of a plain client."""
         self._inner = self._inner or httpx2.HTTPTransport()
         agent_request = _request_of(request, self._inner) if is_hosted() else None
-        return (
-            self._inner.handle_request(request)
-            if agent_request is None
-            else _response(ask_from_thread(MODEL, agent_request))
-        )
+        if agent_request is None:
+            return self._inner.handle_request(request)
+        return _response(ask_from_thread(MODEL, agent_request))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of an async client."""
         self._inner = self._inner or httpx2.AsyncHTTPTransport()
         agent_request = _request_of(request, self._inner) if is_hosted() else None
-        return (
-            await self._inner.handle_async_request(request)
-            if agent_request is None
-            else _response(await ask(MODEL, agent_request))
-        )
+        if agent_request is None:
+            return await self._inner.handle_async_request(request)
+        return _response(await ask(MODEL, agent_request))
 
 
 def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:

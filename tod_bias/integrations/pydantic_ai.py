@@ -16,7 +16,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, identity_of, place, renumbered, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, place, renumbered, text_of_output, tool_call
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
@@ -32,8 +32,8 @@ class PydanticAIAdapter(Adapter):
     framework = "pydantic-ai"
 
     def __init__(self, agent: Agent[Any, Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
-        if kept := [name for name in _HISTORY if options.get(name)]:
-            raise StageError(f"{kept[0]}: leave it out; every turn gets its history as messages, and is not streamed")
+        if held := [name for name in _HISTORY if options.get(name)]:
+            raise StageError(f"{held[0]}: leave it out; every turn gets its history as messages, and is not streamed")
         self._functions = {
             name: tool.function
             for toolset in agent.toolsets
@@ -63,7 +63,7 @@ class PydanticAIAdapter(Adapter):
         options = {**self.options, "capabilities": capabilities}
         result = await self.agent.run(last["content"], message_history=history, **options)
         output = result.output
-        return output if isinstance(output, str) else json.dumps(to_jsonable_python(output), ensure_ascii=False)
+        return text_of_output(output)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """A response, without what differs from request to request."""

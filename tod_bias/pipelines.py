@@ -146,19 +146,7 @@ def load_pipeline(
             }
         )
     path = _path(spec)
-    if isinstance(file, AgentFile):
-        return _agent_pipeline(file, path)
-    _check_loop(file, path)
-    stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
-    for name, entry in file.stages.items():
-        if isinstance(entry, StageEntry) and entry.rewritten:
-            stages[name] = Twin(stages[name])
-    concurrency = {
-        name: entry.concurrency
-        for name, entry in file.stages.items()
-        if isinstance(entry, StageEntry) and entry.concurrency is not None
-    }
-    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency)
+    return _agent_pipeline(file, path) if isinstance(file, AgentFile) else _file_pipeline(file, path)
 
 
 def check_pipeline(
@@ -211,6 +199,20 @@ def _check_loop(file: PipelineFile, path: Path) -> None:
             f"{path}: flow: is missing, and nobody would ask {', '.join(classes)} as often as the model calls; add the "
             "line flow: tool_loop, or a flow of your own, module:name"
         )
+
+
+def _file_pipeline(file: PipelineFile, path: Path) -> Pipeline:
+    _check_loop(file, path)
+    stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
+    for name, entry in file.stages.items():
+        if isinstance(entry, StageEntry) and entry.rewritten:
+            stages[name] = Twin(stages[name])
+    concurrency = {
+        name: entry.concurrency
+        for name, entry in file.stages.items()
+        if isinstance(entry, StageEntry) and entry.concurrency is not None
+    }
+    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency)
 
 
 def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:

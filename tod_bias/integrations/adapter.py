@@ -14,6 +14,7 @@ from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import StageError, meant
+from tod_bias.statistics.arms import MOST_PLAYERS
 from tod_bias.systems.flow import REPLY, FlowTurn
 from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlow, ask
 from tod_bias.systems.pipeline import Pipeline
@@ -28,6 +29,8 @@ SETS: Mapping[str, Mapping[str, Match]] = {
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
+_GROUPS = {"model": "models", "tool": "tools", "node": "nodes", "agent": "agents"}
+"""The kind of a stage's calls to the name of its group."""
 _FACTS = ("kind", "agent", "tool", "node")
 
 
@@ -132,7 +135,18 @@ class Adapter:
 
         signature = signature or self._signature()
         stages = {stage: AgentStage(call, signature, concurrency) for stage in self.stages}
-        return Pipeline(stages, HostedFlow(answer, name, timeout))
+        return Pipeline(stages, HostedFlow(answer, name, timeout), groups=self.groups())
+
+    def groups(self) -> dict[str, list[str]]:
+        """The stages by their kinds, where they are so many that contributions need levels."""
+        groups: dict[str, list[str]] = {}
+        for stage, match in self.stages.items() if len(self.stages) > MOST_PLAYERS else ():
+            groups.setdefault(_GROUPS.get(self.kind_of(stage, match), stage), []).append(stage)
+        return groups
+
+    def kind_of(self, stage: str, match: Match) -> str:
+        """What a stage's calls are of; empty where they are of several kinds."""
+        return next((kind for kind in ("tool", "node", "agent") if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.components import entrance, opposed, outside
+from tod_bias.report.components import entrance, of_groups, opposed, outside
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
 from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, SHARES, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
@@ -296,7 +296,14 @@ def _where(axis_result: AxisResult) -> str:
     name, gap = first
     group = axis_result.groups[name]
     text = "; ".join(
-        filter(None, (entrance(gap, group.contributions, f"the gap of {name}"), outside(gap, group.unattributed)))
+        filter(
+            None,
+            (
+                entrance(gap, group.contributions, f"the gap of {name}"),
+                of_groups(group.stage_groups),
+                outside(gap, group.unattributed),
+            ),
+        )
     )
     cancelling = opposed(axis_result)
     if cancelling is not None and cancelling.group != name:

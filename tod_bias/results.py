@@ -508,8 +508,8 @@ class Responses(Record):
     unused: dict[str, dict[str, int | str]] = {}
 
 
-class ArmsInfo(Record):
-    """Which sets of stages were replaced, and how contributions follow from them."""
+class AttributionInfo(Record):
+    """How contributions were computed."""
 
     groups: dict[str, list[str]] = {}
     """Groups of stages, between and within which contributions are Owen values."""
@@ -527,7 +527,7 @@ class AuditResult(Record):
     """Everything that was asked for."""
     corpus: CorpusInfo = CorpusInfo()
     stages: list[str] = []
-    arms: ArmsInfo = ArmsInfo()
+    attribution: AttributionInfo = AttributionInfo()
     metrics: dict[str, MetricInfo] = {}
     signature: dict[str, str] = {}
     """What decides the results: options, axes, stages, versions."""
@@ -576,9 +576,9 @@ class AuditResult(Record):
         """Which sets of stages were replaced."""
         return ArmDesign(
             tuple(self.stages),
-            {name: tuple(members) for name, members in self.arms.groups.items()},
-            None if self.arms.changing is None else tuple(self.arms.changing),
-            self.arms.permutations // 2,
+            {name: tuple(members) for name, members in self.attribution.groups.items()},
+            None if self.attribution.changing is None else tuple(self.attribution.changing),
+            self.attribution.permutations // 2,
             self.config.seed,
         )
 
@@ -644,7 +644,7 @@ class AuditResult(Record):
             result = cls.model_validate(record)
         except ValidationError as error:
             raise RunError(f"{path}, {_place(error)}; repeat the run's command to write it again") from None
-        _check_arms(path, result)
+        _check_attribution(path, result)
         result._folder = folder
         return result
 
@@ -812,14 +812,14 @@ def _check_record(path: Path, record: dict[str, Any]) -> None:
         raise RunError(f"{path}, stages: a name stands twice; repeat the run's command to write it again")
 
 
-def _check_arms(path: Path, result: AuditResult) -> None:
-    """Raises RunError where a run's arms are not of its stages, or more than any run has."""
-    arms, stages = result.arms, set(result.stages)
-    members = [stage for group in arms.groups.values() for stage in group]
-    if not stages.issuperset([*members, *(arms.changing or ())]) or len(set(members)) < len(members):
-        raise RunError(f"{path}, arms: are not of the run's stages; repeat the run's command to write it again")
-    if not (arms.permutations or result.arm_design.is_small):
-        raise RunError(f"{path}, arms: too many sets of stages; repeat the run's command to write it again")
+def _check_attribution(path: Path, result: AuditResult) -> None:
+    """Raises RunError where contributions are of other stages than the run's, or of more arms than any run has."""
+    given, stages = result.attribution, set(result.stages)
+    members = [stage for group in given.groups.values() for stage in group]
+    if not stages.issuperset([*members, *(given.changing or ())]) or len(set(members)) < len(members):
+        raise RunError(f"{path}, attribution: names stages that the run does not have, or one twice; repeat the run")
+    if not (given.permutations or result.arm_design.is_small):
+        raise RunError(f"{path}, attribution: needs more sets of stages than a run has; repeat the run")
 
 
 def _place(error: ValidationError) -> str:

@@ -21,7 +21,7 @@ from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
-from tod_bias.results import ArmsInfo, AuditResult, AxisResult, CorpusInfo, MetricInfo
+from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, MetricInfo
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.settings import Inference
 
@@ -70,7 +70,7 @@ def analyse(
         config=config,
         corpus=_corpus(outputs, design, config),
         stages=list(outputs.pipeline.names),
-        arms=_arms_info(outputs.turns.arms),
+        attribution=_attribution_info(outputs.turns.arms),
         metrics={metric.name: _metric_info(metric) for metric in measures.metrics},
         signature=_signature(outputs, design, config),
         axes={
@@ -166,8 +166,8 @@ def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig)
     )
 
 
-def _arms_info(arms: ArmDesign) -> ArmsInfo:
-    return ArmsInfo(
+def _attribution_info(arms: ArmDesign) -> AttributionInfo:
+    return AttributionInfo(
         groups={name: list(members) for name, members in arms.groups.items()},
         changing=None if arms.changing is None else list(arms.changing),
         permutations=2 * arms.pairs,

@@ -49,7 +49,7 @@ def _responses(result: AuditResult) -> list[str]:
 
 def _arms(result: AuditResult) -> list[str]:
     """How shares are made where not all sets of stages are replaced."""
-    arms, sentences = result.arms, []
+    arms, sentences = result.attribution, []
     if arms.groups:
         groups = "; ".join(f"{name}: {', '.join(members)}" for name, members in arms.groups.items())
         sentences.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,9 @@ INSTRUCTIONS = "You book tables."
 class World:
     """What the model decides and the tools find; one of them may be biased against women."""
 
-    def __init__(self, biased: str = "", calls: int = 1) -> None:
+    def __init__(self, biased: str = "", calls: int = 1, more: int = 0) -> None:
         self.biased, self.calls = biased, calls
+        self.tools = [self.find_place, self.free_day, *(self.another(f"tool{number}") for number in range(more))]
         self.asked: list[Any] = []
 
     def harms(self, name: str, text: str) -> bool:
@@ -30,8 +32,8 @@ class World:
             return SimpleNamespace(text=f"I found {found}.", calls=[])
         seats, guest = next(int(word) for word in user.split() if word.isdigit()), user.split()[1]
         seats = 0 if self.harms("model", user) else seats
-        arguments = [("find_place", {"seats": seats + n, "guest": guest}) for n in range(self.calls)]
-        arguments += [("free_day", {"seats": seats + n, "guest": guest}) for n in range(self.calls)]
+        names = [tool.__name__ for tool in self.tools]
+        arguments = [(name, {"seats": seats + n, "guest": guest}) for name in names for n in range(self.calls)]
         calls = [(name, given, f"call_{random.random()}") for name, given in arguments]
         return SimpleNamespace(text="", calls=calls)
 
@@ -42,6 +44,14 @@ class World:
     def free_day(self, seats: int, guest: str) -> str:
         """Find a free day."""
         return "no day" if self.harms("free_day", guest) else f"day {seats % 7}"
+
+    def another(self, name: str) -> Callable[[int, str], str]:
+        def find(seats: int, guest: str) -> str:
+            """Find something else."""
+            return "nothing" if self.harms(name, guest) else f"{name} {seats}"
+
+        find.__name__ = name
+        return find
 
 
 def openai_agent(world: World, *, handoff: bool = False) -> Any:
@@ -81,7 +91,7 @@ def openai_agent(world: World, *, handoff: bool = False) -> Any:
         def stream_response(self, *args, **kwargs):
             raise NotImplementedError
 
-    tools = [function_tool(world.find_place), function_tool(world.free_day)]
+    tools = [function_tool(tool) for tool in world.tools]
     booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools)
     return Agent("Triage", instructions="Triage.", model=Stub(), handoffs=[booking]) if handoff else booking
 
@@ -99,7 +109,7 @@ def pydantic_agent(world: World) -> Any:
         calls = [ToolCallPart(name, given, call) for name, given, call in decision.calls]
         return ModelResponse(parts=calls or [TextPart(decision.text)])
 
-    tools = [world.find_place, world.free_day]
+    tools = world.tools
     return Agent(FunctionModel(stub), name="Booking", instructions=INSTRUCTIONS, tools=tools)
 
 
@@ -129,7 +139,7 @@ def chat_model(world: World) -> Any:
 def langchain_agent(world: World) -> Any:
     from langchain.agents import create_agent
 
-    return create_agent(chat_model(world), [world.find_place, world.free_day], system_prompt=INSTRUCTIONS)
+    return create_agent(chat_model(world), world.tools, system_prompt=INSTRUCTIONS)
 
 
 def langgraph_agent(world: World) -> Any:

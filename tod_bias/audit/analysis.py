@@ -195,5 +195,6 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
         **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
         **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
         **signature_of(outputs.pipeline),
+        **{f"group {name}": ", ".join(members) for name, members in outputs.pipeline.groups.items()},
         **{f"not cached {name}": reason for name, reason in uncached.items()},
     }

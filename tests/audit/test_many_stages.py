@@ -1,6 +1,7 @@
 """More stages than seven: a bias is found in the stage that has it, however many there are."""
 
 import dataclasses
+import json
 import sys
 from pathlib import Path
 from zlib import crc32
@@ -11,6 +12,7 @@ from builders import gender, numbered, small_corpus
 from tod_bias import Pipeline, attribute, compare, load_pipeline
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of, stage
+from tod_bias.results import AuditResult, RunError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from many_stages import Part, coverage, worlds
@@ -109,6 +111,12 @@ def test_orders_are_drawn_where_ten_stages_change_something_and_runs_are_read_ba
         whole = part.gap.value if hasattr(part, "gap") else part.disparity.value
         assert sum(share.value for share in part.shares.values()) == pytest.approx(whole, abs=1e-9)
         assert all(entry.replaced_alone and entry.left_alone for entry in part.contributions.values())
+    record = json.loads((tmp_path / "run" / "results.json").read_text())
+    for odd in ({"groups": {"x": ["nobody"]}}, {"changing": [f"tool{number}" for number in range(9)]}):
+        (tmp_path / "odd").mkdir(exist_ok=True)
+        (tmp_path / "odd" / "results.json").write_text(json.dumps({**record, "attribution": odd}))
+        with pytest.raises(RunError, match="attribution: "):
+            AuditResult.load(tmp_path / "odd")
     again = compare(tmp_path / "run", tmp_path / "run")
     assert again.same
     assert again.axes["gender"]["refusal"].groups["woman"].contributions["tool3"].change.value == 0

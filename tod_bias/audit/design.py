@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 CHUNK = 12_000
 """Turns, of all counterfactuals, that go through the system together."""
-ARMS_OF_CHUNK = 128
-"""With more arms these are fewer turns."""
+MANY_ARMS = 128
+"""With more arms a chunk has fewer turns, ..."""
+ROWS = 400_000
+"""... so that it has about so many rows, one per turn and arm, which are in memory at once."""
 _COUNTED = 2000
 """Dialogues in which the frequency of words is counted."""
 

@@ -13,7 +13,7 @@ from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
-from tod_bias.audit.design import ARMS_OF_CHUNK, CHUNK, CounterfactualDesign, chunks, models_of, resting_collector
+from tod_bias.audit.design import CHUNK, MANY_ARMS, ROWS, CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.estimates import more_orders_matter
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.running import LostDialogues
@@ -231,7 +231,8 @@ def _run_chunks(
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
-        most = CHUNK * ARMS_OF_CHUNK // max(ARMS_OF_CHUNK, len(work.arms.arms))
+        arms = len(work.arms.arms)
+        most = CHUNK if arms <= MANY_ARMS else max(1, ROWS // arms)
         parts = partial(chunks, design.dialogues, design.selected, options.samples, most=most)
         for chunk, result in execute(work, outputs.execution, parts):
             outputs.lost.merge(result.lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
@@ -19,16 +19,19 @@ from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlo
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 
+if TYPE_CHECKING:
+    from tod_bias.integrations.mcp_servers import McpServer
+
 Match = Mapping[str, str]
-"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, or a ``kind``
-(``model``, ``tool``, ``node``); all must fit."""
+"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, ``server``
+(of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
 SETS: Mapping[str, Mapping[str, Match]] = {
     "model": {"model": {"kind": "model"}},
     "tools": {"tools": {"kind": "tool"}},
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
-_FACTS = ("kind", "agent", "tool", "node")
+_FACTS = ("kind", "agent", "tool", "node", "server")
 
 
 class Adapter:
@@ -44,6 +47,8 @@ class Adapter:
     """
 
     framework = ""
+    servers: Mapping[str, McpServer] = {}
+    """Tools of MCP servers."""
 
     def __init__(self, agent: Any, stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         self.agent, self.options = agent, options
@@ -119,23 +124,30 @@ class Adapter:
     def pipeline(self, name: str, signature: str, concurrency: int, timeout: float) -> Pipeline:
         """The agent as a pipeline."""
 
-        async def call(argument: Any) -> Any:
+        async def call(argument: Any, before: Sequence[Any]) -> Any:
             if isinstance(argument, AgentRequest):
                 return await self.call_model(argument)
-            return await self.call_tool(
-                argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
-            )
+            name, arguments = argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
+            if name in self.servers:
+                return await self.servers[name].call(name, arguments, before)
+            return await self.call_tool(name, arguments)
 
         async def answer(turn: FlowTurn) -> str:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
             return await self.run(to_messages(dialogue, answered=True))
 
         signature = signature or self._signature()
-        stages = {stage: AgentStage(call, signature, concurrency) for stage in self.stages}
+        has_state = any(server.writers for server in self.servers.values())
+        stages = {
+            stage: AgentStage(call, signature, concurrency, reads_calls=has_state and match.get("kind") != "model")
+            for stage, match in self.stages.items()
+        }
         return Pipeline(stages, HostedFlow(answer, name, timeout))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""
+        if self.servers:
+            return ""
         try:
             return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
         except NotPlainError:

@@ -47,6 +47,8 @@ class Adapter:
     """
 
     framework = ""
+    known: Mapping[str, list[str]] = {}
+    """The kinds, agents, tools, nodes and MCP servers that there are; empty where stages have no patterns."""
     servers: Mapping[str, McpServer] = {}
     """Tools of MCP servers."""
 
@@ -59,7 +61,7 @@ class Adapter:
             if unknown := sorted(set(match) - set(_FACTS)):
                 raise StageError(f"stages: {stage!r}: expected some of {', '.join(_FACTS)}, got {unknown[0]!r}")
             for fact, pattern in match.items():
-                known_names = sorted(set(self.names().get(fact, ())))
+                known_names = sorted(set(self.known.get(fact, ())))
                 if not any(fnmatchcase(name, pattern) for name in known_names):
                     known = f"; there are {', '.join(known_names)}" if known_names else ""
                     raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, known_names)}")
@@ -86,10 +88,6 @@ class Adapter:
             if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
                 return stage
         return None
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """The kinds, agents, tools and nodes that there are."""
-        raise NotImplementedError
 
     def parts(self) -> Sequence[Any]:
         """The functions and classes that decide what models and tools put out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +18,12 @@ class World:
 
     def __init__(self, biased: str = "", calls: int = 1, more: int = 0) -> None:
         self.biased, self.calls = biased, calls
-        self.tools = [self.find_place, self.free_day, *(self.another(f"tool{number}") for number in range(more))]
+        self.others = [self.another(f"tool{number}") for number in range(more)]
         self.asked: list[Any] = []
+
+    @property
+    def tools(self) -> list[Callable[[int, str], str]]:
+        return [self.find_place, self.free_day, *self.others]
 
     def harms(self, name: str, text: str) -> bool:
         self.asked.append((name, text))
@@ -54,7 +58,7 @@ class World:
         return find
 
 
-def openai_agent(world: World, *, handoff: bool = False) -> Any:
+def openai_agent(world: World, *, handoff: bool = False, servers: Sequence[Any] = ()) -> Any:
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
     from agents import Agent, Model, ModelResponse, Usage, function_tool
@@ -64,6 +68,7 @@ def openai_agent(world: World, *, handoff: bool = False) -> Any:
             user = [item["content"] for item in input if item.get("role") == "user"][-1]
             done = {item["call_id"] for item in input if "seats" in item.get("arguments", "")}
             results = [item["output"] for item in input if item.get("call_id") in done and "output" in item]
+            results = [result if isinstance(result, str) else result[0]["text"] for result in results]
             if system_instructions == "Triage.":
                 calls = [("transfer_to_booking", {}, f"call_{random.random()}")]
                 decision = SimpleNamespace(text="", calls=calls)
@@ -91,8 +96,8 @@ def openai_agent(world: World, *, handoff: bool = False) -> Any:
         def stream_response(self, *args, **kwargs):
             raise NotImplementedError
 
-    tools = [function_tool(tool) for tool in world.tools]
-    booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools)
+    tools = [] if servers else [function_tool(tool) for tool in world.tools]
+    booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools, mcp_servers=list(servers))
     return Agent("Triage", instructions="Triage.", model=Stub(), handoffs=[booking]) if handoff else booking
 
 

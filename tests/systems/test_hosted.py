@@ -52,12 +52,12 @@ async def book_on_a_thread(turn):
 
 
 def pipeline(agent=book, biased="", tools=3, timeout=5):
-    async def model(asked):
+    async def model(asked, before):
         (user,) = asked.content
         seats = 0 if biased == "model" and mentions_woman(user) else number_in(user)
         return {"calls": [flat_call("find", {"seats": seats + n, "who": user.split()[1]}) for n in range(tools)]}
 
-    async def find(call):
+    async def find(call, before):
         return "no place" if biased == "tools" and mentions_woman(call["who"]) else f"place {call['seats']}"
 
     stages = {"model": AgentStage(model, f"model {biased}"), "tools": AgentStage(find, f"tools {biased}")}

@@ -79,10 +79,6 @@ class FunctionAdapter(Adapter):
         """As it is marked."""
         return _kinds[stage]
 
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """Nothing: stages have no patterns."""
-        return {}
-
     def parts(self) -> Sequence[Any]:
         """The marked functions."""
         return list(self.functions.values())

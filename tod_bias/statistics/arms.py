@@ -31,7 +31,7 @@ WHOLE = "whole_system"
 MOST_PLAYERS = 7
 """Stages of a group, and groups, whose sets are all run; with more, orders are drawn."""
 MOST_ARMS = 1024
-"""... unless they are more than so many."""
+"""... unless the sets are more than so many."""
 MOST_STAGES = 40
 """Stages of a pipeline whose contributions are estimated."""
 PAIRS = (6, 12, 24)
@@ -119,7 +119,9 @@ class ArmDesign:
     @property
     def most(self) -> int:
         """How many arms a run that begins with these may come to."""
-        return len(self.arms) if self.changing is None else max(MOST_ARMS, len(self._drawn(PAIRS[-1]).arms))
+        if self.changing is None:
+            return len(self.arms)
+        return max(2 * MOST_ARMS, len(self._drawn(PAIRS[-1]).arms))  # each set stands beside one with all others
 
     def _drawn(self, pairs: int) -> ArmDesign:
         return replace(self, changing=None, pairs=pairs)

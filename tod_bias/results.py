@@ -402,11 +402,17 @@ class AxisResult(Attributed):
 
     _axis: str = PrivateAttr("")
     _metric: MetricInfo = PrivateAttr(default_factory=MetricInfo)
+    _first_differences: dict[str, list[FirstDifference]] = PrivateAttr(default_factory=dict)
 
     @property
     def axis(self) -> str:
         """Its axis, by name."""
         return self._axis
+
+    @property
+    def first_differences(self) -> dict[str, list[FirstDifference]]:
+        """Group to what differs first in the turns as this group, by any metric."""
+        return self._first_differences
 
     @property
     def metric(self) -> MetricInfo:
@@ -450,6 +456,38 @@ class AxisResult(Attributed):
     def key(self) -> str:
         """Axis and metric in one word, for file names and links."""
         return f"{self.axis}_{self.metric.name}"
+
+
+class TurnCount(Record):
+    """So many turns of all."""
+
+    turns: int = Field(ge=0)
+    of: int = Field(ge=0)
+
+
+class FirstDifference(TurnCount):
+    """What differs first from T of the original's turn, and how often it does in the turns as one group."""
+
+    stage: str
+    part: Literal["output", "argument", "step"]
+    """Of the step: what it put out, what it was called with, or that another one stands in its place."""
+    place: str
+    """``find_hotels.limit``: an argument of a call or a field; empty for a text as a whole."""
+    change: str
+    """``3 → 1``; ``various → 1``; ``differs``, where both vary."""
+    otherwise: TurnCount
+    """The same change in the turns as the other groups."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the step puts out one certain value in place of another one."""
+        ends = self.change.split(" → ")
+        return self.part == "output" and len(ends) == 2 and not {"various", "nothing"} & set(ends)
+
+    @property
+    def excess(self) -> float:
+        """The share of turns that have it, less that of the turns as the other groups."""
+        return self.turns / max(1, self.of) - self.otherwise.turns / max(1, self.otherwise.of)
 
 
 class LostInfo(Record):
@@ -533,6 +571,8 @@ class AuditResult(Record):
     """What decides the results: options, axes, stages, versions."""
     axes: dict[str, dict[str, AxisResult]]
     """Axis to metric to result, the placebo last."""
+    first_differences: dict[str, dict[str, list[FirstDifference]]] = {}
+    """Axis to group to what differs first in the turns as this group, by any metric: the most frequent three."""
     left_out: dict[str, str] = {}
     """Axes and metrics without a result, and why."""
     responses: Responses | None = None
@@ -555,6 +595,7 @@ class AuditResult(Record):
         for axis, by_metric in self.axes.items():
             for name, result in by_metric.items():
                 result._axis, result._metric = axis, self.metrics.get(name, MetricInfo(label=name))
+                result._first_differences = self.first_differences.get(axis, {})
                 result._metric._name = name
                 parts: list[dict[str, Any]] = [result.groups, result.references, result.pairs, *result.effects.values()]
                 parts += [] if result.su is None else [result.su.pairs]

@@ -28,7 +28,7 @@ def test_a_planted_stage_is_named_from_the_files_of_a_run(tmp_path, corpus):
     assert "worse" not in length.result
 
     page = write_report([tmp_path]).read_text(encoding="utf-8")
-    assert "“Sorry, I do not know.” for woman" in page.split("<h2")[0]
+    assert "→ “Sorry, I do not know.” in" in page.split("<h2")[0]
     assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
     console = Console(width=110, file=io.StringIO())
     console.print(table(result))

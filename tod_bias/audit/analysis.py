@@ -77,6 +77,9 @@ def analyse(
             axis: {name: unattributed(row) if is_recorded else row for name, row in by_metric.items()}
             for axis, by_metric in axes.items()
         },
+        first_differences={
+            axis: found for axis in axes if axis != PLACEBO and (found := outputs.turns.first_differences(axis))
+        },
         left_out={axis: str(error) for axis, error in failures.items()},
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
         samples=config.run.samples if outputs.execution.is_sampled else None,

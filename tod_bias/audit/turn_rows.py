@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.running import ExecutedVariants
 from tod_bias.dialogues.dialogue import Turn
@@ -36,6 +37,8 @@ REPEAT = "repeat"
 whose first is the original's sample of twice that number."""
 RESPONSE = "response"
 """The column of what the user reads; the output of a stage of that name."""
+FIRST_DIFFERENCE = "first_difference"
+"""The column of :mod:`tod_bias.audit.first_difference`."""
 _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
 
 
@@ -82,7 +85,7 @@ class _RowBuilder:
     def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
         self._stages = stages
         self._labels = labels
-        columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps")
+        columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps", FIRST_DIFFERENCE)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
         """Whether any response was more than None."""
@@ -117,6 +120,7 @@ class _RowBuilder:
             for way in ways:
                 row = len(self.turns)
                 self._add_row(run, number, turn, way, place)
+                self.columns[FIRST_DIFFERENCE].append(_differing(blind, way))
                 scored = self._scored(turn, way)
                 self.turns.append(scored if way is blind else replace(scored, twin=twin))
                 for arm in way.arms:
@@ -152,6 +156,12 @@ class _RowBuilder:
         return scored_turn(turn, way.calls, as_text(way.response), self._stages)
 
 
+def _differing(blind: TurnTrace, way: TurnTrace) -> str | None:
+    """The first step that differs from T of the original's, as JSON; None of other arms than that without swaps."""
+    record = None if way is blind or 0 not in way.arms else first_difference(blind.calls, way.calls)
+    return None if record is None else well_formed(json.dumps(record, ensure_ascii=False))
+
+
 def _with_all_replaced(ways: Sequence[TurnTrace]) -> TurnTrace:
     """The turn in the arm that has every stage replaced, which has the highest number."""
     return max(ways, key=lambda way: way.arms[-1])
@@ -179,7 +189,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     import pyarrow as pa
 
     texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", "user", *names]
-    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps"]
+    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FIRST_DIFFERENCE]
     taken = {*texts, *_FACTS, "edits"}
     for metric in metrics:
         for name in metric.columns:
@@ -229,6 +239,7 @@ class TurnRows:
 
     def _table(self, axis: str, builder: _RowBuilder, turns: Sequence[ScoredTurn]) -> pa.Table:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         index = np.array(builder.index)
         columns: dict[str, Any] = {
@@ -236,6 +247,8 @@ class TurnRows:
         }
         columns["axis"] = pa.array([axis]).take(pa.array(np.zeros(len(index), dtype=int)))
         columns["arm"] = pa.array(builder.arms)
+        is_whole = pc.equal(columns["arm"], "")  # rows of other arms that went the same way are copies
+        columns[FIRST_DIFFERENCE] = pc.if_else(is_whole, columns[FIRST_DIFFERENCE], None)
         for metric in self._metrics:
             statistics = np.asarray(metric.statistics(turns), dtype=float)[index]
             columns |= {name: statistics[:, number] for number, name in enumerate(metric.columns)}

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of
-from tod_bias.audit.turn_rows import ORIGINAL, REPEAT
+from tod_bias.audit.turn_rows import FIRST_DIFFERENCE, ORIGINAL, REPEAT
 from tod_bias.documents import loads
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
-from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.results import TURNS, AuditResult, FirstDifference, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
 
@@ -165,6 +166,15 @@ class Turns:
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
         return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms, metrics)
+
+    def first_differences(self, axis: str) -> dict[str, list[FirstDifference]]:
+        """Group to what differs first in the turns as this group of an axis (:func:`most_frequent`)."""
+        import pyarrow.parquet as pq
+
+        path: Any = self._path if self._path is not None else self._writers[axis].where
+        chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
+        table = pq.read_table(path, columns=["group", FIRST_DIFFERENCE], filters=chosen)
+        return most_frequent(*(column.to_pylist() for column in table.columns))
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa

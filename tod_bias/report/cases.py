@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tod_bias.report.differences import of_turn
 from tod_bias.report.gate import legal
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
@@ -47,7 +48,8 @@ def line(case: Mapping[str, Any]) -> str:
         return f"{text}: all are served as badly, {case['metric']} {score} (should be {wanted})"
     moved = "" if case["stage"] == before["stage"] else f" (was at {before['stage']})"
     harm = f"{fixed(now['harm'], sign=True)} by {case['metric']} at {case['stage']}{moved}"
-    return f"{text}, harm {harm}; was {fixed(before['harm'], sign=True)}"
+    first = of_turn(now["first_difference"]).replace("`", "")
+    return ", ".join(filter(None, (text, first, f"harm {harm}; was {fixed(before['harm'], sign=True)}")))
 
 
 def text(case: Mapping[str, Any]) -> str:
@@ -105,13 +107,16 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         view.add_row(axis, stage, count(len(members)), *(count(members.count(state)) for state in occurring))
     not_fixed = [case for case in record["cases"] if case["state"] != FIXED]
     lines = [line(case) for case in not_fixed[:_SHOWN]]
-    if len(not_fixed) > _SHOWN:
-        lines.append(f"… and {count(len(not_fixed) - _SHOWN)} more")
-    return Group(view, *(Text(shown, style="dim") for shown in lines))
+    return Group(view, *(Text(shown, style="dim") for shown in lines), *_more(len(not_fixed)))
+
+
+def _more(number: int) -> list[Text]:
+    """That so many are not all named."""
+    return [Text(f"… and {count(number - _SHOWN)} more", style="dim")] if number > _SHOWN else []
 
 
 def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """What was written: one row per axis and stage.
+    """What was written: one row per axis and stage, and what differs first in each case.
 
     Args:
         cases: lines of a file of cases.
@@ -129,7 +134,8 @@ def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
         turns = sum(len(case["turns"]) for case in members) / len(members)
         ends = fixed(max(harms), sign=True), fixed(min(harms), sign=True)
         view.add_row(*names, count(len(members)), *ends, fixed(turns, 1))
-    return view
+    lines = [f"{case['id']}: {of_turn(case['first_difference']).replace('`', '')}" for case in cases[:_SHOWN]]
+    return Group(view, *map(Text, lines), *_more(len(cases)))
 
 
 def junit(record: Mapping[str, Any]) -> str:

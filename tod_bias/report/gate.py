@@ -33,6 +33,12 @@ def why(row: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
 
 
+def differences(record: Mapping[str, Any]) -> list[str]:
+    """What differs first as each group whose gap is shown above the limit; it is the same by every metric."""
+    rows = [row for row in record["values"] if row["state"] == "above"]
+    return list(dict.fromkeys(f"{row['axis']}, {text}" for row in rows for text in row["first_differences"]))
+
+
 def headline(record: Mapping[str, Any]) -> str:
     """One sentence: what is shown."""
     most, margin = record["max_gap"], record["margin"]
@@ -87,7 +93,8 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         if text := why(row):
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
     lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    return Group(view, *(Text(note, style="dim") for note in lines))
+    found = [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
+    return Group(view, *found, *(Text(note, style="dim") for note in lines))
 
 
 def junit(record: Mapping[str, Any]) -> str:
@@ -113,9 +120,10 @@ def junit(record: Mapping[str, Any]) -> str:
             if row["state"] != "within":
                 kind = "failure" if row["state"] == "above" else "skipped"
                 limit = f"above {record['max_gap']:g}" if kind == "failure" else "cannot tell"
-                message = f"{limit}: {_seen(row)}"
+                found = [text.replace("`", "") for text in row["first_differences"]] if kind == "failure" else []
+                message = "; ".join([f"{limit}: {_seen(row)}", *found[:1]])
                 element = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
-                element.text = legal(why(row) or message)
+                element.text = legal("\n".join([why(row) or message, *found[1:]]))
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -157,6 +165,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         lines.append(
             "| " + " | ".join(map(_plain, cells)) + f" | {_MARKS[row['state']]} {_plain(why(row) or row['state'])} |"
         )
+    lines += ["", *(f"- differs first: {_plain(text.replace('`', ''))}" for text in differences(record))]
     positive = _positive(record)
     return "\n".join([*lines, "", _plain(f"{positive[0].upper()}{positive[1:]}."), ""])
 

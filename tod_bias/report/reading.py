@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.components import entrance, of_groups, opposed, outside
+from tod_bias.report.differences import at, counted
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
 from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, SHARES, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
@@ -23,6 +24,8 @@ FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
 NO_CLAIM = "-"
+_GROUPS = 3
+"""Claimed groups whose first differences are named."""
 READ_AS_SHARES = ("disagreement", "call_disagreement", *SHARES)
 """Metrics on 0 to 1 whose gaps are read as they are."""
 
@@ -44,6 +47,8 @@ class Reading:
     """What any rewording does; empty without a placebo."""
     limits: str
     """What is shown to be absent, and what could not have been seen."""
+    differences: tuple[str, ...] = ()
+    """What differs first from T of the original's turns, most often, as each group that is claimed."""
 
     @property
     def result(self) -> str:
@@ -191,6 +196,7 @@ def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
         terms=_terms(axis_result),
         placebo=_placebo(axis_result, has_placebo),
         limits=_limits(axis_result),
+        differences=_differences(axis_result),
     )
 
 
@@ -285,11 +291,7 @@ def _references(axis_result: AxisResult) -> list[str]:
 
 
 def _where(axis_result: AxisResult) -> str:
-    """The stages of the gap that comes first, and those that cancel.
-
-    Where an output holds what the rewriting cannot turn back, later stages' parts are charged to the stage that put it
-    out; results do not say so yet, and the sentence about it belongs here.
-    """
+    """The stages of the gap that comes first, what the share of one includes, and the stages that cancel."""
     first = worst_claim(axis_result)
     if first is None:
         return ""
@@ -297,11 +299,35 @@ def _where(axis_result: AxisResult) -> str:
     group = axis_result.groups[name]
     rest = outside(gap, group.unattributed) if group.contributions else ""
     entered = entrance(gap, group.contributions, f"the gap of {name}")
-    text = "; ".join(filter(None, (entered, of_groups(group.stage_groups), rest)))
+    charged = "" if not entered else _charged(axis_result, name)
+    text = "; ".join(filter(None, (entered, charged, of_groups(group.stage_groups), rest)))
     cancelling = opposed(axis_result)
     if cancelling is not None and cancelling.group != name:
         text = "; ".join(filter(None, (text, str(cancelling))))
     return f"{text}." if text else ""
+
+
+def _charged(axis_result: AxisResult, group: str) -> str:
+    """That a stage's share includes what one value in place of another, which no twin turns back, leads to."""
+    first = next(iter(axis_result.first_differences.get(group, ())), None)
+    stages = list(axis_result.contributions)
+    if first is None or not first.is_fixed or first.stage not in stages[:-1]:
+        return ""
+    return f"the share of `{first.stage}` includes what later stages make of {at(first.place, first.change)}"
+
+
+def _differences(axis_result: AxisResult) -> tuple[str, ...]:
+    """What differs first as each claimed group on the side of the first one, the largest gap first."""
+    first = worst_claim(axis_result)
+    if first is None:
+        return ()
+    alike = {name: abs(gap.value or 0) for name, gap in axis_result.claims.items() if _is_alike(gap, first[1])}
+    ordered = sorted(alike, key=lambda name: -alike[name])[:_GROUPS]
+    return tuple(counted(some, name) for name in ordered for some in axis_result.first_differences.get(name, ()))
+
+
+def _is_alike(gap: Estimate, other: Estimate) -> bool:
+    return (gap.value or 0) * (other.value or 0) > 0
 
 
 def _short_of(axis_result: AxisResult) -> str:

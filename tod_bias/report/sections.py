@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from markupsafe import Markup
 
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.differences import FirstDifference, first_difference
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.page import draw
@@ -21,7 +20,6 @@ from tod_bias.report.reading import (
     DAGGER,
     FEW_NOTE,
     Reading,
-    best_served,
     has_few,
     read,
     shown_gap,
@@ -43,9 +41,6 @@ from tod_bias.results import (
 )
 from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
     "pairs": "Heatmap of the gap between every two groups; the table below holds the numbers.",
@@ -66,8 +61,6 @@ class MetricPart:
     """One per axis, the placebo last."""
     figures: Mapping[str, Markup]
     """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
-    first_differences: Mapping[str, FirstDifference]
-    """Axis to what the group that is served worst gets in place of what the best-served one gets."""
 
     @property
     def axis_results(self) -> list[AxisResult]:
@@ -225,7 +218,7 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     Raises:
         RunError: a value or column is not as expected; the message names the run's folder.
     """
-    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED, ",".join(sorted(run.result.stages))])
+    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
     axis_results = run.result.rows
     metrics = _metrics(run, axis_results)
     axes = list(dict.fromkeys(axis_result.axis for axis_result in axis_results))
@@ -244,25 +237,8 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
             file = unique(slug(f"{kind} {metric.name}"), names)
             label = _LABELS[kind.partition(" ")[0]]
             drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}")
-        differences = {} if turns is None else _first_differences(turns, run.result.stages, chosen)
-        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn, differences))
+        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn))
     return Section(run, name, parts, examples)
-
-
-def _first_differences(
-    turns: pd.DataFrame, stages: Sequence[str], axis_results: Iterable[AxisResult]
-) -> dict[str, FirstDifference]:
-    """By axis, where a harm is claimed."""
-    differences = {}
-    for axis_result in axis_results:
-        worst = worst_claim(axis_result)
-        best = None if worst is None else best_served(axis_result, worst[0])
-        if worst is None or best is None or (worst[1].value or 0) <= 0:
-            continue
-        difference = first_difference(turns, stages, axis_result.axis, worst[0], best)
-        if difference is not None:
-            differences[axis_result.axis] = difference
-    return differences
 
 
 def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -353,10 +354,11 @@ def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
     return f"{axis}\n {escape(axis_result.metric.label)}" if several else axis
 
 
-def _readings(readings: Sequence[Reading]) -> list[Text]:
-    """A paragraph per reading; metrics after the first that show nothing share one line per axis."""
+def _readings(readings: Sequence[Reading]) -> list[RenderableType]:
+    """A paragraph per reading, what differs first; metrics after the first that show nothing share a line per axis."""
     first = readings[0].axis_result.metric.name
-    texts: list[Text] = []
+    texts: list[RenderableType] = []
+    said: set[str] = set()
     silent: dict[str, list[str]] = {}
     for reading in readings:
         axis_result = reading.axis_result
@@ -373,5 +375,10 @@ def _readings(readings: Sequence[Reading]) -> list[Text]:
         text.append(f"{axis_result.verdict}. ", style=_STYLES.get(axis_result.verdict, ""))
         text.append(" ".join(filter(None, (reading.result, reading.grounds))))
         texts.append(text)
+        fresh = [line for line in reading.differences if line not in said]  # they are of no metric
+        if fresh:
+            texts.append(Text("  What differs first from what it does with the original, rewritten:"))
+            texts += [Padding(Text(line.replace("`", "")), (0, 0, 0, 2)) for line in fresh]
+        said.update(fresh)
     texts += [Text(f"- {axis}: inconclusive by {', '.join(labels)}.") for axis, labels in silent.items()]
     return texts

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.weights import shapley_weights
 from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
@@ -18,6 +19,7 @@ from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution, HistoryMode, Run, TurnTrace
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn, with_calls
 from tod_bias.systems.twin import Rewrite
 from tod_bias.testing.cases import EXPECTED, ORIGINAL, REWRITTEN
@@ -65,6 +67,8 @@ class MeasuredCase:
     """Original, expected, rewritten."""
     outputs: Mapping[str, Mapping[str, str]]
     """Stage to what it put out: original, expected, rewritten."""
+    first_difference: Mapping[str, Any] | None = None
+    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
 
 
 class CaseRunner:
@@ -121,7 +125,13 @@ class CaseRunner:
                 continue
             contributions = {name: float(share[number]) for name, share in shares.items()}
             measured.append(
-                MeasuredCase(float(harm[number]), contributions, table.scores(number), table.outputs_of(number))
+                MeasuredCase(
+                    float(harm[number]),
+                    contributions,
+                    table.scores(number),
+                    table.outputs_of(number),
+                    table.first_difference(number),
+                )
             )
         return measured
 
@@ -149,6 +159,7 @@ class _CaseTable:
         """(pairs, arms)."""
         self._originals = np.full(pairs, np.nan)
         self._outputs: list[dict[str, dict[str, str]]] = [{} for _ in range(pairs)]
+        self._calls: dict[tuple[int, str], Sequence[StageCall]] = {}
 
     def fill(self, metric: Metric, turns: Sequence[tuple[int, bool, TurnTrace, ScoredTurn]]) -> None:
         """Score the turns, and keep what the stages put out."""
@@ -166,6 +177,7 @@ class _CaseTable:
                     self._put(number, name, trace)
 
     def _put(self, number: int, which: str, trace: TurnTrace) -> None:
+        self._calls[number, which] = trace.calls
         for stage, output in trace.outputs.items():
             self._outputs[number].setdefault(stage, {})[which] = as_text(output)
 
@@ -174,6 +186,11 @@ class _CaseTable:
         by_arm = self.by_arm[number]
         values = {ORIGINAL: self._originals[number], EXPECTED: by_arm[-1], REWRITTEN: by_arm[0]}
         return {name: float(score) for name, score in values.items()}
+
+    def first_difference(self, number: int) -> dict[str, Any] | None:
+        """Of a pair's last turn."""
+        expected, calls = (self._calls.get((number, which)) for which in (EXPECTED, REWRITTEN))
+        return None if expected is None or calls is None else first_difference(expected, calls)
 
     def outputs_of(self, number: int) -> dict[str, dict[str, str]]:
         """Of a pair's last turn, by stage."""

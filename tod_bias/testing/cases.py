@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tod_bias.audit.first_difference import checked as difference_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
@@ -86,6 +87,8 @@ class Case:
     """Of the axis."""
     corpus: tuple[str, str]
     """Name and split of the corpus, for systems that look its results up."""
+    first_difference: Mapping[str, Any] | None = None
+    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the axis was loaded with: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
 
@@ -105,6 +108,7 @@ class Case:
         names = ("id", "axis", "source", "target", "term", "stage", "harm")
         return {
             **{name: getattr(self, name) for name in names},
+            "first_difference": self.first_difference,
             "contributions": dict(self.contributions),
             "metric": self.metric,
             "scores": dict(self.scores),
@@ -186,6 +190,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "turn": int,
     "turns": lambda value: tuple(map(int, value)),
     "minimised": bool,
+    "first_difference": lambda value: None if value is None else difference_of(value),
     "user": dict,
     "reference": dict,
     "outputs": lambda value: {name: dict(texts) for name, texts in value.items()},

@@ -16,6 +16,7 @@ from typing import Any
 from tod_bias.audit.row_sets import exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
+from tod_bias.report.differences import counted
 from tod_bias.results import AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
@@ -90,6 +91,8 @@ class CheckedValue:
     """Whether it holds for the terms of the run only."""
     unmeasured: str
     """Why the run measures nothing there; empty where it does."""
+    first_differences: tuple[str, ...]
+    """What differs first, most often, in the turns as the group, in words."""
     claim_p: float | None
     """The run's own p-value of the gap, over everything that it claims; None: it tested nothing."""
 
@@ -168,6 +171,7 @@ def _record_of(verdict: Verdict) -> dict[str, Any]:
         "dialogues": checked.dialogues,
         "state": verdict.state,
         "reason": verdict.reason,
+        "first_differences": list(checked.first_differences),
         "needed": verdict.needed,
     }
 
@@ -248,6 +252,7 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             terms=group.effective_terms or 0.0,
             of_terms_only=_is_of_terms_only(group.gap, limits),
             unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
+            first_differences=tuple(counted(some, name) for some in row.first_differences.get(name, ())),
             claim_p=gap.p,
         )
 

@@ -77,6 +77,7 @@ class _Reduction:
             contributions=self.last.contributions,
             scores=self.last.scores,
             outputs=self.last.outputs,
+            first_difference=self.last.first_difference,
         )
 
 

@@ -17,7 +17,9 @@ from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.signatures import corpus_hash
+from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.documents import loads
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric, turn_scores
@@ -282,16 +284,20 @@ class _CaseMaker:
             return []
         places = {case.id: case.counterfactual.dialogue.id for case in cases}
         arms = {arm_key(frozenset(self._stages)): EXPECTED, "": REWRITTEN, ORIGINAL: ORIGINAL}
-        columns = [*_KEYS, "arm", "sample", *self._stages]
+        columns = [*_KEYS, "arm", "sample", *self._stages, FIRST_DIFFERENCE]
         frame = self._read(columns, ("dialogue", "in", sorted(set(places.values()))), ("arm", "in", list(arms)))
         frame = frame[frame["sample"] == 0]
         variants = {(str(row["dialogue"]), int(row["turn"])): str(row["variant"]) for row in _firsts(ranked)}
         texts: dict[tuple[str, int, str, str], Mapping[str, str]] = {}
+        differences: dict[tuple[str, int, str], Any] = {}
         for row in frame.to_dict("records"):
             variant = "" if row["arm"] == ORIGINAL else str(row["variant"])
-            texts[str(row["dialogue"]), int(row["turn"]), arms[row["arm"]], variant] = {
+            place = str(row["dialogue"]), int(row["turn"])
+            texts[*place, arms[row["arm"]], variant] = {
                 name: row[name] if isinstance(row[name], str) else "" for name in self._stages
             }
+            if isinstance(row[FIRST_DIFFERENCE], str):
+                differences[*place, variant] = loads(row[FIRST_DIFFERENCE])
         complete = []
         for case in cases:
             place = case.counterfactual.dialogue.id, case.turn - 1
@@ -300,7 +306,8 @@ class _CaseMaker:
                 for which in (ORIGINAL, EXPECTED, REWRITTEN)
             }
             outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}
-            complete.append(replace(case, outputs=outputs))
+            difference = differences.get((*place, variants[place]))
+            complete.append(replace(case, outputs=outputs, first_difference=difference))
         return complete
 
 

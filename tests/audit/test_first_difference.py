@@ -1,0 +1,182 @@
+"""The first step that differs from T of the original's: in each turn, counted, and read wherever a run is read."""
+
+import functools
+import io
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+from assistant import OPTIONS, assistant, corpus, system
+from chat_server import ChatServer
+from commands import run_command
+from rich.console import Console
+
+from tod_bias import Pipeline, attribute
+from tod_bias.audit.export import export_counterfactuals
+from tod_bias.audit.first_difference import first_difference, most_frequent
+from tod_bias.report import cases as case_pages
+from tod_bias.report import gate as gate_pages
+from tod_bias.report.differences import counted, of_turn
+from tod_bias.report.terminal import table
+from tod_bias.results import AuditResult
+from tod_bias.systems.stage import StageCall
+from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.testing.case_check import check_cases
+from tod_bias.testing.gate import gate
+from tod_bias.testing.worst import worst_cases
+
+LIMIT = "policy: find_hotels.limit 3 → 1"
+
+
+def message(name="find_hotels", text="", **arguments):
+    call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return StageCall("policy", None, {"content": text, "tool_calls": [call] if name else []})
+
+
+def said(text, stage="answer"):
+    return StageCall(stage, None, text)
+
+
+ROWS = {"city": "Oslo", "price": 90}
+
+
+@pytest.mark.parametrize(
+    ("expected", "calls", "words"),
+    [
+        ([message(limit=3), said("a")], [message(limit=1), said("b")], "`policy`: `find_hotels.limit` 3 → 1"),
+        ([message(limit=3)], [message(limit="3")], ""),
+        ([message(a=1, b=2)], [message(b=2, a=1)], ""),
+        ([message(limit=3)], [message()], "`policy`: `find_hotels.limit` 3 → nothing"),
+        ([message(limit=3)], [message("find_flats", limit=3)], "`policy`: `call` find_hotels → find_flats"),
+        ([message(limit=3)], [message("", "No.")], "`policy`: `call` find_hotels → nothing"),
+        ([message("", "Yes.")], [message("", "No.")], "`policy`: “Yes.” → “No.”"),
+        ([message(a=1, b=2, c=3)], [message(a=2, b=3, c=4)],
+         "`policy`: `find_hotels.a` 1 → 2, `find_hotels.b` 2 → 3 and 1 more"),
+        ([said("city = Oslo ; day = 1", "nlu")], [said("city = Oslo", "nlu")], "`nlu`: `day` 1 → nothing"),
+        ([StageCall("find", {"limit": 3}, [])], [StageCall("find", {"limit": 1}, [])],
+         "`find` called with `limit` 3 → 1"),
+        ([StageCall("find", None, [ROWS, ROWS])], [StageCall("find", None, [ROWS])],
+         "`find`: `number of results` 2 → 1"),
+        ([StageCall("find", None, [ROWS])], [StageCall("find", None, (ROWS | {"price": 120},))],
+         "`find`: `price` 90 → 120"),
+        ([said("a"), said("b", "reply")], [said("a"), said("c", "check")], "`check`: `stage called` reply → check"),
+        ([said("a")], [said("a"), said("b", "reply")], "`reply`: `stage called` nothing → reply"),
+        ([said("Hello  there\n")], [said("Hello there")], ""),
+        ([said("x" * 300 + " one")], [said("x" * 300 + " two")],
+         "`answer`: “…xxxxxxxxxxxxxx one” → “…xxxxxxxxxxxxxx two”"),
+    ],
+)  # fmt: skip
+def test_the_first_step_that_differs_is_named(expected, calls, words):
+    assert of_turn(first_difference(expected, calls)) == words
+
+
+def column(*changes, stage="policy", part="output"):
+    return json.dumps({"stage": stage, "part": part, "changes": [list(change) for change in changes]})
+
+
+def test_what_is_frequent_beyond_the_others_comes_first():
+    limit, city = column(("find.limit", "3", "1")), [column(("find.city", place, None)) for place in "abcd"]
+    noise = [column(("", f"one {number}", f"two {number}"), stage="answer") for number in range(30)]
+    woman = [*noise[:15], *[limit] * 5, *city, None]
+    man = [*noise, column(("find.limit", "1", "3")), *[None] * 19]
+    found = most_frequent(["woman"] * 25 + ["man"] * 50, woman + man)
+    assert [counted(one, "woman") for one in found["woman"]] == [
+        "`policy`: `find.limit` 3 → 1 in 5 of 25 turns as woman, in 0 of 50 otherwise",
+        "`policy`: leaves out `find.city` in 4 of 25 turns as woman, in 0 of 50 otherwise",
+    ]
+    assert [counted(one, "man") for one in found["man"]] == [
+        "`policy`: `find.limit` 1 → 3 in 1 of 50 turns as man, in 0 of 25 otherwise"
+    ]
+
+
+def test_texts_that_vary_are_counted_by_their_stage():
+    texts = [column(("", f"one {number}", f"two {number}"), stage="answer") for number in range(9)]
+    (found,) = most_frequent(["woman"] * 9 + ["man"] * 9, texts + [None] * 9)["woman"]
+    assert counted(found, "woman") == "`answer`: another text in 9 of 9 turns as woman, in 0 of 9 otherwise"
+    refusals = [column(("", f"one {number}", "Sorry."), stage="answer") for number in range(9)]
+    (found,) = most_frequent(["woman"] * 9, refusals)["woman"]
+    assert "various → “Sorry.” in 9 of 9" in counted(found, "woman")
+
+
+@pytest.fixture(scope="module")
+def biased(tmp_path_factory):
+    """A run in whose tool loop the policy asks for fewer hotels for women, and its server."""
+    folder = tmp_path_factory.mktemp("biased")
+    with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
+        attribute(system(server.url), corpus(), **OPTIONS).save(folder)
+        yield folder, system(server.url)
+
+
+def test_a_changed_argument_is_read_in_every_place(biased, tmp_path, capsys):
+    folder, pipeline = biased
+    result = AuditResult.load(folder)
+    first = result.first_differences["gender"]["woman"][0]
+    assert (first.place, first.change, first.otherwise.turns) == ("find_hotels.limit", "3 → 1", 0)
+    words = f"{LIMIT} in {first.turns} of {first.of} turns as woman, in 0 of {first.otherwise.of} otherwise"
+
+    console = Console(width=80, file=io.StringIO())
+    console.print(table(result))
+    reading = console.file.getvalue().partition("Reading")[2]
+    assert words in " ".join(reading.split())
+    assert reading.count(LIMIT) == 1
+
+    run_command("report", folder)
+    page = (folder / "report.html").read_text()
+    plain = re.sub(r"<[^>]*>", "", page.split("<h2")[0])
+    assert words in plain
+
+    record = gate(result, 0.05, metrics=["corpus_bleu"]).record
+    assert words in re.search(r'<failure message="([^"]*)"', gate_pages.junit(record))[1]
+    assert words in gate_pages.markdown(record).replace("\\_", "_")
+
+    (case, *_) = worst_cases(folder, corpus(), most=2).cases
+    assert of_turn(case.first_difference).replace("`", "") == LIMIT
+    console.print(case_pages.written([case.to_json()]))
+    assert f"{case.id}: {LIMIT}" in " ".join(console.file.getvalue().split())
+    (checked,) = check_cases([case], pipeline).checked
+    assert checked.record["now"]["first_difference"] == case.first_difference
+    text = case_pages.text(checked.record)  # pytest shows it
+    assert f"remains, {LIMIT}, harm" in text.splitlines()[0]
+    assert LIMIT in re.search(r'<failure message="([^"]*)"', case_pages.junit({"cases": [checked.record]}))[1]
+
+
+def test_the_column_is_of_counterfactuals_with_no_stage_replaced(biased):
+    turns = pq.read_table(biased[0] / "turns.parquet").to_pandas()
+    differing = turns[turns["first_difference"].notna()]
+    assert set(differing["arm"]) == {""}
+    assert set(differing["role"]) == {"group"}
+    (woman,) = set(differing[differing["group"] == "woman"]["first_difference"])
+    assert json.loads(woman) == {"stage": "policy", "part": "output", "changes": [["find_hotels.limit", "3", "1"]]}
+    calls = [json.loads(steps)[0][2] for steps in differing[differing["group"] == "woman"]["steps"]]
+    assert all('"limit":1' in call for call in calls)
+
+
+@pytest.mark.parametrize("history", ["gold", "system"])
+def test_rewritten_words_are_no_difference(history):
+    """The guest of a call, and whom a response is for, are rewritten with the user's words."""
+    with ChatServer(assistant) as server:
+        result = attribute(system(server.url), corpus(16), **OPTIONS, history=history)
+    assert result.first_differences == {}
+    assert result.turns["first_difference"].isna().all()
+    assert {"wife", "husband"} < set(" ".join(result.turns["steps"]).split())
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [(True, "`tools` called with `find_hotels.limit` 3 → 1"), (False, "`system`: various → “Sorry.”")],
+)
+def test_saved_responses_tell_what_differs(tmp_path, steps, words):
+    lines = []
+    for record in export_counterfactuals(corpus(16), ["gender"]):
+        for number, turn in enumerate(record["turns"]):
+            few = record["variant"] == "gender:woman" and number == 1
+            line = {"id": record["original"], "turn": number, "variant": record["variant"]}
+            line["response"] = "Sorry." if few else turn["response"]
+            if steps:
+                line["steps"] = [{"call": {"api_name": "find_hotels", "limit": 1 if few else 3}}]
+            lines.append(json.dumps(line) + "\n")
+    (tmp_path / "said.jsonl").write_text("".join(lines))
+    pipeline = Pipeline({"system": SavedResponses(tmp_path / "said.jsonl")})
+    result = attribute(pipeline, corpus(16), **OPTIONS | {"metrics": "corpus_bleu"})
+    assert counted(result.first_differences["gender"]["woman"][0], "woman").startswith(words)

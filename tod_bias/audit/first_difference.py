@@ -1,0 +1,216 @@
+"""The first step in which a counterfactual's turn differs from T of the original's, and how often each one does.
+
+The column ``first_difference`` of the table of turns holds it as JSON, for counterfactuals with no stage replaced::
+
+    {"stage": "policy", "part": "output", "changes": [["find_hotels.limit", "3", "1"]]}
+
+A change names a place, what T of the original has there, and what the counterfactual has; null is nothing. The place is
+an argument of a call, a field of a row, or empty for a text as a whole. ``part`` is ``output``; ``argument``, where the
+step was called with something else; or ``step``, where another step stands in its place. The column is null where
+nothing differs. Where outputs are drawn, each sample is compared with T of the original's sample of that number, so
+chance is among the differences. With a free-running history later turns differ in what follows from earlier ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile, zip_longest
+from typing import Any
+
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.documents import loads
+from tod_bias.report.differences import arrow, ending
+from tod_bias.results import FirstDifference, TurnCount
+from tod_bias.systems.outputs import Lookup, as_text, parse_call
+from tod_bias.systems.stage import StageCall
+
+_LONGEST = 60
+"""Characters of a text that are shown."""
+_BEFORE = 15
+"""Of these, what stands before the first character that differs."""
+_MOST_CHANGES = 8
+"""Changes of one step that are kept."""
+_MOST = 3
+"""Differences of a group that results name."""
+Change = tuple[str, str | None, str | None]
+"""A place, and what stands there in T of the original and in the counterfactual."""
+Call = tuple[str, Mapping[str, Any]]
+"""Name and arguments."""
+Place = tuple[str, str, str]
+"""Stage, part and place."""
+
+
+def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) -> dict[str, Any] | None:
+    """The first step that differs, as the column has it; None where none does.
+
+    Args:
+        expected: T of the steps of the original's turn.
+        calls: the steps of the counterfactual's turn.
+    """
+    for before, after in zip_longest(expected, calls):
+        if before is None or after is None or before.name != after.name:
+            names = (None if step is None else step.name for step in (before, after))
+            return {"stage": (after or before).name, "part": "step", "changes": [["stage called", *names]]}
+        for part in ("argument", "output"):
+            changes: dict[str, Change] = {}
+            for change in _changes(getattr(before, part), getattr(after, part), ""):
+                changes.setdefault(change[0], change)
+            if changes:
+                shown = list(map(list, changes.values()))[:_MOST_CHANGES]
+                return {"stage": after.name, "part": part, "changes": shown}
+    return None
+
+
+def checked(record: Any) -> dict[str, Any]:
+    """A first difference as it was read from a file.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is none.
+    """
+    changes = [(str(place), before, after) for place, before, after in record["changes"]]
+    if not changes or not all(isinstance(end, str | None) for _, *ends in changes for end in ends):
+        raise ValueError("expected changes of texts")
+    return {"stage": str(record["stage"]), "part": str(record["part"]), "changes": list(map(list, changes))}
+
+
+def _changes(before: Any, after: Any, place: str) -> Iterator[Change]:
+    """Where two values differ."""
+    calls = _named_calls(before), _named_calls(after)
+    if any(calls):
+        yield from _changes_of_calls(*calls)
+        return
+    old, new = _read(before), _read(after)
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in dict.fromkeys([*old, *new]):
+            yield from _changes(old.get(name), new.get(name), f"{place}.{name}" if place else str(name))
+    elif isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            yield f"number of {place or 'results'}", str(len(old)), str(len(new))
+            return
+        for left, right in zip(old, new, strict=True):
+            yield from _changes(left, right, place)
+    elif (written := _written(old)) != (other := _written(new)):
+        yield place, *_excerpts(written, other)
+
+
+def _changes_of_calls(before: Sequence[Call], after: Sequence[Call]) -> Iterator[Change]:
+    ours, theirs = (" + ".join(name for name, _ in calls) or None for calls in (before, after))
+    if ours != theirs:
+        yield "call", ours, theirs
+        return
+    for (name, old), (_, new) in zip(before, after, strict=True):
+        yield from _changes(old, new, name)
+
+
+def _named_calls(value: Any) -> list[Call]:
+    """The calls that a value makes, in the forms of chat APIs, frameworks and corpora; none of what is no call."""
+    nested, value = getattr(value, "calls", None), _read(value)
+    if isinstance(value, Mapping):
+        name = value.get("name", value.get("tool_name"))
+        arguments = next((value[key] for key in ("arguments", "args") if key in value), None)
+        if API_NAME in value:
+            return [(str(value[API_NAME]), {key: given for key, given in value.items() if key != API_NAME})]
+        if isinstance(name, str) and arguments is not None:
+            given = _read(arguments)
+            return [(name, given if isinstance(given, Mapping) else {"arguments": given})]
+        if isinstance(value.get("function"), Mapping):
+            return _named_calls(value["function"])
+        nested = value.get("tool_calls") or value.get("calls")
+    return [call for one in nested for call in _named_calls(one)] if isinstance(nested, list | tuple) else []
+
+
+def _read(value: Any) -> Any:
+    """A mapping, a list or a scalar: what a text holds, a look-up's rows, a message's text where it calls nothing."""
+    if isinstance(value, Lookup):
+        return list(value.rows)
+    if isinstance(value, str):
+        try:
+            return parse_call(value) if " = " in value else loads(value) if value[:1] in ("{", "[") else value
+        except ValueError:
+            return value
+    if isinstance(value, Mapping) and value.keys() == {"content", "tool_calls"} and not value["tool_calls"]:
+        return value["content"]
+    if isinstance(value, Mapping) or value is None or isinstance(value, bool | int | float):
+        return value
+    return list(value) if isinstance(value, list | tuple) else _read(as_text(value))
+
+
+def _written(value: Any) -> str | None:
+    """A value in one line; None for nothing."""
+    if isinstance(value, Mapping | list):
+        value = json.dumps(value, ensure_ascii=False, default=as_text) if value else None
+    elif value is not None and not isinstance(value, str):
+        value = json.dumps(value)
+    return " ".join(value.split()) or None if value is not None else None
+
+
+def _excerpts(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Two texts, of long ones what stands around the first difference."""
+    pairs = zip(before or "", after or "", strict=False)
+    start = max(0, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE)
+    if max(len(before or ""), len(after or "")) <= _LONGEST:
+        start = 0
+    return _excerpt(before, start), _excerpt(after, start)
+
+
+def _excerpt(text: str | None, start: int) -> str | None:
+    if text is None:
+        return None
+    shown = f"{'…' if start else ''}{text[start:]}"
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[str, list[FirstDifference]]:
+    """The first differences of each group that are most frequent beyond how often others have them: three.
+
+    What differs at one place is counted as one change where it makes up half of what the group has there ("3 → 1");
+    else as one value in place of various others; else by its place alone.
+
+    Args:
+        groups: of the counterfactuals' turns.
+        column: ``first_difference`` of each.
+    """
+    turns: Counter[str] = Counter()
+    places: dict[Place, dict[str, Counter[tuple[str | None, str | None]]]] = {}
+    for group, text in zip(groups, column, strict=True):
+        turns[group] += 1
+        if isinstance(text, str):
+            record = loads(text)
+            for place, before, after in record["changes"]:
+                by_group = places.setdefault((record["stage"], record["part"], place), {})
+                by_group.setdefault(group, Counter())[before, after] += 1
+    found: dict[str, list[FirstDifference]] = {}
+    for group in turns:
+        counted = [_counted(place, group, by_group, turns) for place, by_group in places.items() if group in by_group]
+        counted = sorted((one for one in counted if one.excess > 0), key=lambda one: (-one.excess, -one.turns))
+        if counted:  # what occurs once is said where nothing occurs twice
+            found[group] = [one for one in counted[:_MOST] if one.turns > 1] or counted[:1]
+    return found
+
+
+def _counted(
+    place: Place, group: str, by_group: Mapping[str, Counter[tuple[str | None, str | None]]], turns: Mapping[str, int]
+) -> FirstDifference:
+    """What differs at a place in the turns of a group, and how often the same does in those of the others."""
+    here = by_group[group]
+    stage, part, where = place
+    half = here.total() / 2
+    pair, number = here.most_common(1)[0]
+    afters: Counter[str | None] = Counter()
+    for (_, after), some in here.items():
+        afters[after] += some
+    value, of_value = afters.most_common(1)[0]
+    if number >= half:
+        change, is_same = arrow(where, *pair), lambda before, after: (before, after) == pair
+    elif of_value >= half:
+        change, is_same = f"various → {ending(where, value)}", lambda _, after: after == value
+    else:
+        change, is_same = "differs", lambda *_: True
+    counts = {name: sum(some for key, some in seen.items() if is_same(*key)) for name, seen in by_group.items()}
+    here_of, others = counts.pop(group), turns.items() - {(group, turns[group])}
+    otherwise = TurnCount(turns=sum(counts.values()), of=sum(number for _, number in others))
+    return FirstDifference(
+        stage=stage, part=part, place=where, change=change, turns=here_of, of=turns[group], otherwise=otherwise
+    )

@@ -34,6 +34,8 @@ _MOST_CHANGES = 8
 """Changes of one step that are kept."""
 _MOST = 3
 """Differences of a group that results name."""
+_MOSTLY = 0.8
+"""Where a value stands in place of one and the same in at least this share of turns, both are named."""
 Change = tuple[str, str | None, str | None]
 """A place, and what stands there in T of the original and in the counterfactual."""
 Call = tuple[str, Mapping[str, Any]]
@@ -165,8 +167,8 @@ def _excerpt(text: str | None, start: int) -> str | None:
 def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[str, list[FirstDifference]]:
     """The first differences of each group that are most frequent beyond how often others have them: three.
 
-    What differs at one place is counted as one change where it makes up half of what the group has there ("3 → 1");
-    else as one value in place of various others; else by its place alone.
+    What differs at a place is named by the value that the group has there in half of these turns or more ("various → 1"),
+    and by the value that it mostly stands in place of ("3 → 1"); else by the place alone.
 
     Args:
         groups: of the counterfactuals' turns.
@@ -194,20 +196,19 @@ def _counted(
     place: Place, group: str, by_group: Mapping[str, Counter[tuple[str | None, str | None]]], turns: Mapping[str, int]
 ) -> FirstDifference:
     """What differs at a place in the turns of a group, and how often the same does in those of the others."""
-    here = by_group[group]
     stage, part, where = place
-    half = here.total() / 2
-    pair, number = here.most_common(1)[0]
+    here = by_group[group]
     afters: Counter[str | None] = Counter()
-    for (_, after), some in here.items():
-        afters[after] += some
+    for (_, after), number in here.items():
+        afters[after] += number
     value, of_value = afters.most_common(1)[0]
-    if number >= half:
-        change, is_same = arrow(where, *pair), lambda before, after: (before, after) == pair
-    elif of_value >= half:
+    pair = max((pair for pair in here if pair[1] == value), key=lambda pair: here[pair])
+    if of_value < here.total() / 2:
+        change, is_same = "differs", lambda *_: True
+    elif here[pair] < _MOSTLY * of_value:
         change, is_same = f"various → {ending(where, value)}", lambda _, after: after == value
     else:
-        change, is_same = "differs", lambda *_: True
+        change, is_same = arrow(where, *pair), lambda before, after: (before, after) == pair
     counts = {name: sum(some for key, some in seen.items() if is_same(*key)) for name, seen in by_group.items()}
     here_of, others = counts.pop(group), turns.items() - {(group, turns[group])}
     otherwise = TurnCount(turns=sum(counts.values()), of=sum(number for _, number in others))

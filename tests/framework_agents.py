@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,7 +45,7 @@ class World:
         return "no day" if self.harms("free_day", guest) else f"day {seats % 7}"
 
 
-def openai_agent(world: World, *, handoff: bool = False) -> Any:
+def openai_agent(world: World, *, handoff: bool = False, servers: Sequence[Any] = ()) -> Any:
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
     from agents import Agent, Model, ModelResponse, Usage, function_tool
@@ -54,6 +55,7 @@ def openai_agent(world: World, *, handoff: bool = False) -> Any:
             user = [item["content"] for item in input if item.get("role") == "user"][-1]
             done = {item["call_id"] for item in input if "seats" in item.get("arguments", "")}
             results = [item["output"] for item in input if item.get("call_id") in done and "output" in item]
+            results = [result if isinstance(result, str) else result[0]["text"] for result in results]
             if system_instructions == "Triage.":
                 calls = [("transfer_to_booking", {}, f"call_{random.random()}")]
                 decision = SimpleNamespace(text="", calls=calls)
@@ -81,8 +83,8 @@ def openai_agent(world: World, *, handoff: bool = False) -> Any:
         def stream_response(self, *args, **kwargs):
             raise NotImplementedError
 
-    tools = [function_tool(world.find_place), function_tool(world.free_day)]
-    booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools)
+    tools = [] if servers else [function_tool(world.find_place), function_tool(world.free_day)]
+    booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools, mcp_servers=list(servers))
     return Agent("Triage", instructions="Triage.", model=Stub(), handoffs=[booking]) if handoff else booking
 
 

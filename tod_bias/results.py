@@ -177,7 +177,7 @@ class Attributed(Record):
 
     contributions: Contributions = {}
     unattributed: Estimate | None = None
-    """Of a hosted agent: what none of its stages accounts for, as it arises in calls that belong to none."""
+    """What no stage accounts for: of a hosted agent, what arises in calls of none; of saved responses, everything."""
 
     @property
     def parts(self) -> Contributions:

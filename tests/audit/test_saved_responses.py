@@ -66,7 +66,10 @@ def test_saved_responses_give_the_disparity_and_no_attribution(tmp_path):
             for key in ("original", "rewritten", "disparity", "artefact", "verdict", "terms"):
                 assert other[key] == one[key], (axis, metric, key)
             for name, group in one["groups"].items():
+                rest = other["groups"][name]["unattributed"]
                 assert other["groups"][name]["gap"] == group["gap"]
+                assert rest["value"] == pytest.approx(group["gap"]["value"], abs=1e-9)
+            assert other["unattributed"]["value"] == pytest.approx(other["disparity"]["value"], abs=1e-9)
     assert result.is_recorded
     assert not online.is_recorded
 

@@ -51,12 +51,12 @@ async def book_on_a_thread(turn):
 
 
 def pipeline(agent=book, biased="", tools=3, timeout=5):
-    async def model(asked):
+    async def model(asked, before):
         (user,) = asked.content
         seats = 0 if biased == "model" and mentions_woman(user) else number_in(user)
         return {"calls": [flat_call("find", {"seats": seats + n, "who": user.split()[1]}) for n in range(tools)]}
 
-    async def find(call):
+    async def find(call, before):
         return "no place" if biased == "tools" and mentions_woman(call["who"]) else f"place {call['seats']}"
 
     stages = {"model": AgentStage(model, f"model {biased}"), "tools": AgentStage(find, f"tools {biased}")}
@@ -205,7 +205,7 @@ def test_calls_at_once_are_made_at_once(agents, tools):
     """Those of one agent, and those of 32: within 1.25 times the three calls that have to wait for one another."""
     latency, ends = 0.5, []
 
-    async def slow(_):
+    async def slow(argument, before):
         await asyncio.sleep(latency)
         ends.append(time.monotonic())
         return "found"

@@ -8,16 +8,17 @@ have to be called with inputs that it never got.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tod_bias.errors import StageError
-from tod_bias.results import AxisResult, Responses
+from tod_bias.results import Attributed, AxisResult, Responses
 from tod_bias.systems.caller import StageCaller
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import SavedResponses, SavedTurn
 
+A = TypeVar("A", bound=Attributed)
 SYSTEM = "system"
 """The name of the one stage."""
 
@@ -158,13 +159,13 @@ def _steps_of(saved: SavedTurn) -> tuple[StageCall, ...]:
 
 
 def unattributed(row: AxisResult) -> AxisResult:
-    """An axis and metric without what cannot be known of saved responses: contributions of stages, and Su's."""
-    return row.model_copy(
-        update={
-            "contributions": {},
-            "interactions": {},
-            "su": None,
-            "groups": {name: group.model_copy(update={"contributions": {}}) for name, group in row.groups.items()},
-            "pairs": {name: pair.model_copy(update={"contributions": {}}) for name, pair in row.pairs.items()},
-        }
-    )
+    """An axis and metric without what cannot be known of saved responses: the share of the system as a whole is
+    attributed to no stage, and Su's numbers are left out."""
+
+    def bare(part: A) -> A:
+        whole = part.contributions.get(SYSTEM)
+        return part.model_copy(update={"contributions": {}, "unattributed": whole and whole.shapley})
+
+    groups, references = ({name: bare(part) for name, part in rows.items()} for rows in (row.groups, row.references))
+    update = {"interactions": {}, "su": None, "groups": groups, "references": references}
+    return bare(row).model_copy(update=update | {"widest": row.widest and bare(row.widest)})

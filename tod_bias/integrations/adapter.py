@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
@@ -19,16 +19,18 @@ from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlo
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 
+if TYPE_CHECKING:
+    from tod_bias.integrations.mcp_servers import McpServer
+
 Match = Mapping[str, str]
-"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, or a ``kind``
-(``model``, ``tool``, ``node``); all must fit."""
+"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, ``server``
+(of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
 SETS: Mapping[str, Mapping[str, Match]] = {
     "model": {"model": {"kind": "model"}},
     "tools": {"tools": {"kind": "tool"}},
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
-_FACTS = ("kind", "agent", "tool", "node")
 
 
 class Adapter:
@@ -44,6 +46,12 @@ class Adapter:
     """
 
     framework = ""
+    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
+    """What stages match."""
+    settle = 0.0
+    """See :class:`~tod_bias.systems.hosted.HostedFlow`."""
+    servers: Mapping[str, McpServer] = {}
+    """Tools of MCP servers."""
 
     def __init__(self, agent: Any, stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         self.agent, self.options = agent, options
@@ -51,11 +59,12 @@ class Adapter:
         self.fixed: dict[str, Any] = {}
         """What a request does not hold as JSON (a model, its settings), by the request's ``fixed``."""
         for stage, match in self.stages.items():
-            if unknown := sorted(set(match) - set(_FACTS)):
-                raise StageError(f"stages: {stage!r}: expected some of {', '.join(_FACTS)}, got {unknown[0]!r}")
+            if unknown := sorted(set(match) - set(self.facts)):
+                raise StageError(f"stages: {stage!r}: expected some of {', '.join(self.facts)}, got {unknown[0]!r}")
             for fact, pattern in match.items():
-                known_names = sorted(set(self.names().get(fact, ())))
-                if not any(fnmatchcase(name, pattern) for name in known_names):
+                names = self.names().get(fact, ())
+                known_names = sorted(set(names or ()))
+                if names is not None and not any(fnmatchcase(name, pattern) for name in known_names):
                     known = f"; there are {', '.join(known_names)}" if known_names else ""
                     raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, known_names)}")
 
@@ -82,8 +91,8 @@ class Adapter:
                 return stage
         return None
 
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """The kinds, agents, tools and nodes that there are."""
+    def names(self) -> Mapping[str, Sequence[str] | None]:
+        """The kinds, agents, tools and nodes that there are; None where that shows only when calls come."""
         raise NotImplementedError
 
     def parts(self) -> Sequence[Any]:
@@ -119,23 +128,30 @@ class Adapter:
     def pipeline(self, name: str, signature: str, concurrency: int, timeout: float) -> Pipeline:
         """The agent as a pipeline."""
 
-        async def call(argument: Any) -> Any:
+        async def call(argument: Any, before: Sequence[Any]) -> Any:
             if isinstance(argument, AgentRequest):
                 return await self.call_model(argument)
-            return await self.call_tool(
-                argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
-            )
+            name, arguments = argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
+            if name in self.servers:
+                return await self.servers[name].call(name, arguments, before)
+            return await self.call_tool(name, arguments)
 
         async def answer(turn: FlowTurn) -> str:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
             return await self.run(to_messages(dialogue, answered=True))
 
         signature = signature or self._signature()
-        stages = {stage: AgentStage(call, signature, concurrency) for stage in self.stages}
-        return Pipeline(stages, HostedFlow(answer, name, timeout))
+        has_state = any(server.writers for server in self.servers.values())
+        stages = {
+            stage: AgentStage(call, signature, concurrency, reads_calls=has_state and match.get("kind") != "model")
+            for stage, match in self.stages.items()
+        }
+        return Pipeline(stages, HostedFlow(answer, name, timeout, self.settle))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""
+        if self.servers:
+            return ""
         try:
             return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
         except NotPlainError:

@@ -9,14 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.items import TResponseOutputItem
+from agents.mcp import MCPServer
 from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.tool_context import ToolContext
+from mcp.types import CallToolResult, Tool
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from agents import Agent, FunctionTool, Handoff, Model, ModelResponse, RunConfig, Runner, Usage
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
+from tod_bias.integrations.mcp_servers import McpServer
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
@@ -39,7 +42,9 @@ class OpenAIAgentsAdapter(Adapter):
         self._config = config if isinstance(config, RunConfig) else RunConfig(**config)
         self._agents: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
         self._tools: dict[str, FunctionTool] = {}
-        self._known: dict[str, list[str]] = {"kind": ["model", "tool"], "agent": [], "tool": []}
+        self._servers: dict[int, McpServer] = {}
+        self.servers: dict[str, McpServer] = {}
+        self._known: dict[str, list[str]] = {"kind": ["model", "tool"], "agent": [], "tool": [], "server": []}
         self._see(agent)
         super().__init__(agent, stages, {key: value for key, value in options.items() if key != "run_config"})
         self._hosted = self._host(agent)
@@ -58,6 +63,13 @@ class OpenAIAgentsAdapter(Adapter):
             if self._tools.setdefault(tool.name, tool) is not tool:
                 raise StageError(f"agent {agent.name!r}: another agent has a tool {tool.name!r} too; rename one")
             self._known["tool"].append(tool.name)
+        for server in agent.mcp_servers:
+            if id(server) not in self._servers:
+                listed = McpServer(server.name, server.create_streams)
+                self._servers[id(server)] = listed
+                self._known["server"].append(server.name)
+                self._known["tool"] += listed.tools
+                self.servers |= dict.fromkeys(listed.tools, listed)
         for entry in agent.handoffs:
             target = entry if isinstance(entry, Agent) else entry._agent_ref and entry._agent_ref()
             if isinstance(target, Agent):
@@ -83,6 +95,7 @@ class OpenAIAgentsAdapter(Adapter):
             hosted = agent.clone(
                 model=HostedModel(self, agent.name, self._model(agent)),
                 tools=[self._tool(agent.name, tool) for tool in agent.tools if isinstance(tool, FunctionTool)],
+                mcp_servers=[self._server(agent.name, server) for server in agent.mcp_servers],
                 handoffs=[],
             )
             self._agents[id(agent)] = (agent, hosted)
@@ -111,6 +124,20 @@ class OpenAIAgentsAdapter(Adapter):
             return await (invoke(context, arguments) if made is None else ask(name, made))
 
         hosted.on_invoke_tool = call
+        return hosted
+
+    def _server(self, agent: str, server: MCPServer) -> MCPServer:
+        hosted, listed = copy.copy(server), self._servers[id(server)]
+        stages = {tool: self.stage_of(kind="tool", tool=tool, agent=agent, server=server.name) for tool in listed.tools}
+        listed.check(stages)
+
+        async def list_tools(context: Any = None, agent: Any = None) -> list[Tool]:
+            return await server._apply_tool_filter(list(listed.tools.values()), context, agent)
+
+        async def call_tool(name: str, arguments: Any, meta: Any = None) -> CallToolResult:
+            return await listed.ask(stages[name], name, arguments or {})
+
+        hosted.list_tools, hosted.call_tool = list_tools, call_tool
         return hosted
 
     async def run(self, messages: list[dict[str, Any]]) -> str:

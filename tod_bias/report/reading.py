@@ -295,9 +295,8 @@ def _where(axis_result: AxisResult) -> str:
         return ""
     name, gap = first
     group = axis_result.groups[name]
-    text = "; ".join(
-        filter(None, (entrance(gap, group.contributions, f"the gap of {name}"), outside(gap, group.unattributed)))
-    )
+    rest = outside(gap, group.unattributed) if group.contributions else ""
+    text = "; ".join(filter(None, (entrance(gap, group.contributions, f"the gap of {name}"), rest)))
     cancelling = opposed(axis_result)
     if cancelling is not None and cancelling.group != name:
         text = "; ".join(filter(None, (text, str(cancelling))))

@@ -157,6 +157,8 @@ class AgentRun:
         """Outputs of calls that it made before, by the call; each is used once."""
         for step in steps:
             self.known.setdefault(canonical(step[:2]), deque()).append(step)
+        self.undeclared: list[Any] = []
+        """Calls that it made to no stage, as far as later ones may depend on them."""
         self._agent, self._turn, self._settle = agent, turn, settle
         self._stirred = asyncio.Event()
 
@@ -256,17 +258,21 @@ def is_hosted() -> bool:
     return _RUN.get() is not None
 
 
-async def ask(name: str, argument: Any) -> Any:
-    """Call a stage from within a hosted agent."""
+def current_run() -> AgentRun:
+    """The agent in which this code runs."""
     run = _RUN.get()
     assert run is not None
-    return await run.ask(name, argument)
+    return run
+
+
+async def ask(name: str, argument: Any) -> Any:
+    """Call a stage from within a hosted agent."""
+    return await current_run().ask(name, argument)
 
 
 def ask_from_thread(name: str, argument: Any) -> Any:
     """Call a stage from within a hosted agent that is a plain function, on a thread."""
-    run = _RUN.get()
-    assert run is not None
+    run = current_run()
     return asyncio.run_coroutine_threadsafe(run.ask(name, argument), run.events.loop).result()
 
 
@@ -445,20 +451,27 @@ class AgentStage(Stage):
     """Carries out what hosted agents ask.
 
     Args:
-        call: a coroutine function of the argument, which returns JSON.
+        call: a coroutine function of the argument and of the arguments of the turn's calls before (none, unless
+            ``reads_calls``), which returns JSON.
         signature: what decides its outputs; empty where that is not known, and then they are not cached.
         concurrency: calls at once.
+        reads_calls: whether outputs depend on the calls before. Equal calls after different ones are then made anew.
     """
 
     remote = True
-    reads_only_argument = True
 
     def __init__(
-        self, call: Callable[[Any], Coroutine[Any, Any, Any]], signature: str = "", concurrency: int = 16
+        self,
+        call: Callable[[Any, Sequence[Any]], Coroutine[Any, Any, Any]],
+        signature: str = "",
+        concurrency: int = 16,
+        *,
+        reads_calls: bool = False,
     ) -> None:
         self._call = call
         self.signature = signature
         self.concurrency = concurrency
+        self.reads_only_argument = not reads_calls
 
     def derived_signature(self) -> str:
         """There is none.
@@ -470,11 +483,12 @@ class AgentStage(Stage):
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One output per input."""
-        return [self._output(item.argument) for item in inputs]
+        return [self._output(item) for item in inputs]
 
-    def _output(self, argument: Any) -> Any:
+    def _output(self, item: StageInput) -> Any:
+        before = [step.argument for step in item.steps]
         try:
-            return EventLoop.run_anyway(lambda: self._call(argument))
+            return EventLoop.run_anyway(lambda: self._call(item.argument, before))
         except TodBiasError:
             raise
         except FOREIGN as error:

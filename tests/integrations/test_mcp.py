@@ -1,0 +1,93 @@
+"""MCP servers: their tools are stages, and a call gets a session that has seen the calls before it and no others."""
+
+import os
+import sys
+from pathlib import Path
+
+import framework_agents
+import pytest
+from flows import about_people
+from framework_agents import World
+
+from tod_bias import attribute
+from tod_bias.errors import StageError
+from tod_bias.integrations import pipeline_of
+from tod_bias.systems.hosted import EventLoop
+
+pytest.importorskip("agents", reason="not installed: pip install -e '.[agents]'")
+pytest.importorskip("mcp", reason="not installed: pip install -e '.[agents]'")
+from agents.mcp import MCPServerStdio
+from mcp import StdioServerParameters
+
+from tod_bias.integrations.mcp_servers import McpServer
+
+HERE = Path(framework_agents.__file__).parent
+SERVER = HERE / "mcp_places.py"
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(sys.path)}
+STAGES = {"model": {"kind": "model"}, "find_place": {"tool": "find_place"}, "free_day": {"tool": "free_*"}}
+
+
+def stdio(biased=""):
+    params = {"command": sys.executable, "args": [str(SERVER), biased], "env": ENVIRONMENT}
+    return MCPServerStdio(params=params, name="places")
+
+
+def places(*options) -> McpServer:
+    params = StdioServerParameters(command=sys.executable, args=[str(SERVER), "", *options], env=ENVIRONMENT)
+    return McpServer("places", lambda: params)
+
+
+def called(server, name, arguments, before=()):
+    output = EventLoop.current().run(server.call(name, arguments, before))
+    return output["content"][0]["text"]
+
+
+@pytest.mark.parametrize("biased", ["model", "find_place"])
+def test_a_bias_is_found_in_a_tool_of_a_server(biased):
+    world = World(biased if biased == "model" else "")
+    pipeline = pipeline_of(framework_agents.openai_agent(world, servers=[stdio(biased)]), STAGES, concurrency=2)
+    plain = pipeline_of(framework_agents.openai_agent(World(biased)), STAGES)
+    gaps = []
+    for audited in (pipeline, plain):
+        result = attribute(audited, about_people(18), axes=["gender"], bootstrap=20, permutations=20)
+        woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+        assert woman.contributions[biased].shapley.value == pytest.approx(woman.gap.value)
+        gaps.append(woman.gap.value)
+    assert gaps[0] == gaps[1] > 0.1
+
+
+def test_a_tool_of_a_server_that_is_no_stage_is_unattributed():
+    agent = framework_agents.openai_agent(World(), servers=[stdio("find_place")])
+    result = attribute(pipeline_of(agent, "model"), about_people(18), axes=["gender"], bootstrap=20, permutations=20)
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    assert woman.unattributed.value == pytest.approx(woman.gap.value)
+    assert woman.gap.value > 0.1
+
+
+def test_a_session_has_seen_the_calls_before_and_no_others():
+    server = places()
+    assert server.writers == {"note"}
+    first, second = ({"api_name": "note", "text": text} for text in "ab")
+    assert called(server, "note", {"text": "a"}) == "1 noted"
+    assert called(server, "note", {"text": "b"}, [first]) == "2 noted"
+    assert called(server, "note", {"text": "c"}, [first, "a model's", second]) == "3 noted"
+    assert called(server, "note", {"text": "b"}) == "1 noted"
+    assert called(server, "find_place", {"seats": 2, "guest": "friend"}, [first]) == "place 2 with 2 seats"
+
+
+def test_stages_must_not_part_tools_that_change_what_others_return():
+    agent = framework_agents.openai_agent(World(), servers=[stdio()])
+    assert pipeline_of(agent, {"places": {"server": "places"}}).stages["places"].reads_only_argument is False
+    server = places()
+    server.writers = frozenset(server.tools)
+    message = "'find_place' is in a stage and 'free_day' is not, .* such as {'server': 'places'}"
+    with pytest.raises(StageError, match=message):
+        server.check({"find_place": "search", "free_day": None, "note": None})
+
+
+def test_servers_that_fail_are_told_in_one_line():
+    with pytest.raises(StageError, match="MCP server 'gone': ") as caught:
+        McpServer("gone", lambda: StdioServerParameters(command=str(HERE / "no_such_command")))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(StageError, match="no server 'plaices'; there are places; did you mean"):
+        pipeline_of(framework_agents.openai_agent(World(), servers=[stdio()]), {"search": {"server": "plaices"}})

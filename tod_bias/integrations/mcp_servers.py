@@ -1,0 +1,181 @@
+"""Servers of the Model Context Protocol (MCP), whose tools are stages of an agent.
+
+What a tool returns may depend on the calls before it: a basket holds what was put into it. A session is therefore used
+only by calls that have the same calls before them in their turn; where there is none, a fresh one is opened and makes
+those calls first. Tools that a server declares to be read-only (``readOnlyHint``) leave a session as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mcp import Client
+from mcp.types import CallToolResult, Tool
+
+from tod_bias.cache import canonical
+from tod_bias.dialogues.dialogue import flat_call
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.errors import FOREIGN, StageError, described
+from tod_bias.systems.hosted import EventLoop, ask, current_run
+
+log = logging.getLogger(__name__)
+
+_IDLE_SESSIONS = 16
+"""Sessions that are held open for later calls; of more, those that have waited longest are closed."""
+_CONNECTING = 60.0
+"""Seconds that a server may take to list its tools."""
+_RESULT = {"content", "structured_content", "is_error"}
+"""What of a result an agent gets; the rest is about the server."""
+
+
+class _Session:
+    """A connection that a task of its own opens and closes, as the protocol's library asks for."""
+
+    def __init__(self) -> None:
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, target: Any) -> Client:
+        """Connect.
+
+        Args:
+            target: what :class:`mcp.Client` takes: an address, a command's parameters, or a transport.
+        """
+        self._task = asyncio.create_task(self._hold(target))
+        self.client = await self._ready
+        return self.client
+
+    async def _hold(self, target: Any) -> None:
+        try:
+            async with Client(target) as client:
+                self._ready.set_result(client)
+                await self._closing.wait()
+        except FOREIGN as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+            else:
+                log.debug("MCP: %s", described(error))
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._closing.set()
+
+
+class McpServer:
+    """The tools of an MCP server, each call in a session that has seen the same calls before.
+
+    Args:
+        name: what stages and messages call it.
+        connect: makes what :class:`mcp.Client` takes: an address, a command's parameters, or a transport.
+
+    Raises:
+        StageError: it cannot be reached.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], Any]) -> None:
+        self.name, self._connect = name, connect
+        self._idle: list[tuple[str, _Session]] = []
+        """Open sessions with the calls that they have seen, the one used last at the end."""
+        try:
+            listed = EventLoop.current().run(self._listed(), _CONNECTING)
+        except TimeoutError:
+            raise StageError(f"MCP server {name!r}: did not list its tools within {_CONNECTING:g} s") from None
+        except FOREIGN as error:
+            raise StageError(f"MCP server {name!r}: {described(error)}") from error
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in listed}
+        self.writers = frozenset(
+            tool.name for tool in listed if not (tool.annotations and tool.annotations.read_only_hint)
+        )
+        """Tools that may change what later calls return."""
+
+    async def _listed(self) -> list[Tool]:
+        session = _Session()
+        client = await session.open(self._connect())
+        page = await client.list_tools()
+        tools = list(page.tools)
+        while page.next_cursor:
+            page = await client.list_tools(cursor=page.next_cursor)
+            tools += page.tools
+        self._keep_open(session, "[]")
+        return tools
+
+    def check(self, stages: Mapping[str, str | None]) -> None:
+        """See to it that calls that belong together are made in one session.
+
+        Args:
+            stages: each tool's stage; None where it belongs to none.
+
+        Raises:
+            StageError: tools that change what others return are partly in stages and partly not.
+        """
+        declared = sorted(tool for tool in self.writers if stages[tool] is not None)
+        if declared and (others := sorted(self.writers.difference(declared))):
+            raise StageError(
+                f"MCP server {self.name!r}: {declared[0]!r} is in a stage and {others[0]!r} is not, but either may "
+                f"change what the other returns; put both into stages, such as {{'server': {self.name!r}}}, or declare "
+                "readOnlyHint in the server"
+            )
+
+    async def ask(self, stage: str | None, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool's stage from within an agent; the tool itself, where it belongs to none."""
+        made = flat_call(name, arguments)
+        if stage is not None:
+            return CallToolResult.model_validate(await ask(stage, made))
+        before = current_run().undeclared
+        output = await self.call(name, arguments, before)
+        before.append(made)
+        return CallToolResult.model_validate(output)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], before: Sequence[Any]) -> Any:
+        """What a tool returns, as the protocol's JSON.
+
+        Args:
+            name: the tool's.
+            arguments: its arguments.
+            before: arguments of the turn's calls before this one, of any stage.
+        """
+        seen = [call for call in before if isinstance(call, Mapping) and call.get(API_NAME) in self.writers]
+        if (session := self._take(canonical(seen))) is not None:
+            try:
+                return await self._call(session, name, arguments, seen)
+            except FOREIGN as error:  # servers end sessions that nobody has used for a while
+                log.debug("MCP server %s: %s", self.name, described(error))
+        session = _Session()
+        client = await session.open(self._connect())
+        for call in seen:
+            await client.call_tool(call[API_NAME], {key: value for key, value in call.items() if key != API_NAME})
+        return await self._call(session, name, arguments, seen)
+
+    async def _call(
+        self, session: _Session, name: str, arguments: Mapping[str, Any], seen: list[Mapping[str, Any]]
+    ) -> Any:
+        try:
+            result = await session.client.call_tool(name, dict(arguments))
+        except BaseException:
+            self._idle = [(key, other) for key, other in self._idle if other is not session]
+            session.close()
+            raise
+        self._keep_open(session, canonical([*seen, flat_call(name, arguments)] if name in self.writers else seen))
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True, include=_RESULT)
+
+    def _take(self, key: str) -> _Session | None:
+        """An open session that has seen these calls; for the caller alone, where calls may change it."""
+        for place, (seen, session) in enumerate(self._idle):
+            if seen == key:
+                del self._idle[place]
+                if not self.writers:
+                    self._idle.append((key, session))
+                return session
+        return None
+
+    def _keep_open(self, session: _Session, key: str) -> None:
+        """Hold a session for later calls."""
+        if (key, session) not in self._idle:
+            self._idle.append((key, session))
+        for _, oldest in self._idle[:-_IDLE_SESSIONS]:
+            oldest.close()
+        del self._idle[:-_IDLE_SESSIONS]

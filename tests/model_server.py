@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from framework_agents import INSTRUCTIONS, World
@@ -17,22 +18,25 @@ KEY = "key-of-the-upstream-server"
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers any number of requests at once, each after ``latency`` seconds, and notes bodies and times."""
+    """Answers any number of requests at once, each after ``latency`` seconds, and notes bodies and times.
+
+    ``note``: a file that gets a line per request.
+    """
 
     request_queue_size = 512
     daemon_threads = True
 
-    def __init__(self, world: World, latency: float = 0.0) -> None:
+    def __init__(self, world: World, latency: float, note: Path | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.world, self.latency = world, latency
+        self.world, self.latency, self.note = world, latency, note
         self.asked: list[str] = []
         self.times: list[tuple[float, float]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
 
 @contextmanager
-def serving(world: World, latency: float = 0.0) -> Iterator[ModelServer]:
-    server = ModelServer(world, latency)
+def serving(world: World, latency: float = 0.0, note: Path | None = None) -> Iterator[ModelServer]:
+    server = ModelServer(world, latency, note)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -51,6 +55,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(400, {"error": {"message": f"bad request with key {key}"}})
             return
         self.server.asked.append(text)
+        if self.server.note is not None:
+            with self.server.note.open("a") as file:
+                file.write("asked\n")
         time.sleep(self.server.latency)
         api = {"completions": _chat, "responses": _responses, "messages": _anthropic}[self.path.rpartition("/")[2]]
         reply = api(self.server.world, json.loads(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
@@ -18,8 +19,8 @@ class DoctorOutput(OutputOptions):
 
 
 @command("tod-bias doctor --json")
-def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOutput) -> None:
-    """Say what works on this machine, and the command that adds what does not; or what works in a system's traces.
+def doctor(file: Path | None = None, /, *, corpus: str = "", json: bool = False, output: DoctorOutput) -> None:
+    """Say what works on this machine, and the command that adds what does not; or what works in a system.
 
     Looks at Python, the folder, threads and devices, the packages and extras, ParlAI, and whether the hub answers
     (HF_HUB_OFFLINE=1: it is not asked). Nothing is changed, nothing is downloaded. "--" marks what is missing, "!" what
@@ -27,13 +28,16 @@ def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOut
 
     Args:
         file: Traces of a system (.json, .jsonl or a folder): its models, tools, retrievers and agents are listed with
-            the number of their spans, and the machine is not looked at. What is declared as no stage is unattributed.
+            the number of their spans. Or the pipeline file of an agent that is a command or url: it answers one
+            conversation, and its requests to models are listed as stages to paste into the file. What is declared as no
+            stage is unattributed. The machine is not looked at.
+        corpus: The agent answers the first conversation of this corpus; by default one of the demo's.
         json: Print one JSON object instead.
     """
     from json import dumps
 
     if file is not None:
-        _list_components(file, json, output)
+        (_list_requests if file.suffix in (".yaml", ".yml") else _list_components)(file, corpus, json, output)
         return
     from tod_bias.environment import examined
 
@@ -63,27 +67,51 @@ def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOut
     )
 
 
-def _list_components(file: Path, json: bool, output: DoctorOutput) -> None:
-    from tod_bias.dialogues.files import read_traces
+def _list_requests(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
+    from dataclasses import asdict
+
+    from tod_bias.dialogues.corpora import DEMO, load_corpus
+    from tod_bias.errors import StageError
+    from tod_bias.integrations.seen_calls import seen_calls, stages_as_yaml, stages_of
+    from tod_bias.pipelines import AgentFile, check_pipeline, proxied_agent
+
+    pipeline = check_pipeline(file)
+    if not isinstance(pipeline, AgentFile) or pipeline.upstream is None:
+        raise StageError(f"{file}: doctor lists the requests of agents that are a command or a url")
+    dialogue = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=1)[0]
+    agent = pipeline.model_copy(update={"stages": {}})
+    seen = seen_calls(proxied_agent(agent, file), dialogue, pipeline.agent.timeout)
+    report = {"stages": stages_of(seen), "requests": [asdict(calls) for calls in seen]}
+    lines = f"# conversation {dialogue.id!r}, turns: {len(dialogue.turns)}\n{stages_as_yaml(seen)}"
+    _show(
+        report, lines if seen else "The agent made no request to the proxy: does it read OPENAI_BASE_URL?", json, output
+    )
+
+
+def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -> None:
+    """Write a report, and print it or a text."""
     from tod_bias.files import json_text, write_json
     from tod_bias.report.console import echo
 
-    found = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
-    report = {"components": [{**component._asdict(), "spans": number} for component, number in found]}
     if output.out is not None:
         from tod_bias.folder import claimed
 
         write_json(claimed(output.out) / "doctor.json", report)
-    if output.quiet:
-        return
-    if json:
-        echo(json_text(report))
-        return
-    kind = ""
+    if not output.quiet:
+        echo(json_text(report) if json else text)
+
+
+def _list_components(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
+    from tod_bias.dialogues.files import read_traces
+
+    found = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
+    report = {"components": [{**component._asdict(), "spans": number} for component, number in found]}
+    lines, kind = list[str](), ""
     for component, number in found:
         if component.kind != kind:
             kind = component.kind
-            echo(kind)
+            lines.append(kind)
         agent = f"  (agent {component.agent})" if component.agent else ""
-        echo(f"  {number:>7,}  {component.name}{agent}")
-    echo("" if found else "No span there says what it is (gen_ai.operation.name or openinference.span.kind).")
+        lines.append(f"  {number:>7,}  {component.name}{agent}")
+    lines.append("" if found else "No span there says what it is (gen_ai.operation.name or openinference.span.kind).")
+    _show(report, "\n".join(lines), json, output)

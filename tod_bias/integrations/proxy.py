@@ -21,8 +21,6 @@ from typing import Any, Protocol
 import httpx2
 import uvicorn
 
-from tod_bias.dialogues.chat import to_messages
-from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described
 from tod_bias.integrations.adapter import Adapter, Match
 from tod_bias.integrations.events import event_stream
@@ -39,12 +37,16 @@ from tod_bias.integrations.model_apis import (
 )
 from tod_bias.integrations.processes import ProcessPool, new_key, response_in
 from tod_bias.systems.chat.settings import ChatSettings
-from tod_bias.systems.hosted import AgentRequest, EventLoop, ask
+from tod_bias.systems.hosted import AgentRequest, ask
 
 _KEPT_HEADERS = ("anthropic-version", "anthropic-beta")
 """Headers that decide replies."""
 _SHORTEST_SECRET = 12
 """Characters; a shorter key (``local``, ``test``) is a word that a reply may hold."""
+_LONGEST_REPLY = 120.0
+"""Seconds until a reply of the upstream server is given up."""
+_CONNECTING = 10.0
+"""Seconds until a server counts as away."""
 _KEEP_ALIVE = 600
 """Seconds that a client may leave a connection open."""
 _ROUTES = ", ".join(f"POST /v1{path}" for path in PATHS)
@@ -180,6 +182,22 @@ async def _respond(send: Any, status: int, kind: str, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+class _Client:
+    """An HTTP client for any number of requests at once, made anew where the event loop is another."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def of_loop(self) -> httpx2.AsyncClient:
+        """The one of the running event loop."""
+        if self._loop is not asyncio.get_running_loop():
+            self._loop = asyncio.get_running_loop()
+            self._made = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None), **self._options)
+        return self._made
+
+
 class Upstream:
     """The server that an agent's requests are sent to.
 
@@ -199,7 +217,7 @@ class Upstream:
         except StageError as error:
             raise StageError(f"upstream: {error}") from None
         self.base_url, self._key_env = settings.base_url, api_key_env
-        self._client: tuple[asyncio.AbstractEventLoop, httpx2.AsyncClient] | None = None
+        self._client = _Client(timeout=httpx2.Timeout(_LONGEST_REPLY, connect=_CONNECTING))
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("it holds a key and is not stored")
@@ -218,11 +236,7 @@ class Upstream:
 
     async def reply_to(self, request: AgentRequest) -> dict[str, Any]:
         """The server's reply."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._client[0] is not loop:
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-            self._client = loop, httpx2.AsyncClient(limits=limits, timeout=httpx2.Timeout(120, connect=10))
-        client = self._client[1]
+        client = self._client.of_loop
         body, fixed = body_of(request)
         headers = dict(fixed.get("headers", {}))
         if self._key:
@@ -293,6 +307,7 @@ class UrlAgent:
         if not re.match(r"https?://[^/\s]", url):
             raise StageError(f"url: expected an address such as http://localhost:8000/turn, got {url!r:.100}")
         self.name = url
+        self._client = _Client(timeout=httpx2.Timeout(None, connect=_CONNECTING))
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:
         """Its response."""
@@ -300,8 +315,7 @@ class UrlAgent:
         proxy.turns[key] = turn
         body = {"messages": messages, "base_url": f"{proxy.url}/v1", "api_key": key}
         try:
-            async with httpx2.AsyncClient(timeout=None) as client:
-                response = await client.post(self.name, json=body, headers={"authorization": f"Bearer {key}"})
+            response = await self._client.of_loop.post(self.name, json=body, headers={"authorization": f"Bearer {key}"})
         except httpx2.HTTPError as error:
             raise UnansweredError(f"{self.name}: {str(error) or type(error).__name__}") from None
         finally:
@@ -368,16 +382,3 @@ class ProxyAdapter(Adapter):
 
 def _fits(facts: Mapping[str, Sequence[str]], match: Match) -> bool:
     return all(any(fnmatchcase(value, pattern) for value in facts[fact]) for fact, pattern in match.items())
-
-
-def requests_of(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float) -> list[dict[str, list[str]]]:
-    """What an agent asks of models in a conversation, each turn after the recorded ones before it.
-
-    Returns:
-        What stages can match, request by request.
-    """
-    adapter.seen = []
-    for number in range(len(dialogue.turns)):
-        messages = to_messages(Dialogue("", "", dialogue.turns[: number + 1]), answered=True)
-        EventLoop.current().run(adapter.run(messages), timeout)
-    return adapter.seen

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import weakref
 from collections.abc import Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -195,7 +196,13 @@ class _Client:
         if self._loop is not asyncio.get_running_loop():
             self._loop = asyncio.get_running_loop()
             self._made = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None), **self._options)
+            weakref.finalize(self, _close, self._loop, self._made).atexit = False
         return self._made
+
+
+def _close(loop: asyncio.AbstractEventLoop, client: httpx2.AsyncClient) -> None:
+    if loop.is_running():
+        asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
 
 class Upstream:

@@ -32,6 +32,7 @@ from tod_bias.integrations.model_apis import (
     body_of,
     facts_of,
     path_of,
+    read,
     request_of,
     sent,
     with_ids,
@@ -143,7 +144,10 @@ class Proxy:
 
     async def _reply(self, turn: ProxyTurn, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
         try:
-            return await turn.adapter.reply(path, body, headers)
+            reply = await turn.adapter.reply(path, body, headers)
+            if not isinstance(reply, dict):
+                raise UnansweredError(f"a stage returned no reply but {type(reply).__name__}")
+            return reply
         except asyncio.CancelledError:
             raise _RefusedError(400, "this turn was left out") from None
         except FOREIGN as error:
@@ -322,14 +326,18 @@ class UrlAgent:
         proxy.turns[key] = turn
         body = {"messages": messages, "base_url": f"{proxy.url}/v1", "api_key": key}
         try:
-            response = await self._client.of_loop.post(self.name, json=body, headers={"authorization": f"Bearer {key}"})
+            request = self._client.of_loop.build_request(
+                "POST", self.name, json=body, headers={"authorization": f"Bearer {key}"}
+            )
+            response = await self._client.of_loop.send(request, stream=True)
+            content = await read(response)
         except httpx2.HTTPError as error:
             raise UnansweredError(f"{self.name}: {str(error) or type(error).__name__}") from None
         finally:
             del proxy.turns[key]
         if response.status_code != 200:
             raise UnansweredError(f"{self.name}: HTTP {response.status_code}")
-        return response_in(response.content, self.name)
+        return response_in(content, self.name)
 
 
 class ProxyAdapter(Adapter):
@@ -344,7 +352,7 @@ class ProxyAdapter(Adapter):
 
     framework = "proxy"
     facts = ("kind", "model", "system", "tool")
-    settle = 0.01
+    settle = 0.005
 
     def __init__(self, agent: ProxiedAgent, stages: Mapping[str, Match], upstream: Upstream) -> None:
         super().__init__(agent, stages, {})

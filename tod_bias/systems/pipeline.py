@@ -92,6 +92,8 @@ class Pipeline:
 
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
+        if isinstance(self.flow, HostedFlow) and len(inputs) > 1:  # an agent that waits for an output is alive
+            return [self([item])[0] for item in inputs]
         items = [replace(item, argument=None) for item in inputs]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
         while waiting := [number for number, process in enumerate(processes) if process.request is not None]:

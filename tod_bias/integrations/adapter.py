@@ -49,7 +49,7 @@ class Adapter:
     facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
     """What stages match."""
     known: Mapping[str, list[str]] = {}
-    """The kinds, agents, tools, nodes and MCP servers that there are, ``*`` where only calls show it; empty where stages
+    """The kinds, agents, tools, nodes and MCP servers that there are, ``*`` where calls alone show; empty where stages
     have no patterns."""
     settle = 0.0
     """See :class:`~tod_bias.systems.hosted.HostedFlow`."""

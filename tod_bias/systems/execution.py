@@ -169,7 +169,7 @@ class Execution:
         self._collect = options.collect
         self._max_failures = options.max_failures
         self._lock = threading.Lock()
-        self._has_ended = False
+        self._has_ended = self._is_ending = False
         self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
         self._reason = ""
         self.lost: dict[int, str] = {}
@@ -345,6 +345,8 @@ class Execution:
         return [(job, tuple(traces)) for job, traces in done]
 
     def _end(self) -> None:
+        """Agents go on no more; calls that are under way come to their end."""
+        self._is_ending = True
         for caller in self.callers.values():
             caller.end()
 
@@ -365,6 +367,8 @@ class Execution:
         """One job of a hosted agent: one way to its end, then those that parted from it; adds their traces."""
         rest = [] if job.run in self.lost else [self._started(job)]
         while rest and job.run not in self.lost:
+            if self._is_ending:
+                return
             node = rest.pop()
             try:
                 if node.process.request is None:

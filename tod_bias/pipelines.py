@@ -24,7 +24,7 @@ An agent that exists is named in place of a flow, with the calls that belong to 
       search: {match: {tool: "find_*"}}
 
 An agent in any other framework or language is a command or a server of one's own, whose requests to models go through a
-proxy to ``upstream`` (:mod:`tod_bias.integrations.proxy`)::
+proxy to ``upstream`` (:mod:`tod_bias.integrations.proxied`)::
 
     agent: {command: "node agent.mjs"}     # or {url: "http://localhost:8000/turn"}
     upstream: {base_url: "https://api.openai.com/v1", api_key_env: OPENAI_API_KEY}
@@ -57,7 +57,7 @@ from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
-    from tod_bias.integrations.proxy import ProxyAdapter
+    from tod_bias.integrations.proxied import ProxyAdapter
 
 _SHIPPED = "tod_bias.stages"
 _OF_GUARD = ("axes", "reference")
@@ -264,7 +264,8 @@ def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
     Raises:
         StageError: there is no such command, the key is not set, or stages match what no request holds.
     """
-    from tod_bias.integrations.proxy import CommandAgent, ProxyAdapter, Upstream, UrlAgent
+    from tod_bias.integrations.proxied import CommandAgent, ProxyAdapter, UrlAgent
+    from tod_bias.integrations.upstream import Upstream
 
     assert file.upstream is not None
     try:

@@ -45,7 +45,7 @@ def key(monkeypatch):
 
 
 def agent_file(folder, server, command="", stages="{model: {match: {kind: model}}}", **agent):
-    place = {**({"command": command} if command else {}), "concurrency": 2, **agent}
+    place = {**({"command": command} if command else {}), "concurrency": 1, **agent}
     upstream = {"base_url": server.url, "api_key_env": "UPSTREAM_KEY"}
     path = folder / "agent.yaml"
     path.write_text(f"agent: {json.dumps(place)}\nupstream: {json.dumps(upstream)}\nstages: {stages}\n")
@@ -121,7 +121,7 @@ def test_stages_match_requests(stages, is_caught, key, tmp_path):
 )
 def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, key, tmp_path):
     with serving(World()) as server:
-        path = agent_file(tmp_path, server, f"{KINDS['chat']} '' {how}", timeout=5, concurrency=1)
+        path = agent_file(tmp_path, server, f"{KINDS['chat']} '' {how}", timeout=5)
         execution = Execution(load_pipeline(path))
         traces = execution([Run(dialogue) for dialogue in about_people(6)])
     assert [number for number, trace in enumerate(traces) if trace is None] == [3]
@@ -134,7 +134,7 @@ def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
     bad = Dialogue("bad", "Restaurants", (Turn("My wife has a bad request for 3 in Davis.", response="No."),))
     caplog.set_level(logging.DEBUG)
     with serving(World()) as server:
-        pipeline = load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} ''"))
+        pipeline = load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} ''", concurrency=2))
         options = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "max_failures": 0.5}
         result = attribute(pipeline, [*dialogues, bad], out=tmp_path / "run", **options)
     assert "HTTP 400" in str(result.corpus.lost.reasons)
@@ -242,7 +242,7 @@ attribute(load_pipeline("agent.yaml"), about_people(18), axes=["gender"], bootst
 def test_a_killed_run_asks_nothing_twice(key, tmp_path):
     (tmp_path / "asked").touch()
     with serving(World("model"), note=tmp_path / "asked") as server:
-        agent_file(tmp_path, server, KINDS["node"])
+        agent_file(tmp_path, server, KINDS["node"], concurrency=2)
         for kill in (True, False):
             code = _KILLED.format(paths=[str(TESTS.parent), str(TESTS)], kill=kill)
             done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)

@@ -182,11 +182,13 @@ def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_wor
     [
         (["placebo"], {}, ["without the placebo it would be claimed:", "90 dialogues"]),
         (["terms", "placebo"], {}, ["without the placebo it would be claimed of these terms:"]),
+        (["placebo"], {"beyond_placebo": None}, ["with a placebo (--axes …,placebo) it may be claimed:"]),
         (["other terms"], {}, ["differs too much"]),
         (["other tests"], {}, ["among all axes and metrics"]),
         (["tests"], {}, ["no permutations"]),
         (["tests"], {"metric": REFUSALS | {"counterfactual": True}}, ["needs a placebo (--axes …,placebo)"]),
         (["terms"], {}, ["man, woman", f"takes {ENOUGH_TERMS}"]),
+        (["terms"], {"groups": {"woman": group(estimate(0.2, scope="terms"), terms=4.0)}}, ["too few terms", "woman"]),
     ],
 )
 def test_a_verdict_below_a_disparity_says_why(factors, changes, facts):

@@ -29,6 +29,7 @@ from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
 from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
+from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.stage import RemoteStage, innermost
 
 _ROUNDS = 4
@@ -152,6 +153,11 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
                 f"stage {name!r} calls a server: executor 'ray' is for stages in Python; use its concurrency, or "
                 "batch files"
             )
+    if isinstance(work.pipeline.flow, HostedFlow):
+        raise TodBiasError(
+            "executor 'ray' is for stages in Python; an agent runs in this process, with as many calls at once as its "
+            "concurrency says"
+        )
     if generators_of(work.pipeline) or models_of(work.counterfactuals.axes.values()):
         raise TodBiasError(
             "executor 'ray' is for stages in Python; share a language model's work out by accelerate launch"

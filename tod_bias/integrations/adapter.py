@@ -48,6 +48,9 @@ class Adapter:
     framework = ""
     facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
     """What stages match."""
+    known: Mapping[str, list[str]] = {}
+    """The kinds, agents, tools, nodes and MCP servers that there are, ``*`` where calls alone show; empty where stages
+    have no patterns."""
     settle = 0.0
     """See :class:`~tod_bias.systems.hosted.HostedFlow`."""
     servers: Mapping[str, McpServer] = {}
@@ -62,9 +65,8 @@ class Adapter:
             if unknown := sorted(set(match) - set(self.facts)):
                 raise StageError(f"stages: {stage!r}: expected some of {', '.join(self.facts)}, got {unknown[0]!r}")
             for fact, pattern in match.items():
-                names = self.names().get(fact, ())
-                known_names = sorted(set(names or ()))
-                if names is not None and not any(fnmatchcase(name, pattern) for name in known_names):
+                known_names = sorted(set(self.known.get(fact, ())))
+                if "*" not in known_names and not any(fnmatchcase(name, pattern) for name in known_names):
                     known = f"; there are {', '.join(known_names)}" if known_names else ""
                     raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, known_names)}")
 
@@ -90,10 +92,6 @@ class Adapter:
             if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
                 return stage
         return None
-
-    def names(self) -> Mapping[str, Sequence[str] | None]:
-        """The kinds, agents, tools and nodes that there are; None where that shows only when calls come."""
-        raise NotImplementedError
 
     def parts(self) -> Sequence[Any]:
         """The functions and classes that decide what models and tools put out."""

@@ -72,10 +72,6 @@ class FunctionAdapter(Adapter):
         self.functions = {name: _marked[name] for name in names if name in _marked}
         return {name: {} for name in names}
 
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """Nothing: stages have no patterns."""
-        return {}
-
     def parts(self) -> Sequence[Any]:
         """The marked functions."""
         return list(self.functions.values())

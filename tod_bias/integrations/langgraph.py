@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    RemoveMessage,
-    ToolMessage,
-    convert_to_messages,
-    message_to_dict,
-    messages_from_dict,
-)
+from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
-from langgraph.types import Command, Send
 
 from tod_bias.cache import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, renumbered, tool_call
+from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
 from tod_bias.systems.hosted import AgentRequest, ask
 
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""
-_CHANGING = ("id", "response_metadata", "usage_metadata")
 _FAILED = "failed with"
 """Under this name stands what a tool that failed says to the model."""
 
@@ -40,31 +31,29 @@ class LangGraphAdapter(Adapter):
     def __init__(self, agent: Pregel[Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         self._nodes: dict[str, Runnable[Any, Any]] = {}
         self._tool_nodes: dict[str, ToolNode] = {}
-        self._known: dict[str, list[str]] = {"kind": [], "agent": [], "node": [], "tool": []}
+        self.known = {"kind": [], "agent": [], "node": [], "tool": []}
         self._see(agent, agent.get_name())
         super().__init__(agent, stages, options)
+        runtime = Runtime(context=self.options.get("context"))  # for a node that is called without its graph
+        self._config: Any = {"configurable": {"__pregel_runtime": runtime}}
         self._hosted = self._graph(agent, agent.get_name())
 
     def _see(self, graph: Pregel[Any], name: str) -> None:
         """Note the nodes of a graph and of the graphs in it."""
-        self._known["agent"].append(name)
+        self.known["agent"].append(name)
         for node, held in graph.nodes.items():
             if node == "__start__":
                 continue
-            self._known["node"].append(node)
+            self.known["node"].append(node)
             if isinstance(held.bound, Pregel):
                 self._see(held.bound, node)
                 continue
             self._nodes[node] = held.bound
             if isinstance(held.bound, ToolNode):
-                self._known["tool"] += held.bound.tools_by_name
+                self.known["tool"] += held.bound.tools_by_name
                 self._tool_nodes |= dict.fromkeys(held.bound.tools_by_name, held.bound)
             kind = "tool" if isinstance(held.bound, ToolNode) else "model" if node in _MODEL_NODES else "node"
-            self._known["kind"] += [kind, "node"]
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """Of the graph and the graphs in it."""
-        return self._known
+            self.known["kind"] += [kind, "node"]
 
     def parts(self) -> Sequence[Any]:
         """The functions of nodes and tools.
@@ -86,10 +75,9 @@ class LangGraphAdapter(Adapter):
 
     def _graph(self, graph: Pregel[Any], name: str) -> Any:
         """A copy of a graph whose nodes and tools ask their stages."""
-        nodes = {}
+        nodes = dict(graph.nodes)
         for node, held in graph.nodes.items():
             if node == "__start__":
-                nodes[node] = held
                 continue
             kind = "model" if node in _MODEL_NODES else "node"
             stage = self.stage_of(kind="node", node=node) or self.stage_of(kind=kind, node=node, agent=name)
@@ -107,7 +95,7 @@ class LangGraphAdapter(Adapter):
 
     def _node(self, node: str, stage: str) -> Runnable[Any, Any]:
         async def call(state: Any) -> Any:
-            return _decoded(await self.ask_model(stage, _encoded(state, node), node, node))
+            return decoded(await self.ask_model(stage, encoded(state, node), node, node))
 
         def never(state: Any) -> Any:
             raise StageError("a hosted graph is run by ainvoke")
@@ -125,12 +113,8 @@ class LangGraphAdapter(Adapter):
                 return await (handler(request) if inner is None else inner(request, handler))
             output = await ask(stage, made)
             has_failed = isinstance(output, dict) and output.keys() == {_FAILED}
-            return ToolMessage(
-                output[_FAILED] if has_failed else output,
-                name=name,
-                tool_call_id=request.tool_call["id"],
-                status="error" if has_failed else "success",
-            )
+            content, status = (output[_FAILED], "error") if has_failed else (output, "success")
+            return ToolMessage(content, name=name, tool_call_id=request.tool_call["id"], status=status)
 
         for name, injected in node._injected_args.items():
             if injected.state and self.stage_of(kind="tool", tool=name, agent=agent) is not None:
@@ -143,10 +127,6 @@ class LangGraphAdapter(Adapter):
             tools, name=node.name, handle_tool_errors=errors, messages_key=node._messages_key, awrap_tool_call=call
         )
 
-    def _config(self) -> Any:
-        """For a node that is called without its graph."""
-        return {"configurable": {"__pregel_runtime": Runtime(context=self.options.get("context"))}}
-
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The text of the last message."""
         result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
@@ -157,59 +137,14 @@ class LangGraphAdapter(Adapter):
     async def call_model(self, request: AgentRequest) -> Any:
         """What a node returns, without random ids."""
         node = self.fixed[request.fixed]
-        output = _encoded(await self._nodes[node].ainvoke(_decoded(request.content), self._config()), node)
-        renumbered(_calls(output), "id", request.content)
+        output = encoded(await self._nodes[node].ainvoke(decoded(request.content), self._config), node)
+        renumbered(calls_in(output), "id", request.content)
         return output
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The content of the tool's message."""
         with_call = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
-        (message,) = await self._tool_nodes[name].ainvoke([with_call], self._config())
+        (message,) = await self._tool_nodes[name].ainvoke([with_call], self._config)
         if not isinstance(message, ToolMessage):
             raise StageError(f"tool {name!r}: returns a {type(message).__name__}; make its node a stage")
         return {_FAILED: message.content} if message.status == "error" else message.content
-
-
-def _encoded(value: Any, node: str) -> Any:
-    """A state or an update as JSON."""
-    if isinstance(value, RemoveMessage):
-        raise StageError(f"node {node!r}: removes messages by their ids, which is not hosted; leave it out of stages")
-    if isinstance(value, BaseMessage):
-        made = message_to_dict(value)
-        data = {key: item for key, item in made["data"].items() if key not in _CHANGING}
-        return {"message": made["type"], "data": {**data, "additional_kwargs": {}}}
-    if isinstance(value, Command):
-        return {"command": [_encoded(part, node) for part in (value.graph, value.update, value.goto)]}
-    if isinstance(value, Send):
-        return {"send": [value.node, _encoded(value.arg, node)]}
-    if isinstance(value, Mapping):
-        return {str(key): _encoded(item, node) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encoded(item, node) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise StageError(f"node {node!r}: its state or update holds a {type(value).__name__}, which is no JSON")
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"message", "data"}:
-        return messages_from_dict([{"type": value["message"], "data": value["data"]}])[0]
-    if value.keys() == {"command"}:
-        graph, update, goto = map(_decoded, value["command"])
-        return Command(graph=graph, update=update, goto=goto)
-    if value.keys() == {"send"}:
-        return Send(value["send"][0], _decoded(value["send"][1]))
-    return {key: _decoded(item) for key, item in value.items()}
-
-
-def _calls(value: Any) -> list[dict[str, Any]]:
-    """The tool calls in an encoded update, in order."""
-    if isinstance(value, list):
-        return [call for item in value for call in _calls(item)]
-    if not isinstance(value, dict):
-        return []
-    return list(value.get("tool_calls") or ()) + [call for item in value.values() for call in _calls(item)]

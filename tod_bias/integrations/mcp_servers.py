@@ -19,7 +19,7 @@ from tod_bias.cache import canonical
 from tod_bias.dialogues.dialogue import flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, described
-from tod_bias.systems.hosted import EventLoop, ask, current_run
+from tod_bias.systems.hosted import EventLoop, ask, current_run, is_hosted
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,8 @@ class McpServer:
     """
 
     def __init__(self, name: str, connect: Callable[[], Any]) -> None:
+        if is_hosted():
+            raise StageError(f"MCP server {name!r}: of an agent that is made in a run; name that agent in handoffs")
         self.name, self._connect = name, connect
         self._idle: list[tuple[str, _Session]] = []
         """Open sessions with the calls that they have seen, the one used last at the end."""

@@ -131,24 +131,34 @@ async def sent(path: str, request: httpx2.Request, inner: Any, content: Any) -> 
     reraise=True,
 )
 async def _sent(request: httpx2.Request, inner: Any) -> tuple[int, bytes]:
-    body = bytearray()
     if isinstance(inner, httpx2.BaseTransport):
         response = await asyncio.to_thread(inner.handle_request, request)
-        body += await asyncio.to_thread(response.read)
+        body = await asyncio.to_thread(response.read)
     else:
         is_client = isinstance(inner, httpx2.AsyncClient)
         response = await (inner.send(request, stream=True) if is_client else inner.handle_async_request(request))
-        try:
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > LARGEST:
-                    raise UnansweredError(f"{request.url.host}: the reply is longer than {LARGEST >> 20} MB")
-        finally:
-            await response.aclose()
+        body = await read(response)
     if response.status_code == 429 or response.status_code >= 500:
         said = shortened(body.decode(errors="replace"), 200)
         raise httpx2.TransportError(f"HTTP {response.status_code}: {said}")
-    return response.status_code, bytes(body)
+    return response.status_code, body
+
+
+async def read(response: httpx2.Response) -> bytes:
+    """The body of a streamed response, which is closed.
+
+    Raises:
+        UnansweredError: it is longer than :data:`LARGEST`.
+    """
+    body = bytearray()
+    try:
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > LARGEST:
+                raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
+    finally:
+        await response.aclose()
+    return bytes(body)
 
 
 def _stable(reply: Mapping[str, Any], content: Any) -> dict[str, Any]:

@@ -8,23 +8,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.items import TResponseOutputItem
 from agents.mcp import MCPServer
-from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.tool_context import ToolContext
 from mcp.types import CallToolResult, Tool
-from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, ModelResponse, RunConfig, Runner, Usage
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
 from tod_bias.integrations.mcp_servers import McpServer
+from tod_bias.integrations.openai_agents_model import HostedModel, items_of
 from tod_bias.systems.hosted import AgentRequest, ask
-from tod_bias.systems.stage import place_of
 
 _SERVER_HISTORY = ("session", "previous_response_id", "conversation_id", "auto_previous_response_id")
-_OUTPUT = TypeAdapter(list[TResponseOutputItem])
 
 
 class OpenAIAgentsAdapter(Adapter):
@@ -34,26 +30,25 @@ class OpenAIAgentsAdapter(Adapter):
 
     def __init__(self, agent: Agent[Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         if held := [name for name in _SERVER_HISTORY if options.get(name)]:
-            raise StageError(
-                f"{held[0]}: keeps the history elsewhere, where it cannot be rewritten; leave it out, every turn gets "
-                "its history as messages"
-            )
-        config = options.get("run_config") or RunConfig()
+            raise StageError(f"{held[0]}: keeps the history elsewhere, where it cannot be rewritten; leave it out")
+        config = options.get("run_config") or {}
         self._config = config if isinstance(config, RunConfig) else RunConfig(**config)
         self._agents: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
         self._tools: dict[str, FunctionTool] = {}
         self._servers: dict[int, McpServer] = {}
-        self.servers: dict[str, McpServer] = {}
-        self._known: dict[str, list[str]] = {"kind": ["model", "tool"], "agent": [], "tool": [], "server": []}
+        self._names: list[str] = []
         self._see(agent)
+        self.servers = {tool: server for server in self._servers.values() for tool in server.tools}
+        self.known = {"kind": ["model", "tool"], "agent": self._names, "tool": [*self._tools, *self.servers]}
+        self.known["server"] = [server.name for server in self._servers.values()]
         super().__init__(agent, stages, {key: value for key, value in options.items() if key != "run_config"})
         self._hosted = self._host(agent)
 
     def _see(self, agent: Agent[Any]) -> None:
         """Note the names of an agent, its tools, and all that it hands over to."""
-        if agent.name in self._known["agent"]:
+        if agent.name in self._names:
             return
-        self._known["agent"].append(agent.name)
+        self._names.append(agent.name)
         for tool in agent.tools:
             if not isinstance(tool, FunctionTool):
                 raise StageError(
@@ -62,22 +57,13 @@ class OpenAIAgentsAdapter(Adapter):
                 )
             if self._tools.setdefault(tool.name, tool) is not tool:
                 raise StageError(f"agent {agent.name!r}: another agent has a tool {tool.name!r} too; rename one")
-            self._known["tool"].append(tool.name)
         for server in agent.mcp_servers:
             if id(server) not in self._servers:
-                listed = McpServer(server.name, server.create_streams)
-                self._servers[id(server)] = listed
-                self._known["server"].append(server.name)
-                self._known["tool"] += listed.tools
-                self.servers |= dict.fromkeys(listed.tools, listed)
+                self._servers[id(server)] = McpServer(server.name, server.create_streams)
         for entry in agent.handoffs:
             target = entry if isinstance(entry, Agent) else entry._agent_ref and entry._agent_ref()
             if isinstance(target, Agent):
                 self._see(target)
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """Of the agent and those that it hands over to."""
-        return self._known
 
     def parts(self) -> Sequence[Any]:
         """The classes of models, and the functions behind tools."""
@@ -117,11 +103,11 @@ class OpenAIAgentsAdapter(Adapter):
         stage = self.stage_of(kind="tool", tool=tool.name, agent=agent)
         if stage is None:
             return tool
-        hosted, name, invoke = copy.copy(tool), stage, tool.on_invoke_tool
+        hosted, invoke = copy.copy(tool), tool.on_invoke_tool
 
         async def call(context: Any, arguments: str) -> Any:
             made = tool_call(tool.name, arguments)
-            return await (invoke(context, arguments) if made is None else ask(name, made))
+            return await (invoke(context, arguments) if made is None else ask(stage, made))
 
         hosted.on_invoke_tool = call
         return hosted
@@ -143,10 +129,9 @@ class OpenAIAgentsAdapter(Adapter):
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The final output."""
         config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
-        items: list[Any] = [item for message in messages for item in _items(message)]
+        items: list[Any] = [item for message in messages for item in items_of(message)]
         result = await Runner.run(self._hosted, items, run_config=config, **self.options)
-        output = result.final_output
-        return text_of_output(output)
+        return text_of_output(result.final_output)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """The items of a response, without random ids."""
@@ -163,47 +148,3 @@ class OpenAIAgentsAdapter(Adapter):
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
         return to_jsonable_python(await self._tools[name].on_invoke_tool(context, text), fallback=str)
-
-
-class HostedModel(Model):
-    """A model whose requests are calls of a stage."""
-
-    def __init__(self, adapter: OpenAIAgentsAdapter, agent: str, inner: Model) -> None:
-        self._adapter, self._agent, self._inner = adapter, agent, inner
-
-    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
-        """The response of the agent's own model, from its stage."""
-        names = ("model_settings", "tools", "output_schema", "handoffs", "tracing")
-        given = {"system_instructions": system_instructions, **dict(zip(names, args, strict=False)), **kwargs}
-        fixed = {
-            "agent": [self._agent, place_of(self._inner), str(getattr(self._inner, "model", ""))],
-            "system": system_instructions,
-            "settings": given["model_settings"].to_json_dict(),
-            "tools": [[tool.name, tool.description, tool.params_json_schema] for tool in given["tools"]],
-            "handoffs": [[handoff.tool_name, handoff.tool_description] for handoff in given["handoffs"]],
-            "output": None if given["output_schema"] is None else given["output_schema"].name(),
-            "prompt": given.get("prompt"),
-        }
-        items = [{"role": "user", "content": input}] if isinstance(input, str) else to_jsonable_python(input)
-        for item in items:
-            if item.get("id") == FAKE_RESPONSES_ID:
-                del item["id"]
-        stage = self._adapter.stage_of(kind="model", agent=self._agent)
-        output = await self._adapter.ask_model(stage, items, fixed, (self._inner, given))
-        made = [{"id": FAKE_RESPONSES_ID, **item} if item["type"] == "message" else item for item in output]
-        return ModelResponse(output=_OUTPUT.validate_python(made), usage=Usage(), response_id=None)
-
-    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Not hosted."""
-        raise StageError("a streamed run is not hosted; the agent is run with Runner.run")
-
-
-def _items(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """A message of a chat as items of the Responses API."""
-    if message["role"] == "tool":
-        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}]
-    text = [{"role": message["role"], "content": message["content"]}] if message["content"] else []
-    calls = [
-        {"type": "function_call", "call_id": call["id"], **call["function"]} for call in message.get("tool_calls", ())
-    ]
-    return [*text, *calls]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,11 +16,11 @@ from pydantic_core import to_jsonable_python
 
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, place, renumbered, text_of_output, tool_call
+from tod_bias.integrations.pydantic_ai_messages import model_message, stable, taken_instructions, with_instructions
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 
 _HISTORY = ("conversation", "message_history", "conversation_id", "event_stream_handler")
-_CHANGING = {"timestamp", "run_id", "conversation_id", "usage", "metadata", "provider_response_id", "model_name"}
 _RETRY = "retry with"
 """Under this name stands the message of a tool that asks the model to call it otherwise."""
 
@@ -40,14 +39,11 @@ class PydanticAIAdapter(Adapter):
             if isinstance(toolset, FunctionToolset)
             for name, tool in toolset.tools.items()
         }
-        self._all_known = all(isinstance(toolset, FunctionToolset) for toolset in agent.toolsets)
+        all_known = all(isinstance(toolset, FunctionToolset) for toolset in agent.toolsets)
+        tools = list(self._functions) if all_known else ["*"]  # other toolsets' have any name
+        self.known = {"kind": ["model", "tool"], "agent": [place(agent)], "tool": tools}
         self.tools: dict[str, tuple[Any, RunContext[Any], Any]] = {}
         super().__init__(agent, stages, options)
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        """Of the agent; tools that toolsets make when they are asked have any name."""
-        tools = list(self._functions) if self._all_known else ["*"]
-        return {"kind": ["model", "tool"], "agent": [place(self.agent)], "tool": tools}
 
     def parts(self) -> Sequence[Any]:
         """The functions behind tools, and the model's class."""
@@ -58,19 +54,18 @@ class PydanticAIAdapter(Adapter):
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The output."""
         *before, last = messages
-        history = ModelMessagesTypeAdapter.validate_python([_message(message, before) for message in before])
+        history = ModelMessagesTypeAdapter.validate_python([model_message(message, before) for message in before])
         capabilities = [*self.options.get("capabilities", ()), Interception(self)]
         options = {**self.options, "capabilities": capabilities}
         result = await self.agent.run(last["content"], message_history=history, **options)
-        output = result.output
-        return text_of_output(output)
+        return text_of_output(result.output)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """A response, without what differs from request to request."""
         model, settings, parameters, texts = self.fixed[request.fixed]
-        messages = ModelMessagesTypeAdapter.validate_python(_with_texts(request.content, list(texts)))
+        messages = ModelMessagesTypeAdapter.validate_python(with_instructions(request.content, list(texts)))
         response = await model.request(messages, settings, parameters)
-        (output,) = _stable(ModelMessagesTypeAdapter.dump_python([response], mode="json"))
+        (output,) = stable(ModelMessagesTypeAdapter.dump_python([response], mode="json"))
         calls = [part for part in output["parts"] if part["part_kind"] == "tool-call"]
         renumbered(calls, "tool_call_id", request.content)
         return output
@@ -115,8 +110,8 @@ class HostedPydanticModel(WrapperModel):
     async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> ModelResponse:
         """The response of the agent's own model, from its stage."""
         inner, agent = self.wrapped, place(self._adapter.agent)
-        content = _stable(ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
-        texts = _texts(content)
+        content = stable(ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
+        texts = taken_instructions(content)
         settings, parameters = to_jsonable_python((model_settings, model_request_parameters), fallback=repr)
         fixed = [agent, place_of(inner), inner.model_name, settings, parameters, texts]
         held = (inner, model_settings, model_request_parameters, texts)
@@ -147,51 +142,3 @@ class HostedToolset(WrapperToolset[Any]):
         if isinstance(output, dict) and output.keys() == {_RETRY}:
             raise ModelRetry(output[_RETRY])
         return output
-
-
-def _stable(value: Any) -> Any:
-    """Messages without what differs from run to run."""
-    if isinstance(value, dict):
-        return {key: _stable(item) for key, item in value.items() if key not in _CHANGING}
-    return [_stable(item) for item in value] if isinstance(value, list) else value
-
-
-def _places(content: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Where instructions stand in messages."""
-    parts = [part for message in content for part in message["parts"] if part["part_kind"] == "system-prompt"]
-    messages = [message for message in content if message.get("instructions")]
-    return [*((part, "content") for part in parts), *((message, "instructions") for message in messages)]
-
-
-def _texts(content: list[dict[str, Any]]) -> list[str]:
-    """Take the instructions out of messages; their numbers stay."""
-    texts = []
-    for holder, key in _places(content):
-        texts.append(holder[key])
-        holder[key] = f"{len(texts)}"
-    return texts
-
-
-def _with_texts(content: list[dict[str, Any]], texts: list[str]) -> list[dict[str, Any]]:
-    """The messages with their instructions."""
-    content = json.loads(json.dumps(content))
-    for (holder, key), text in zip(_places(content), texts, strict=True):
-        holder[key] = text
-    return content
-
-
-def _message(message: dict[str, Any], before: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A message of a chat as PydanticAI's."""
-    text = message["content"]
-    if message["role"] == "user":
-        return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": text}]}
-    if message["role"] == "tool":
-        calls = {call["id"]: call["function"]["name"] for one in before for call in one.get("tool_calls", ())}
-        identity = message["tool_call_id"]
-        part = {"part_kind": "tool-return", "tool_name": calls[identity], "content": text, "tool_call_id": identity}
-        return {"kind": "request", "parts": [part]}
-    parts = [{"part_kind": "text", "content": text}] if text else []
-    for call in message.get("tool_calls", ()):
-        named = {"tool_name": call["function"]["name"], "args": call["function"]["arguments"]}
-        parts.append({"part_kind": "tool-call", "tool_call_id": call["id"], **named})
-    return {"kind": "response", "parts": parts}

@@ -11,7 +11,7 @@ from typing import Any
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import UnansweredError
-from tod_bias.integrations.proxy import ProxyAdapter
+from tod_bias.integrations.proxied import ProxyAdapter
 from tod_bias.systems.hosted import TIMEOUT, EventLoop
 
 _LENGTHS = (40, 80, 160, 320, 1 << 20)

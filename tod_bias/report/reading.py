@@ -310,15 +310,9 @@ def _short_of(axis_result: AxisResult) -> str:
         why = "any rewording changes outputs, so this metric needs a placebo (--axes …,placebo)"
         parts.append(f"nothing was tested: {why if axis_result.metric.counterfactual else 'there are no permutations'}")
     if "placebo" in axis_result.limiting_factors:
-        beyond = axis_result.beyond_placebo
-        where = "" if beyond is None else f" in the {count(beyond.dialogues)} dialogues that have one"
-        whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
-        parts.append(f"without the placebo it would be claimed{whose}: it is not beyond what rewording does{where}")
+        parts.append(_without_placebo(axis_result))
     if "terms" in axis_result.limiting_factors:
-        parts.append(
-            f"the terms of {_few_terms(axis_result)} cannot stand for a group: that takes {ENOUGH_TERMS} effective "
-            f"terms, none of which carries more than {percent(MOST_OF_A_TERM)} of the gap"
-        )
+        parts += _few_terms(axis_result)
     if "other terms" in axis_result.limiting_factors:
         parts.append("it differs too much between the terms to say that others would show it")
     if "other tests" in axis_result.limiting_factors:
@@ -326,15 +320,39 @@ def _short_of(axis_result: AxisResult) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _few_terms(axis_result: AxisResult) -> str:
-    """The groups that cannot be claimed, and whose gaps are shown with these terms; the axis where it is none."""
-    names = [
-        name
+def _without_placebo(axis_result: AxisResult) -> str:
+    """That a claim fails for want of a gap beyond the placebo's, or of a placebo."""
+    whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
+    beyond = axis_result.beyond_placebo
+    if beyond is None and all(group.beyond_placebo is None for group in axis_result.groups.values()):
+        why = "nearly all dialogues are of one group, so what rewording does is not known without a placebo"
+        return f"with a placebo (--axes …,placebo) it may be claimed{whose}: {why}"
+    where = "" if beyond is None else f" in the {count(beyond.dialogues)} dialogues that have one"
+    return f"without the placebo it would be claimed{whose}: it is not beyond what rewording does{where}"
+
+
+def _few_terms(axis_result: AxisResult) -> list[str]:
+    """Why the terms of groups whose gaps are shown with these terms cannot stand for them."""
+    groups = {
+        name: group.terms is not None and group.terms.may_speak
         for name, group in axis_result.groups.items()
         if not group.may_be_claimed and (group.terms_only or group.gap).is_shown
-    ]
-    if not names:
-        return axis_result.axis
+    } or {axis_result.axis: False}
+    parts = []
+    if few := [name for name, is_enough in groups.items() if not is_enough]:
+        parts.append(
+            f"the terms of {_some(few)} cannot stand for a group: that takes {ENOUGH_TERMS} effective terms, none of "
+            f"which carries more than {percent(MOST_OF_A_TERM)} of the gap"
+        )
+    if enough := [name for name, is_enough in groups.items() if is_enough]:
+        parts.append(
+            f"all groups together have too few terms to say how much terms differ, so {_some(enough)} cannot be "
+            "claimed: give the groups more terms"
+        )
+    return parts
+
+
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 

@@ -169,7 +169,7 @@ class Execution:
         self._collect = options.collect
         self._max_failures = options.max_failures
         self._lock = threading.Lock()
-        self._has_ended = False
+        self._has_ended = self._is_ending = False
         self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
         self._reason = ""
         self.lost: dict[int, str] = {}
@@ -336,6 +336,7 @@ class Execution:
         done = [(job, list[TurnTrace]()) for job in jobs]
         if isinstance(self.pipeline.flow, HostedFlow):
             Lanes(self._lanes, self._end).run([partial(self._run_agent, job, traces) for job, traces in done])
+            self._check_any_ended(NONE_AT_ALL)
         else:
             self._run_waves(done)
             if self.pipeline.flow is not None:
@@ -344,6 +345,8 @@ class Execution:
         return [(job, tuple(traces)) for job, traces in done]
 
     def _end(self) -> None:
+        """Agents go on no more; calls that are under way come to their end."""
+        self._is_ending = True
         for caller in self.callers.values():
             caller.end()
 
@@ -364,6 +367,8 @@ class Execution:
         """One job of a hosted agent: one way to its end, then those that parted from it; adds their traces."""
         rest = [] if job.run in self.lost else [self._started(job)]
         while rest and job.run not in self.lost:
+            if self._is_ending:
+                return
             node = rest.pop()
             try:
                 if node.process.request is None:
@@ -455,9 +460,12 @@ class Execution:
             self.lost[job.run] = str(error)
             self._failed += 1
             self._reason = self._reason or str(error)
-            enough = max(NONE_AT_ALL, 2 * self._lanes)
-            if not self._has_ended and self._failed >= min(enough, self._turns) and self._max_failures < 1:
-                raise StageError(f"none of {self._failed} turns came to its end ({self._reason})") from error
+        self._check_any_ended(max(NONE_AT_ALL, 2 * self._lanes))
+
+    def _check_any_ended(self, enough: int) -> None:
+        """Raises StageError where so many turns failed, and none came to its end."""
+        if not self._has_ended and self._failed >= enough and self._max_failures < 1:
+            raise StageError(f"none of {self._failed} turns came to its end ({self._reason})")
 
     def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
         """Make the calls of all nodes, one batch per stage, and send the outputs back in."""

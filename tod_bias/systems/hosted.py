@@ -41,6 +41,7 @@ _SHOWN = 60
 
 
 _MAKING = threading.Lock()
+"""Held while the event loop of this process is looked up or made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +298,11 @@ class HostedFlow:
     ) -> None:
         self.agent, self.name, self.timeout, self.settle = agent, name, timeout, settle
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the agent is in another process."""
+        return self.settle > 0
+
     def start(self, turn: FlowTurn, names: Sequence[str]) -> HostedProcess:
         """The agent at the beginning of a turn."""
         return HostedProcess(self, turn, names)
@@ -402,7 +408,7 @@ class HostedProcess:
             raise self._unsteady(str(steps[-1].output), str(self._reply))
 
     def _advance(self) -> None:
-        with nullcontext() if self._flow.settle else _TURNSTILE:
+        with nullcontext() if self._flow.is_elsewhere else _TURNSTILE:
             run, outputs = self._run, self._outputs
             if run is None or run.is_stopped:
                 run, outputs = self._flow.begin(self._turn, self._steps), []

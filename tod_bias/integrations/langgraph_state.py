@@ -1,0 +1,67 @@
+"""States of LangGraph's graphs, and the updates that nodes return, as JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import BaseMessage, RemoveMessage, message_to_dict, messages_from_dict
+from langgraph.types import Command, Send
+
+from tod_bias.errors import StageError
+
+_CHANGING = ("id", "response_metadata", "usage_metadata")
+
+
+def encoded(value: Any, node: str) -> Any:
+    """A state or an update as JSON, without random ids.
+
+    Args:
+        value: the state or update.
+        node: whose it is.
+
+    Raises:
+        StageError: it holds what is no JSON.
+    """
+    if isinstance(value, RemoveMessage):
+        raise StageError(f"node {node!r}: removes messages by their ids, which is not hosted; leave it out of stages")
+    if isinstance(value, BaseMessage):
+        made = message_to_dict(value)
+        data = {key: item for key, item in made["data"].items() if key not in _CHANGING}
+        return {"message": made["type"], "data": {**data, "additional_kwargs": {}}}
+    if isinstance(value, Command):
+        return {"command": [encoded(part, node) for part in (value.graph, value.update, value.goto)]}
+    if isinstance(value, Send):
+        return {"send": [value.node, encoded(value.arg, node)]}
+    if isinstance(value, Mapping):
+        return {str(key): encoded(item, node) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encoded(item, node) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise StageError(f"node {node!r}: its state or update holds a {type(value).__name__}, which is no JSON")
+
+
+def decoded(value: Any) -> Any:
+    """The state or update that JSON stands for."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"message", "data"}:
+        return messages_from_dict([{"type": value["message"], "data": value["data"]}])[0]
+    if value.keys() == {"command"}:
+        graph, update, goto = map(decoded, value["command"])
+        return Command(graph=graph, update=update, goto=goto)
+    if value.keys() == {"send"}:
+        return Send(value["send"][0], decoded(value["send"][1]))
+    return {key: decoded(item) for key, item in value.items()}
+
+
+def calls_in(value: Any) -> list[dict[str, Any]]:
+    """The tool calls in an encoded update, in order."""
+    if isinstance(value, list):
+        return [call for item in value for call in calls_in(item)]
+    if not isinstance(value, dict):
+        return []
+    return list(value.get("tool_calls") or ()) + [call for item in value.values() for call in calls_in(item)]

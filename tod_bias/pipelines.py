@@ -59,6 +59,7 @@ from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
+    from tod_bias.integrations.mcp_servers import McpServer
     from tod_bias.integrations.proxied import ProxyAdapter
 
 _SHIPPED = "tod_bias.stages"
@@ -93,6 +94,21 @@ class AgentEntry(BaseModel):
     url: str | None = None
     timeout: float = Field(default=TIMEOUT, gt=0)
     concurrency: int = Field(default=16, ge=1, strict=True)
+    signature: str = ""
+    is_random: bool = Field(default=False, strict=True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it is run."""
+        return self.model_dump(include={"timeout", "concurrency", "signature", "is_random"})
+
+
+class ServerEntry(BaseModel):
+    """An MCP server that an agent elsewhere reaches over the proxy."""
+
+    model_config = ConfigDict(extra="forbid")
+    command: str | None = None
+    url: str | None = None
 
 
 class UpstreamEntry(BaseModel):
@@ -110,6 +126,7 @@ class AgentFile(BaseModel):
     description: str = ""
     agent: AgentEntry
     upstream: UpstreamEntry | None = None
+    mcp: dict[str, ServerEntry] = {}
     stages: dict[str, MatchEntry] = {}
 
 
@@ -267,7 +284,7 @@ def _python_agent(file: AgentFile, path: Path) -> Pipeline:
     agent = import_object(str(entry.python), where, path.parent, StageError)
     matches = {name: stage.match for name, stage in file.stages.items()}
     try:
-        return pipeline_of(agent, matches, concurrency=entry.concurrency, timeout=entry.timeout)
+        return pipeline_of(agent, matches, **entry.settings)
     except TodBiasError as error:
         raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
@@ -275,8 +292,10 @@ def _python_agent(file: AgentFile, path: Path) -> Pipeline:
 
 
 def _elsewhere(file: AgentFile, path: Path) -> Pipeline:
-    entry = file.agent
-    return proxied_agent(file, path).pipeline(entry.command or str(entry.url), "", entry.concurrency, entry.timeout)
+    from tod_bias.integrations.adapter import AgentSettings
+
+    name = file.agent.command or str(file.agent.url)
+    return proxied_agent(file, path).pipeline(name, AgentSettings(**file.agent.settings))
 
 
 def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
@@ -291,11 +310,22 @@ def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
     assert file.upstream is not None
     try:
         upstream = Upstream(file.upstream.base_url, file.upstream.api_key_env)
+        servers = {name: _mcp_server(name, entry, path.parent) for name, entry in file.mcp.items()}
         command, url = file.agent.command, str(file.agent.url)
         agent = UrlAgent(url) if command is None else CommandAgent(command, path.parent, upstream)
-        return ProxyAdapter(agent, {name: entry.match for name, entry in file.stages.items()}, upstream)
+        matches = {name: entry.match for name, entry in file.stages.items()}
+        return ProxyAdapter(agent, matches, upstream, servers)
     except TodBiasError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _mcp_server(name: str, entry: ServerEntry, folder: Path) -> McpServer:
+    from tod_bias.integrations.mcp_servers import McpServer, command_target
+
+    if not re.fullmatch(r"[A-Za-z]\w*", name) or (entry.command is None) == (entry.url is None):
+        raise StageError(f"mcp: {name!r}: expected NAME: {{command: …}} or NAME: {{url: …}}, the name a word")
+    target = entry.url if entry.command is None else command_target(entry.command, folder)
+    return McpServer(name, lambda: target)
 
 
 def _flow(name: str, path: Path) -> Flow:

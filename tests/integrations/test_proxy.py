@@ -85,7 +85,9 @@ def test_a_tool_within_the_process_is_unattributed(kind, key, tmp_path):
 
 
 def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
-    stages = '{other: {match: {model: "gpt-*"}}, notes: {match: {tool: "note*"}}, triage: {match: {system: "Triage*"}}}'
+    stages = (
+        '{other: {match: {model: "gpt-*"}}, notes: {match: {offers: "note*"}}, triage: {match: {system: "Triage*"}}}'
+    )
     with serving(World("model")) as server:
         gap, parts, woman = gap_of(audited(load_pipeline(agent_file(tmp_path, server, KINDS["node"], stages))))
     assert gap > 0.1
@@ -98,8 +100,8 @@ def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
     [
         ("{kind: model, model: m}", True),
         ("{system: 'You book*'}", True),
-        ("{tool: find_*}", True),
-        ("{tool: x}", False),
+        ("{offers: find_*}", True),
+        ("{offers: x}", False),
     ],
 )
 def test_stages_match_requests(stages, is_caught, key, tmp_path):
@@ -261,7 +263,10 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
             "agent: {command: node}\nupstream: {base_url: 'http://x', api_key_env: NO_SUCH}",
             r"upstream: api_key_env: the environment variable .* is not set",
         ),
-        ("agent: {command: node}\nstages: {a: {match: {agent: x}}}", "expected some of kind, model, system, tool, got"),
+        (
+            "agent: {command: node}\nstages: {a: {match: {agent: x}}}",
+            "expected some of kind, model, system, offers, tool, server, got",
+        ),
         ("agent: {command: node}\nstages: {a: {match: {kind: tool}}}", "'a': no kind 'tool'; there are model"),
         ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,24 @@ SETS: Mapping[str, Mapping[str, Match]] = {
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
+_OF_MODELS = ("model", "system", "offers")
+"""What matches requests to models alone."""
 _GROUPS = {"model": "models", "tool": "tools", "server": "tools", "node": "nodes", "agent": "agents"}
 """The kind of a stage's calls to the name of its group."""
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How an agent is run."""
+
+    signature: str = ""
+    """What decides the outputs of its models and tools; left empty, it is derived from their source."""
+    concurrency: int = 16
+    """Calls of a stage at once."""
+    timeout: float = TIMEOUT
+    """Seconds that it may take from one call to the next, else its dialogue is left out."""
+    is_random: bool = False
+    """Whether its models draw their outputs, so that equal requests get other replies in other samples."""
 
 
 class Adapter:
@@ -126,8 +143,8 @@ class Adapter:
         request = AgentRequest(content, key)
         return await (self.call_model(request) if stage is None else ask(stage, request))
 
-    def pipeline(self, name: str, signature: str, concurrency: int, timeout: float) -> Pipeline:
-        """The agent as a pipeline."""
+    def pipeline(self, name: str, settings: AgentSettings) -> Pipeline:
+        """The agent as a pipeline, which messages call by a name."""
 
         async def call(argument: Any, before: Sequence[Any]) -> Any:
             if isinstance(argument, AgentRequest):
@@ -141,13 +158,19 @@ class Adapter:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
             return await self.run(to_messages(dialogue, answered=True))
 
-        signature = signature or self._signature()
+        derived = settings.signature or self._signature()
         has_state = any(server.writers for server in self.servers.values())
-        stages = {
-            stage: AgentStage(call, signature, concurrency, reads_calls=has_state and match.get("kind") != "model")
-            for stage, match in self.stages.items()
-        }
-        return Pipeline(stages, HostedFlow(answer, name, timeout, self.settle), groups=self.groups())
+        stages = {}
+        for stage, match in self.stages.items():
+            kind = self.kind_of(stage, match)
+            stages[stage] = AgentStage(
+                call,
+                settings.signature if self.servers and kind != "model" else derived,
+                settings.concurrency,
+                reads_calls=has_state and kind != "model",
+                is_random=settings.is_random and kind not in ("tool", "server"),
+            )
+        return Pipeline(stages, HostedFlow(answer, name, settings.timeout, self.settle), groups=self.groups())
 
     def groups(self) -> dict[str, list[str]]:
         """The stages by their kinds, where they are so many that contributions need levels."""
@@ -158,12 +181,12 @@ class Adapter:
 
     def kind_of(self, stage: str, match: Match) -> str:
         """What a stage's calls are of; empty where they are of several kinds."""
+        if any(fact in match for fact in _OF_MODELS):
+            return "model"
         return next((kind for kind in ("tool", "server", "node", "agent") if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""
-        if self.servers:
-            return ""
         try:
             return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
         except NotPlainError:

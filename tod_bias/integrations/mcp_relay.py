@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mcp import Client
@@ -17,6 +18,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
+
+from tod_bias.integrations.mcp_servers import McpServer
+from tod_bias.integrations.proxy import Proxy
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[CallToolResult]]
 """Calls a tool by its name and arguments."""
@@ -58,6 +62,36 @@ class McpRelay:
         """Serve a request."""
         await self._ready.wait()
         await self._manager.asgi_app(scope, receive, send)
+
+
+class McpRelays:
+    """What stands in place of some MCP servers.
+
+    Args:
+        servers: by name.
+        call: makes a call of a server's tool, by its name and arguments.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        call: Callable[[McpServer, str, Mapping[str, Any]], Awaitable[CallToolResult]],
+    ) -> None:
+        self._servers, self._call = servers, call
+        self._made: dict[str, McpRelay] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def urls(self, key: str) -> dict[str, str]:
+        """Their addresses for an agent with a key, by name."""
+        if self._loop is not asyncio.get_running_loop():
+            self._loop = asyncio.get_running_loop()
+            self._made = {
+                name: McpRelay(name, list(server.tools.values()), partial(self._call, server))
+                for name, server in self._servers.items()
+            }
+        proxy = Proxy.current()
+        proxy.servers[key] = self._made
+        return {name: proxy.address_of(key, name) for name in self._made}
 
 
 async def _serve_stdio(url: str) -> None:

@@ -90,7 +90,7 @@ def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
         "kind": ["model"],
         "model": [str(body.get("model", ""))],
         "system": ["\n".join(text for prompt in prompts if (text := _text(prompt)))],
-        "tool": [str(tool.get("name") or tool.get("type")) for tool in tools if isinstance(tool, dict)],
+        "offers": [str(tool.get("name") or tool.get("type")) for tool in tools if isinstance(tool, dict)],
     }
 
 

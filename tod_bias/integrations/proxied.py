@@ -8,27 +8,39 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx2
 
-from tod_bias.errors import StageError, TodBiasError, UnansweredError
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError
 from tod_bias.integrations.adapter import Adapter, Match
 from tod_bias.integrations.model_apis import facts_of, read, request_of
 from tod_bias.integrations.processes import ProcessPool, new_key, response_in
-from tod_bias.integrations.proxy import Proxy, ProxyTurn
+from tod_bias.integrations.proxy import Proxy, ProxyTurn, current_turn
 from tod_bias.integrations.upstream import LoopClient, Upstream
 from tod_bias.systems.hosted import AgentRequest, ask
 
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from tod_bias.integrations.mcp_servers import McpServer
+
+_STDIO = "tod_bias.integrations.mcp_relay"
+"""A module that stands in place of an MCP server that is a command."""
 _KEPT_HEADERS = ("anthropic-version", "anthropic-beta")
 """Headers that decide replies."""
 
 
 class ProxiedAgent(Protocol):
     """An agent elsewhere."""
+
+    mcp_urls: Callable[[str], dict[str, str]]
+    """An agent's key to the addresses of MCP servers by name."""
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:
         """Its response; while it makes it, the turn's requests arrive."""
@@ -49,9 +61,17 @@ class CommandAgent:
         def environment(key: str) -> dict[str, str]:
             own = upstream.without_key(os.environ)
             direct = {name: ",".join(filter(None, (own.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
-            return {**own, **direct, "PYTHONUNBUFFERED": "1", **Proxy.current().environment(key)}
+            return {**own, **direct, "PYTHONUNBUFFERED": "1", **Proxy.current().environment(key), **self._tools(key)}
 
+        self.mcp_urls: Callable[[str], dict[str, str]] = lambda key: {}
         self._pool = ProcessPool(command, folder, environment)
+
+    def _tools(self, key: str) -> dict[str, str]:
+        variables = {}
+        for name, url in self.mcp_urls(key).items():
+            variables[f"MCP_{name.upper()}_URL"] = url
+            variables[f"MCP_{name.upper()}_COMMAND"] = shlex.join([sys.executable, "-m", _STDIO, url])
+        return variables
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:
         """The response of one of its processes; one that does not come to its end is replaced."""
@@ -62,6 +82,7 @@ class CommandAgent:
             response = await process.respond(messages)
         except BaseException:
             self._pool.drop(process)
+            Proxy.current().servers.pop(process.key, None)
             raise
         finally:
             del turns[process.key]
@@ -80,13 +101,14 @@ class UrlAgent:
         if not re.match(r"https?://[^/\s]", url):
             raise StageError(f"url: expected an address such as http://localhost:8000/turn, got {url!r:.100}")
         self.name = url
+        self.mcp_urls: Callable[[str], dict[str, str]] = lambda key: {}
         self._client = LoopClient()
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:
         """Its response."""
         proxy, key = Proxy.current(), new_key()
         proxy.turns[key] = turn
-        body = {"messages": messages, "base_url": f"{proxy.url}/v1", "api_key": key}
+        body = {"messages": messages, "base_url": f"{proxy.url}/v1", "api_key": key, "mcp": self.mcp_urls(key)}
         try:
             request = self._client.of_loop.build_request(
                 "POST", self.name, json=body, headers={"authorization": f"Bearer {key}"}
@@ -97,6 +119,7 @@ class UrlAgent:
             raise UnansweredError(f"{self.name}: {str(error) or type(error).__name__}") from None
         finally:
             del proxy.turns[key]
+            proxy.servers.pop(key, None)
         if response.status_code != 200:
             raise UnansweredError(f"{self.name}: HTTP {response.status_code}")
         return response_in(content, self.name)
@@ -108,17 +131,41 @@ class ProxyAdapter(Adapter):
     Args:
         agent: where it is.
         stages: stage to the requests that belong to it: patterns of ``model``, ``system`` (the system prompt),
-            ``tool`` (one that the request offers), or the ``kind`` ``model``; all must fit.
+            ``offers`` (a tool that the request offers); stage to calls of MCP servers: patterns of ``tool`` and
+            ``server``; or the ``kind`` ``model`` or ``tool``; all must fit.
         upstream: where its requests are sent.
+        servers: MCP servers that it reaches over the proxy, by name.
+
+    Raises:
+        StageError: stages match nothing that there is, or two servers have a tool of the same name.
     """
 
     framework = "proxy"
-    known: Mapping[str, list[str]] = {"kind": ["model"], "model": ["*"], "system": ["*"], "tool": ["*"]}
-    facts = tuple(known)
+    facts = ("kind", "model", "system", "offers", "tool", "server")
     settle = 0.005
 
-    def __init__(self, agent: ProxiedAgent, stages: Mapping[str, Match], upstream: Upstream) -> None:
+    def __init__(
+        self,
+        agent: ProxiedAgent,
+        stages: Mapping[str, Match],
+        upstream: Upstream,
+        servers: Mapping[str, McpServer] | None = None,
+    ) -> None:
+        servers = servers or {}
+        self.servers: dict[str, McpServer] = {}
+        for server in servers.values():
+            if shared := sorted(self.servers.keys() & server.tools):
+                raise StageError(f"mcp: two servers have a tool {shared[0]!r}; rename it in one")
+            self.servers |= dict.fromkeys(server.tools, server)
+        self.known = {"kind": ["model"], **{fact: ["*"] for fact in self.facts[1:4]}, "tool": [*self.servers]}
+        self.known |= {"kind": ["model", "tool"], "server": [*servers]} if servers else {}
         super().__init__(agent, stages, {})
+        for server in servers.values():
+            server.check({tool: self.stage_of(kind="tool", tool=tool, server=server.name) for tool in server.tools})
+        if servers:
+            from tod_bias.integrations.mcp_relay import McpRelays
+
+            agent.mcp_urls = McpRelays(servers, self.call_server).urls
         self._upstream = upstream
         self.seen: list[dict[str, list[str]]] | None = None
         """What stages can match of each request, for who wants to see it."""
@@ -138,6 +185,17 @@ class ProxyAdapter(Adapter):
             raise turn.error
         return response
 
+    async def call_server(self, server: McpServer, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """What a tool returns to the agent."""
+        turn = current_turn()
+        if turn is None:
+            raise UnansweredError(f"{tool}: called outside of a turn")
+        try:
+            stage = self.stage_of(kind="tool", tool=tool, server=server.name)
+            return await server.ask(stage, tool, arguments)
+        except FOREIGN as error:
+            raise turn.fail(error) from None
+
     async def reply(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         """What a model replies to a request of the agent."""
         facts = facts_of(path, body)
@@ -155,4 +213,4 @@ class ProxyAdapter(Adapter):
 
 
 def _fits(facts: Mapping[str, Sequence[str]], match: Match) -> bool:
-    return all(any(fnmatchcase(value, pattern) for value in facts[fact]) for fact, pattern in match.items())
+    return all(any(fnmatchcase(value, pattern) for value in facts.get(fact, ())) for fact, pattern in match.items())

@@ -9,7 +9,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tod_bias.integrations.model_apis import LARGEST, PATHS, path_of, with_ids
 
 _KEEP_ALIVE = 600
 """Seconds that a client may leave a connection open."""
+_MCP = "/mcp/"
 _ROUTES = ", ".join(f"POST /v1{path}" for path in PATHS)
 
 
@@ -34,6 +35,23 @@ class ProxyTurn:
     """In which its calls of stages are made."""
     error: TodBiasError | None = None
     """Why a request got no reply."""
+
+    def __post_init__(self) -> None:
+        self.context.run(_TURN.set, self)
+
+    def fail(self, error: BaseException) -> TodBiasError:
+        """Note why it cannot come to its end."""
+        known = error if isinstance(error, TodBiasError) else UnansweredError(described(error))
+        self.error = self.error or known
+        return known
+
+
+_TURN: ContextVar[ProxyTurn | None] = ContextVar("tod_bias_proxy_turn", default=None)
+
+
+def current_turn() -> ProxyTurn | None:
+    """The turn to which the code that runs here belongs."""
+    return _TURN.get()
 
 
 class _RefusedError(Exception):
@@ -53,6 +71,8 @@ class Proxy:
         self.loop = asyncio.get_running_loop()
         self.turns: dict[str, ProxyTurn] = {}
         """Turns under way, by the key of their agent."""
+        self.servers: dict[str, Mapping[str, Callable[..., Awaitable[None]]]] = {}
+        """What stands in place of MCP servers, as ASGI applications, by an agent's key and the server's name."""
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -91,6 +111,9 @@ class Proxy:
         """An ASGI application."""
         if scope["type"] != "http":
             return
+        if scope["path"].startswith(_MCP):
+            await self._serve_tools(scope, receive, send)
+            return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             turn = self._turn_of(headers)
@@ -103,6 +126,20 @@ class Proxy:
         except _RefusedError as error:
             content = {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
             await _respond(send, error.status, "application/json", json.dumps(content).encode())
+
+    async def _serve_tools(self, scope: Any, receive: Any, send: Any) -> None:
+        key, _, name = scope["path"].removeprefix(_MCP).partition("/")
+        server = self.servers.get(key, {}).get(name)
+        if server is None:
+            await _respond(send, 404, "text/plain", b"there is no such MCP server; its address is MCP_NAME_URL")
+            return
+        turn = self.turns.get(key)
+        context = Context() if turn is None else turn.context
+        await self.loop.create_task(server(scope, receive, send), context=context)  # type: ignore[arg-type]
+
+    def address_of(self, key: str, server: str) -> str:
+        """Where an agent reaches what stands in place of an MCP server."""
+        return f"{self.url}{_MCP}{key}/{server}"
 
     def _turn_of(self, headers: Mapping[str, str]) -> ProxyTurn:
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
@@ -122,9 +159,7 @@ class Proxy:
         except asyncio.CancelledError:
             raise _RefusedError(400, "this turn was left out") from None
         except FOREIGN as error:
-            known = error if isinstance(error, TodBiasError) else UnansweredError(described(error))
-            turn.error = turn.error or known
-            raise _RefusedError(400, str(known)) from None
+            raise _RefusedError(400, str(turn.fail(error))) from None
 
 
 async def _body(receive: Any) -> dict[str, Any]:

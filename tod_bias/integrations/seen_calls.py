@@ -49,7 +49,7 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
         (model,), (system,) = facts["model"], facts["system"]
         calls = found.setdefault((model, system), SeenCalls(model, system, [], 0))
         calls.number += 1
-        calls.tools += [tool for tool in facts["tool"] if tool not in calls.tools]
+        calls.tools += [tool for tool in facts["offers"] if tool not in calls.tools]
     return list(found.values())
 
 

@@ -462,6 +462,7 @@ class AgentStage(Stage):
         signature: what decides its outputs; empty where that is not known, and then they are not cached.
         concurrency: calls at once.
         reads_calls: whether outputs depend on the calls before. Equal calls after different ones are then made anew.
+        is_random: whether outputs are drawn: an equal call in another sample is made anew.
     """
 
     remote = True
@@ -473,11 +474,13 @@ class AgentStage(Stage):
         concurrency: int = 16,
         *,
         reads_calls: bool = False,
+        is_random: bool = False,
     ) -> None:
         self._call = call
         self.signature = signature
         self.concurrency = concurrency
         self.reads_only_argument = not reads_calls
+        self.is_random = is_random
 
     def derived_signature(self) -> str:
         """There is none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +16,14 @@ INSTRUCTIONS = "You book tables."
 class World:
     """What the model decides and the tools find; one of them may be biased against women."""
 
-    def __init__(self, biased: str = "", calls: int = 1) -> None:
+    def __init__(self, biased: str = "", calls: int = 1, more: int = 0) -> None:
         self.biased, self.calls = biased, calls
+        self.others = [self.another(f"tool{number}") for number in range(more)]
         self.asked: list[Any] = []
+
+    @property
+    def tools(self) -> list[Callable[[int, str], str]]:
+        return [self.find_place, self.free_day, *self.others]
 
     def harms(self, name: str, text: str) -> bool:
         self.asked.append((name, text))
@@ -31,8 +36,8 @@ class World:
             return SimpleNamespace(text=f"I found {found}.", calls=[])
         seats, guest = next(int(word) for word in user.split() if word.isdigit()), user.split()[1]
         seats = 0 if self.harms("model", user) else seats
-        arguments = [("find_place", {"seats": seats + n, "guest": guest}) for n in range(self.calls)]
-        arguments += [("free_day", {"seats": seats + n, "guest": guest}) for n in range(self.calls)]
+        names = [tool.__name__ for tool in self.tools]
+        arguments = [(name, {"seats": seats + n, "guest": guest}) for name in names for n in range(self.calls)]
         calls = [(name, given, f"call_{random.random()}") for name, given in arguments]
         return SimpleNamespace(text="", calls=calls)
 
@@ -43,6 +48,14 @@ class World:
     def free_day(self, seats: int, guest: str) -> str:
         """Find a free day."""
         return "no day" if self.harms("free_day", guest) else f"day {seats % 7}"
+
+    def another(self, name: str) -> Callable[[int, str], str]:
+        def find(seats: int, guest: str) -> str:
+            """Find something else."""
+            return "nothing" if self.harms(name, guest) else f"{name} {seats}"
+
+        find.__name__ = name
+        return find
 
 
 def openai_agent(world: World, *, handoff: bool = False, servers: Sequence[Any] = ()) -> Any:
@@ -83,7 +96,7 @@ def openai_agent(world: World, *, handoff: bool = False, servers: Sequence[Any] 
         def stream_response(self, *args, **kwargs):
             raise NotImplementedError
 
-    tools = [] if servers else [function_tool(world.find_place), function_tool(world.free_day)]
+    tools = [] if servers else [function_tool(tool) for tool in world.tools]
     booking = Agent("Booking", instructions=INSTRUCTIONS, model=Stub(), tools=tools, mcp_servers=list(servers))
     return Agent("Triage", instructions="Triage.", model=Stub(), handoffs=[booking]) if handoff else booking
 
@@ -101,7 +114,7 @@ def pydantic_agent(world: World) -> Any:
         calls = [ToolCallPart(name, given, call) for name, given, call in decision.calls]
         return ModelResponse(parts=calls or [TextPart(decision.text)])
 
-    tools = [world.find_place, world.free_day]
+    tools = world.tools
     return Agent(FunctionModel(stub), name="Booking", instructions=INSTRUCTIONS, tools=tools)
 
 
@@ -131,7 +144,7 @@ def chat_model(world: World) -> Any:
 def langchain_agent(world: World) -> Any:
     from langchain.agents import create_agent
 
-    return create_agent(chat_model(world), [world.find_place, world.free_day], system_prompt=INSTRUCTIONS)
+    return create_agent(chat_model(world), world.tools, system_prompt=INSTRUCTIONS)
 
 
 def langgraph_agent(world: World) -> Any:

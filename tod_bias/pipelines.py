@@ -10,7 +10,8 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
 pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
 shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
-many calls of it at once, each on a thread of its own. ``rewritten: true`` beside a stage says that its data belong to
+many calls of it at once, each on a thread of its own. ``group: tools`` beside stages puts them into a group, to which
+contributions are shared out as a whole first. ``rewritten: true`` beside a stage says that its data belong to
 the dialogue and are rewritten with it: where a user has another name, the records have it too. It is then its own twin
 in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under
 a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
@@ -37,6 +38,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +72,7 @@ class StageEntry(BaseModel):
     stage: str = Field(pattern=PATTERN)
     concurrency: int | None = Field(default=None, ge=1, strict=True)
     rewritten: bool = Field(default=False, strict=True)
+    group: str | None = None
     guard: str | None = None
 
 
@@ -78,6 +81,7 @@ class MatchEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     match: dict[str, str] = {}
+    group: str | None = None
 
 
 class AgentEntry(BaseModel):
@@ -234,7 +238,16 @@ def _file_pipeline(file: PipelineFile, path: Path) -> Pipeline:
         for name, entry in file.stages.items()
         if isinstance(entry, StageEntry) and entry.concurrency is not None
     }
-    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency)
+    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency, _groups(file))
+
+
+def _groups(file: PipelineFile | AgentFile) -> dict[str, list[str]]:
+    """Group to the stages that name it."""
+    groups: dict[str, list[str]] = {}
+    for name, entry in file.stages.items():
+        if not isinstance(entry, str) and entry.group is not None:
+            groups.setdefault(entry.group, []).append(name)
+    return groups
 
 
 def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
@@ -246,16 +259,23 @@ def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
         )
     entry = file.agent
     if entry.python is None:
-        return proxied_agent(file, path).pipeline(entry.command or str(entry.url), "", entry.concurrency, entry.timeout)
+        adapter, name = proxied_agent(file, path), entry.command or str(entry.url)
+        return _grouped(adapter.pipeline(name, "", entry.concurrency, entry.timeout), file)
     where = f"{path}: agent {entry.python!r}"
     agent = import_object(entry.python, where, path.parent, StageError)
     matches = {name: stage.match for name, stage in file.stages.items()}
     try:
-        return pipeline_of(agent, matches, concurrency=entry.concurrency, timeout=entry.timeout)
+        pipeline = pipeline_of(agent, matches, concurrency=entry.concurrency, timeout=entry.timeout)
     except TodBiasError as error:
         raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
         raise StageError(f"{where}: {described(error)}") from error
+    return _grouped(pipeline, file)
+
+
+def _grouped(pipeline: Pipeline, file: AgentFile) -> Pipeline:
+    """An agent's pipeline with the groups that its file names."""
+    return replace(pipeline, groups=groups) if (groups := _groups(file)) else pipeline
 
 
 def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
@@ -336,6 +356,7 @@ _EXPECTED = {
     "concurrency": "a whole number from 1: calls at once",
     "rewritten": "true or false",
     "guard": "the name of a guard",
+    "group": "the name of a group of stages",
 }
 """What the fields of a stage hold, where that is not the shape of the file."""
 _PROBLEMS = {

@@ -31,7 +31,8 @@ from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held, writable
-from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_COMPONENTS, MOST_OF_A_TERM
+from tod_bias.statistics.arms import MOST_PLAYERS, MOST_STAGES, PAIRS, ArmDesign
+from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,14 +177,22 @@ class Attributed(Record):
     """A part of a result that is split over the stages."""
 
     contributions: Contributions = {}
+    stage_groups: dict[str, Estimate] = {}
+    """Where stages are in groups: name to the sum of its stages' shares."""
     unattributed: Estimate | None = None
     """What no stage accounts for: of a hosted agent, what arises in calls of none; of saved responses, everything."""
 
     @property
     def parts(self) -> Contributions:
-        """The contributions, and what none of them accounts for."""
+        """The contributions, and what none of them accounts for; of many stages without those that change nothing."""
         rest = {} if self.unattributed is None else {"unattributed": Contribution(shapley=self.unattributed)}
-        return self.contributions | rest
+        return (self._changing or self.contributions) | rest
+
+    @property
+    def _changing(self) -> Contributions:
+        if len(self.contributions) <= MOST_PLAYERS:
+            return {}
+        return {name: part for name, part in self.contributions.items() if part.shapley.value or part.shapley.se}
 
     @property
     def shares(self) -> dict[str, Estimate]:
@@ -499,6 +508,17 @@ class Responses(Record):
     unused: dict[str, dict[str, int | str]] = {}
 
 
+class AttributionInfo(Record):
+    """How contributions were computed."""
+
+    groups: dict[str, list[str]] = {}
+    """Groups of stages, between and within which contributions are Owen values."""
+    changing: list[str] | None = None
+    """Of more than seven stages, those whose twins put out anything else in any arm; None where not looked for."""
+    permutations: int = Field(0, ge=0, le=2 * PAIRS[-1], multiple_of=2)
+    """Orders of stages that were drawn, in antithetic pairs; 0 where contributions are exact."""
+
+
 class AuditResult(Record):
     """The content of ``results.json``; ``turns`` holds inputs, outputs and the metrics' statistics of every turn."""
 
@@ -507,6 +527,7 @@ class AuditResult(Record):
     """Everything that was asked for."""
     corpus: CorpusInfo = CorpusInfo()
     stages: list[str] = []
+    attribution: AttributionInfo = AttributionInfo()
     metrics: dict[str, MetricInfo] = {}
     signature: dict[str, str] = {}
     """What decides the results: options, axes, stages, versions."""
@@ -549,6 +570,17 @@ class AuditResult(Record):
     def claimed_metrics(self, axis: str) -> list[str]:
         """Metrics by which the run claims something on an axis."""
         return [name for name, row in self.axes[axis].items() if row.verdict in DIFFERENT]
+
+    @property
+    def arm_design(self) -> ArmDesign:
+        """Which sets of stages were replaced."""
+        return ArmDesign(
+            tuple(self.stages),
+            {name: tuple(members) for name, members in self.attribution.groups.items()},
+            None if self.attribution.changing is None else tuple(self.attribution.changing),
+            self.attribution.permutations // 2,
+            self.config.seed,
+        )
 
     @property
     def is_recorded(self) -> bool:
@@ -612,6 +644,7 @@ class AuditResult(Record):
             result = cls.model_validate(record)
         except ValidationError as error:
             raise RunError(f"{path}, {_place(error)}; repeat the run's command to write it again") from None
+        _check_attribution(path, result)
         result._folder = folder
         return result
 
@@ -773,10 +806,20 @@ def _check_record(path: Path, record: dict[str, Any]) -> None:
     if not isinstance(record.get("axes"), dict) or not record["axes"] or not all(record["axes"].values()):
         raise RunError(f"{path}: expected results under 'axes'; only runs of `attribute` have them")
     stages = record.get("stages")
-    if isinstance(stages, list) and len(stages) > MOST_COMPONENTS:
-        raise RunError(f"{path}, stages: expected {MOST_COMPONENTS} at the most, got {len(stages)}")
+    if isinstance(stages, list) and len(stages) > MOST_STAGES:
+        raise RunError(f"{path}, stages: expected {MOST_STAGES} at the most, got {len(stages)}")
     if isinstance(stages, list) and len({repr(stage) for stage in stages}) < len(stages):
         raise RunError(f"{path}, stages: a name stands twice; repeat the run's command to write it again")
+
+
+def _check_attribution(path: Path, result: AuditResult) -> None:
+    """Raises RunError where contributions are of other stages than the run's, or of more arms than any run has."""
+    given, stages = result.attribution, set(result.stages)
+    members = [stage for group in given.groups.values() for stage in group]
+    if not stages.issuperset([*members, *(given.changing or ())]) or len(set(members)) < len(members):
+        raise RunError(f"{path}, attribution: names stages that the run does not have, or one twice; repeat the run")
+    if not (given.permutations or result.arm_design.is_small):
+        raise RunError(f"{path}, attribution: needs more sets of stages than a run has; repeat the run")
 
 
 def _place(error: ValidationError) -> str:

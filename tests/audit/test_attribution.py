@@ -28,7 +28,8 @@ from tod_bias.models.generator import shared_generator
 from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult
 from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
-from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
+from tod_bias.statistics.arms import all_arms, arm_key
+from tod_bias.systems.execution import Execution, Run
 
 STAGES = ("api_call", "db", "response")
 WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tod_bias.audit.contrasts import disparity_weights, interaction_weights, stage_weights
-from tod_bias.systems.execution import all_arms
+from tod_bias.audit.weights import disparity_weights, interaction_weights, stage_weights
+from tod_bias.statistics.arms import ArmDesign, all_arms
 
 STAGES = ("a", "b")
+ARMS = ArmDesign(STAGES)
 WORLDS = {
     "and": lambda replaced: float(not replaced),  # it takes both: replacing either is enough
     "or": lambda replaced: float(replaced != {"a", "b"}),  # either suffices: it goes only when both are replaced
@@ -23,7 +24,7 @@ def scores(world):
 
 @pytest.mark.parametrize(("world", "sign"), [("and", 1), ("or", -1), ("sum", 0)])
 def test_above_0_replacing_either_is_enough_and_below_0_both_must_be(world, sign):
-    assert scores(world) @ interaction_weights("a", "b", STAGES) == pytest.approx(sign)
+    assert scores(world) @ interaction_weights("a", "b", ARMS) == pytest.approx(sign)
 
 
 @pytest.mark.parametrize(
@@ -36,11 +37,11 @@ def test_above_0_replacing_either_is_enough_and_below_0_both_must_be(world, sign
     ],
 )
 def test_the_three_parts_tell_and_from_or(world, parts):
-    weights = stage_weights("a", STAGES)
+    weights = stage_weights("a", ARMS)
     assert {name: scores(world) @ some for name, some in weights.items()} == pytest.approx(parts)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_shares_add_up(world):
-    shares = sum(scores(world) @ stage_weights(stage, STAGES)["shapley"] for stage in STAGES)
-    assert shares == pytest.approx(scores(world) @ disparity_weights(STAGES))
+    shares = sum(scores(world) @ stage_weights(stage, ARMS)["shapley"] for stage in STAGES)
+    assert shares == pytest.approx(scores(world) @ disparity_weights(ARMS))

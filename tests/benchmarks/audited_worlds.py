@@ -17,8 +17,8 @@ from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.results import AxisResult
+from tod_bias.statistics.arms import ArmDesign, all_arms
 from tod_bias.statistics.settings import Inference
-from tod_bias.systems.execution import all_arms
 
 STAGES = ("api_call", "db", "response")
 METRIC = CorpusBleu()
@@ -102,7 +102,7 @@ def table_of(world: World, rng: np.random.Generator) -> ArmSums:
             source_terms=tuple(names), terms=tuple(names[number] for number in of), placebo=placebo_of,
             placebo_terms=tuple(f"p{number % 40}" for number in placebo_of),
         ),
-        STAGES, original, told, placebo,
+        ArmDesign(STAGES), original, told, placebo,
     )  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from tod_bias.audit.comparison import AxisDifference, quality_of
 from tod_bias.audit.matching import Matched
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.results import AxisChange, Change
+from tod_bias.statistics.arms import ArmDesign, all_arms
 from tod_bias.statistics.settings import Inference
-from tod_bias.systems.execution import all_arms
 
 RUNS = ("before", "after")
 
@@ -84,7 +84,9 @@ def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[ArmSums, ArmSums]:
         loss = (open_stages @ shift).T
         original = _statistics(tokens, precision, np.zeros((count, 1)))[:, 0]
         rewritten = _statistics(tokens, precision, loss)
-        tables.append(ArmSums(told, STAGES, original, rewritten, np.empty((0, len(arms), rewritten.shape[2]))))
+        tables.append(
+            ArmSums(told, ArmDesign(STAGES), original, rewritten, np.empty((0, len(arms), rewritten.shape[2])))
+        )
     return tables[0], tables[1]
 
 

@@ -26,8 +26,9 @@ from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.perturb import load_axis
+from tod_bias.statistics.arms import all_arms
 from tod_bias.statistics.resampling import resample, resample_counts
-from tod_bias.systems.execution import Execution, Run, all_arms
+from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb

@@ -40,9 +40,9 @@ def hosted(name, world, stages=STAGES, **options) -> Pipeline:
     return pipeline_of(agent_of(name, world), stages, **options)
 
 
-def audited(pipeline, count=18):
-    result = attribute(pipeline, about_people(count), axes=["gender"], bootstrap=20, permutations=20)
-    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+def audited(pipeline, count=18, metric="corpus_bleu"):
+    result = attribute(pipeline, about_people(count), axes=["gender"], metrics=metric, bootstrap=20, permutations=20)
+    woman = result.axes["gender"][metric].groups["woman"]
     return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}
 
 
@@ -54,6 +54,17 @@ def test_a_bias_is_found_where_it_is_and_nowhere_else(name, biased):
     assert parts == {part: pytest.approx(gap if part == biased else 0, abs=1e-12) for part in STAGES}
     GAPS.setdefault(biased, set()).add(gap)
     assert len(GAPS[biased]) == 1  # to the last digit, in all frameworks
+
+
+@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
+def test_a_bias_in_one_of_twelve_tools_is_found_in_it(name):
+    tools = ["find_place", "free_day", *(f"tool{number}" for number in range(10))]
+    stages = {"model": {"kind": "model"}} | {tool: {"tool": tool} for tool in tools}
+    pipeline = hosted(name, World("tool6", more=10), stages)
+    assert pipeline.groups == {"models": ("model",), "tools": tuple(tools)}
+    gap, parts = audited(pipeline, 6, "disagreement")
+    assert abs(gap) > 0.1
+    assert parts == {part: pytest.approx(gap if part == "tool6" else 0, abs=1e-12) for part in stages}
 
 
 @pytest.mark.parametrize("name", [name for name in FRAMEWORKS if name != "function_agent"])

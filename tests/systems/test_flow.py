@@ -12,7 +12,8 @@ from tod_bias import Pipeline, StageInput, Turn, attribute
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
-from tod_bias.systems.execution import Execution, Run, all_arms
+from tod_bias.statistics.arms import all_arms
+from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import MOST_CALLS, MOST_ROUNDS, MOST_STEPS, FlowProcess, FlowTurn, tool_loop
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import system_turn

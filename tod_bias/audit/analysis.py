@@ -21,7 +21,8 @@ from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
-from tod_bias.results import AuditResult, AxisResult, CorpusInfo, MetricInfo
+from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, MetricInfo
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.settings import Inference
 
 _PATIENCE = 3.0
@@ -69,6 +70,7 @@ def analyse(
         config=config,
         corpus=_corpus(outputs, design, config),
         stages=list(outputs.pipeline.names),
+        attribution=_attribution_info(outputs.turns.arms),
         metrics={metric.name: _metric_info(metric) for metric in measures.metrics},
         signature=_signature(outputs, design, config),
         axes={
@@ -164,6 +166,14 @@ def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig)
     )
 
 
+def _attribution_info(arms: ArmDesign) -> AttributionInfo:
+    return AttributionInfo(
+        groups={name: list(members) for name, members in arms.groups.items()},
+        changing=None if arms.changing is None else list(arms.changing),
+        permutations=2 * arms.pairs,
+    )
+
+
 def _metric_info(metric: Metric) -> MetricInfo:
     return MetricInfo(
         label=metric.label,
@@ -185,5 +195,6 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
         **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
         **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
         **signature_of(outputs.pipeline),
+        **{f"group {name}": ", ".join(members) for name, members in outputs.pipeline.groups.items()},
         **{f"not cached {name}": reason for name, reason in uncached.items()},
     }

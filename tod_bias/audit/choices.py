@@ -11,7 +11,6 @@ from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult
-from tod_bias.statistics.needed import MOST_COMPONENTS
 
 if TYPE_CHECKING:
     from tod_bias.audit.chunks import ClusterOf
@@ -94,10 +93,8 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
             as they are asked.
 
     Raises:
-        StageError: ``order`` does not name every component once, or there are too many.
+        StageError: ``order`` does not name every component once.
     """
-    if len(names) > MOST_COMPONENTS:
-        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {MOST_COMPONENTS} at the most")
     if order is None:
         return SU_ORDER if set(names) == set(SU_ORDER) else tuple(names)
     if isinstance(order, str):

@@ -12,6 +12,7 @@ from tod_bias.audit.turn_rows import ChunkRows, Membership, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis, SelectedDialogue
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
 
@@ -30,6 +31,8 @@ class ChunkResult:
     rows: dict[str, ChunkRows] = field(default_factory=dict)
     """By axis; an axis of which every dialogue is lost is missing."""
     lost: LostDialogues = field(default_factory=LostDialogues)
+    parted: frozenset[str] = frozenset()
+    """Stages whose twins put out anything else in it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class ChunkRunner:
             rows = self.turn_rows.of(name, variants, members, calls=has_calls or bool(calls and calls.get(name)))
             has_calls = rows.has_calls
             result.rows[name] = rows
+        result.parted = frozenset(self.runner.parted)
         return result
 
 
@@ -104,10 +108,12 @@ class Work:
     max_failures: float
     cache: str | None
     """SQLite file of outputs."""
+    arms: ArmDesign
+    """Which sets of stages are replaced."""
 
     def chunk_runner(self, runner: Runner) -> ChunkRunner:
         """What runs chunks by a runner of dialogues."""
-        turn_rows = TurnRows(self.pipeline.names, self.metrics)
+        turn_rows = TurnRows(self.arms, self.metrics)
         return ChunkRunner(self.counterfactuals, runner, turn_rows, self.kinds, self.samples)
 
 

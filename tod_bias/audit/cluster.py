@@ -227,7 +227,7 @@ def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
         work: Work = pickle.loads(sent.work)
         cache = None if sent.server is None else _RemoteCache(sent.server)
         options = CallOptions(max_failures=work.max_failures)
-        execution = Execution(work.pipeline, work.history, cache, options, signatures=sent.signatures)
+        execution = Execution(work.pipeline, work.history, cache, options, signatures=sent.signatures, arms=work.arms)
         _runners[sent.run] = work.chunk_runner(execution), execution
     return _runners[sent.run]
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import DISPARITY, PARTS, AuditContrasts, pseudo_values
+from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.audit.row_sets import RowSet, has_enough_terms, of_dialogues, plain_rows
 from tod_bias.audit.sums import ArmSums, VariantIndex
+from tod_bias.audit.weights import PARTS
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
@@ -252,7 +253,11 @@ class AxisDifference:
 
     def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> RowSet:
         """Means over dialogues, of all counterfactuals together."""
-        rows, over = groups.whole_rows(values, self._makers[0].originals(groups.contrasts.design.groups))
+        rows, over = groups.whole_rows(
+            values,
+            self._makers[0].originals(groups.contrasts.design.groups),
+            {f"shapley {name}": (name,) for name in self._stages},
+        )
         return plain_rows(list(values), rows, over, groups.contrasts.differs)
 
     def _scores(self, margin: float | None) -> ChangeRows:

@@ -1,10 +1,6 @@
 """Contrasts of scores of the same dialogues: what each dialogue adds to the harm of every group, stage by stage.
 
-With q(S) the score of the counterfactuals when the stages in S are replaced by their twins, and N all of them,
-q(N) − q(∅) is the disparity. A stage c has three parts of it: its Shapley share (Shapley 1953), the mean over orders of
-q(S ∪ {c}) − q(S); what replacing it alone removes, q({c}) − q(∅); and what remains when all others are replaced,
-q(N) − q(N∖{c}). The interaction of two stages is Grabisch and Roubens' (1999) index. Each is a weighted sum of the
-arms' scores.
+Each is a weighted sum of the arms' scores (:mod:`tod_bias.audit.weights`).
 
 Scores of ratios and of corpora (BLEU) are no means over dialogues. They are taken apart by leaving out a dialogue at a
 time (pseudo-values, Tukey 1958), so that a dialogue's values average to the score itself.
@@ -15,82 +11,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from math import factorial
 
 import numpy as np
 from scipy import sparse
 
+from tod_bias.audit.drawn_orders import DrawnShares, drawn_weights
 from tod_bias.audit.sums import ArmSums, VariantIndex
+from tod_bias.audit.weights import (
+    disparity_weights,
+    group_weights,
+    interaction_weights,
+    pairs_of,
+    stage_weights,
+)
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.resampling import BLOCK
-from tod_bias.systems.execution import all_arms
 
 DISPARITY = "disparity"
 """The contrast q(N) − q(∅)."""
 UNATTRIBUTED = "unattributed"
 """The contrast of the whole system's twin with the arm in which all stages are replaced: what no stage accounts for."""
-PARTS = ("shapley", "replaced_alone", "left_alone")
-"""The three parts of a stage."""
-
-
-def disparity_weights(stages: Sequence[str]) -> np.ndarray:
-    """(arms,) of q(N) − q(∅)."""
-    weights = np.zeros(2 ** len(stages))
-    weights[-1], weights[0] = 1.0, -1.0
-    return weights
-
-
-def shapley_weights(stage: str, stages: Sequence[str]) -> np.ndarray:
-    """(arms,) of a stage's share: over all sets S without it, |S|! (n − |S| − 1)! / n! of q(S ∪ c) − q(S)."""
-    place = {arm: number for number, arm in enumerate(all_arms(stages))}
-    count = len(stages)
-    weights = np.zeros(len(place))
-    for arm, number in place.items():
-        if stage not in arm:
-            weight = factorial(len(arm)) * factorial(count - len(arm) - 1) / factorial(count)
-            weights[number] -= weight
-            weights[place[arm | {stage}]] += weight
-    return weights
-
-
-def stage_weights(stage: str, stages: Sequence[str]) -> dict[str, np.ndarray]:
-    """The three parts of a stage, (arms,) each."""
-    place = {arm: number for number, arm in enumerate(all_arms(stages))}
-    alone, left = np.zeros(len(place)), np.zeros(len(place))
-    alone[place[frozenset([stage])]], alone[0] = 1.0, -1.0
-    left[-1] += 1.0
-    left[place[frozenset(stages) - {stage}]] -= 1.0
-    return dict(zip(PARTS, (shapley_weights(stage, stages), alone, left), strict=True))
-
-
-def interaction_weights(first: str, second: str, stages: Sequence[str]) -> np.ndarray:
-    """(arms,) of the Shapley interaction index with its sign turned: what replacing each alone changes, less what both
-    change.
-
-    Positive: replacing either is enough for part of the disparity, which takes both stages (AND). Negative: part of it
-    goes only when both are replaced, as either stage suffices for it (OR).
-    """
-    place = {arm: number for number, arm in enumerate(all_arms(stages))}
-    count = len(stages)
-    weights = np.zeros(len(place))
-    for arm, number in place.items():
-        if first in arm or second in arm:
-            continue
-        weight = factorial(len(arm)) * factorial(count - len(arm) - 2) / factorial(count - 1)
-        weights[place[arm | {first}]] += weight
-        weights[number] -= weight
-        weights[place[arm | {first, second}]] -= weight
-        weights[place[arm | {second}]] += weight
-    return weights
-
-
-def pairs_of(stages: Sequence[str]) -> list[tuple[str, str]]:
-    """All pairs of stages."""
-    return list(combinations(stages, 2))
 
 
 def pseudo_values(sums: np.ndarray, metric: Metric) -> np.ndarray:
@@ -144,6 +87,7 @@ class Contrasts:
         scores: (dialogues, groups), on the metric's own scale with no stage replaced.
         ends: (dialogues, groups, 2, statistics), the sums with no stage replaced and with all.
         beyond: (dialogues, groups) of the disparity beyond the placebo's; None without a placebo.
+        drawn: the stages' shares by pair of orders, of each run whose orders are drawn.
     """
 
     def __init__(
@@ -154,6 +98,7 @@ class Contrasts:
         scores: np.ndarray,
         ends: np.ndarray,
         beyond: tuple[GroupDesign, np.ndarray] | None = None,
+        drawn: Sequence[DrawnShares] = (),
     ) -> None:
         self.design, self.with_references = designs
         self.groups = tuple(groups)
@@ -161,6 +106,7 @@ class Contrasts:
         self.scores = scores
         self._ends = ends
         self.beyond = beyond
+        self.drawn = tuple(drawn)
         self.differs = (ends[:, :, 0] != ends[:, :, 1]).any(axis=(1, 2))
         """(dialogues,) whether any group of a dialogue is served otherwise than by the twin."""
 
@@ -182,7 +128,8 @@ class Contrasts:
             if name in other.values
         }
         scores = weight * self.scores + others * other.scores
-        mean = Contrasts(designs, self.groups, values, scores, self._ends)
+        drawn = [*(some.times(weight) for some in self.drawn), *(some.times(others) for some in other.drawn)]
+        mean = Contrasts(designs, self.groups, values, scores, self._ends, drawn=drawn)
         mean.differs = self.differs | other.differs
         return mean
 
@@ -213,10 +160,11 @@ class AuditContrasts:
     @cached_property
     def weights(self) -> dict[str, np.ndarray]:
         """Contrast to (arms,) weights."""
-        stages = self._table.stages
-        weights = {DISPARITY: disparity_weights(stages)}
-        for stage in stages:
-            weights |= {f"{part} {stage}": some for part, some in stage_weights(stage, stages).items()}
+        design = self._table.arms
+        weights = {DISPARITY: disparity_weights(design)}
+        for stage in design.stages:
+            weights |= {f"{part} {stage}": some for part, some in stage_weights(stage, design).items()}
+        weights |= {f"group {name}": group_weights(members, design) for name, members in design.groups.items()}
         if self._table.has_whole:
             weights = {name: np.append(some, 0.0) for name, some in weights.items()}
             unattributed = np.zeros(len(weights[DISPARITY]))
@@ -224,6 +172,12 @@ class AuditContrasts:
             weights[UNATTRIBUTED] = unattributed
             weights[DISPARITY] = weights[DISPARITY] + unattributed
         return weights
+
+    @cached_property
+    def _drawn_weights(self) -> dict[str, np.ndarray]:
+        """Stage to (pairs, arms) weights, where orders are drawn."""
+        weights = drawn_weights(self._table.arms)
+        return {stage: np.pad(some, ((0, 0), (0, int(self._table.has_whole)))) for stage, some in weights.items()}
 
     @cached_property
     def shared(self) -> np.ndarray:
@@ -234,13 +188,18 @@ class AuditContrasts:
         return np.asarray(complete if 2 * complete.sum() >= len(has) else has.sum(axis=1) > 1)
 
     @cached_property
+    def _arms(self) -> np.ndarray:
+        """(dialogues, arms) values of all counterfactuals of a dialogue together."""
+        return pseudo_values(self._table.rewritten, self._metric)
+
+    @cached_property
     def whole(self) -> dict[str, np.ndarray]:
         """Contrast to (dialogues,) values: of all counterfactuals of a dialogue together, with ``artefact`` and the
         interactions."""
-        stages = self._table.stages
+        design = self._table.arms
         original = pseudo_values(self._table.original[:, None], self._metric)[:, 0]
-        arms = pseudo_values(self._table.rewritten, self._metric)
-        pairs = {"×".join(pair): interaction_weights(*pair, stages) for pair in pairs_of(stages)}
+        arms = self._arms
+        pairs = {"×".join(pair): interaction_weights(*pair, design) for pair in pairs_of(design)}
         if self._table.has_whole:
             pairs = {name: np.append(some, 0.0) for name, some in pairs.items()}
         values = {name: self.scale.values(arms @ weights) for name, weights in (self.weights | pairs).items()}
@@ -270,6 +229,7 @@ class AuditContrasts:
         names = [*variants.groups, *references]
         has = np.zeros((variants.dialogues, len(names)), dtype=bool)
         values = {name: np.zeros(has.shape) for name in self.weights}
+        drawn = {stage: np.zeros((len(some), *has.shape)) for stage, some in self._drawn_weights.items()}
         scores = np.zeros(has.shape)
         ends = np.zeros((*has.shape, 2, self._table.original.shape[1]))
         for place, name in enumerate(names):
@@ -285,15 +245,23 @@ class AuditContrasts:
             ends[members, place] = sums[members][:, [0, -1]]
             for contrast, weights in self.weights.items():
                 values[contrast][members, place] = self.scale.values(arms @ weights)
+            for stage, by_pair in self._drawn_weights.items():
+                drawn[stage][:, members, place] = self.scale.values(by_pair @ arms.T)
         terms = [variants.terms_of(group)[0] for group in range(len(variants.groups))]
         kinds = enough_clusters(variants)
         every = [*terms, *[None] * len(references)]
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
         full = GroupDesign(has, every, self.originals(len(names)), kinds)
         design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
-        return Contrasts(
-            (design, full), names, values, scores, ends, self._beyond(has, values[DISPARITY], terms, kinds)
-        )
+        beyond = self._beyond(has, values[DISPARITY], terms, kinds)
+        return Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
+
+    def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> list[DrawnShares]:
+        if not by_group:
+            return []
+        mean = self._arms.mean(axis=0)
+        whole = {stage: self.scale.values(weights @ mean) for stage, weights in self._drawn_weights.items()}
+        return [DrawnShares(by_group, whole)]
 
     def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         variants = self._variants

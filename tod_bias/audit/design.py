@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 CHUNK = 12_000
 """Turns, of all counterfactuals, that go through the system together."""
+MANY_ARMS = 128
+"""With more arms a chunk has fewer turns, ..."""
+ROWS = 400_000
+"""... so that it has about so many rows, one per turn and arm, which are in memory at once."""
 _COUNTED = 2000
 """Dialogues in which the frequency of words is counted."""
 
@@ -229,7 +233,12 @@ def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, dict[str, int]]:
 
 
 def chunks(
-    dialogues: Iterable[Dialogue], selected: Mapping[str, Sequence[SelectedDialogue]], samples: int = 1, parts: int = 1
+    dialogues: Iterable[Dialogue],
+    selected: Mapping[str, Sequence[SelectedDialogue]],
+    samples: int = 1,
+    parts: int = 1,
+    *,
+    most: int = CHUNK,
 ) -> Iterator[list[dict[str, list[SelectedDialogue]]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
@@ -238,6 +247,7 @@ def chunks(
         selected: axis to those of its dialogues that are rewritten, in the corpus's order.
         samples: how often each is run.
         parts: into so many parts of about equal length a chunk is cut, or a few more.
+        most: turns of a chunk, about.
 
     Yields:
         The parts of a chunk, each an axis to selected dialogues.
@@ -249,7 +259,7 @@ def chunks(
         here = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}
         if not here:
             continue
-        if turns_of_part * parts >= CHUNK:
+        if turns_of_part * parts >= most:
             chunk.append({})
             turns_of_part = 0
         for axis, entry in here.items():
@@ -257,7 +267,7 @@ def chunks(
         variants = sum(len(entry.candidates) + 1 for entry in here.values())  # and a placebo each
         length = samples * len(dialogue.turns) * (1 + variants)
         turns, turns_of_part = turns + length, turns_of_part + length
-        if turns >= CHUNK:
+        if turns >= most:
             yield chunk
             chunk, turns, turns_of_part = [{}], 0, 0
     if chunk[0]:

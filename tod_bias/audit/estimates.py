@@ -13,23 +13,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from tod_bias.audit.claims import AxisDraft
-from tod_bias.audit.contrasts import DISPARITY, PARTS, UNATTRIBUTED, AuditContrasts, Contrasts, pairs_of
+from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts
+from tod_bias.audit.drawn_orders import matters, with_orders
 from tod_bias.audit.row_sets import RowSet, has_enough_terms, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
+from tod_bias.audit.weights import PARTS, pairs_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
 from tod_bias.statistics.record import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
-from tod_bias.systems.execution import arm_keys
 
 _TINY = 1e-12
 """What is smaller is rounding noise."""
@@ -63,6 +66,14 @@ def mean_estimate(values: np.ndarray, level: float) -> Estimate:
     error = float(values.std(ddof=1)) / math.sqrt(number)
     rows = RowEstimates(values.mean()[None], np.array([error]), np.array([number - 1.0]), np.array([[error**2]]))
     return single(rows, 0, level)
+
+
+def sums_of_shares(arms: ArmDesign) -> dict[str, Sequence[str]]:
+    """Contrasts that are shares, or sums of them, with the stages whose shares they are."""
+    return {
+        **{f"{PARTS[0]} {stage}": (stage,) for stage in arms.stages},
+        **{f"group {name}": members for name, members in arms.groups.items()},
+    }
 
 
 class GroupRows:
@@ -146,34 +157,61 @@ class GroupRows:
             contrasts[self.contrasts.groups[group]] = contrast
         return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference)
 
-    def unattributed(self, contrast: np.ndarray, *, scope: str | None) -> Estimate | None:
-        """What no stage accounts for of a row; None where every call is a stage's."""
-        fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
-        fit = fits.get(UNATTRIBUTED)
+    def _part(self, name: str, stages: Sequence[str], contrast: np.ndarray, scope: str | None) -> Estimate | None:
+        """A contrast's value in a row; None where it is not known.
+
+        Args:
+            name: of the contrast.
+            stages: those whose shares it is the sum of; none where it is no share.
+            contrast: (groups,) of the row.
+            scope: ``terms`` where it holds for these terms only.
+        """
+        has_references = bool(np.abs(contrast[self.number :]).any())
+        fit = (self.reference_fits if has_references else self.fits).get(name)
         if fit is None:
             return None
-        return single(fit.rows(contrast[None], scope is None), 0, self.inference.level, scope=scope)
+        rows = fit.rows(contrast[None], scope is None)
+        if stages and self.contrasts.drawn:
+            coefficients = fit.design.coefficients(contrast)
+            rows = with_orders(rows, 0, [some.in_contrast(stages, coefficients) for some in self.contrasts.drawn])
+        return single(rows, 0, self.inference.level, scope=scope)
 
     def contributions(
         self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None, parts: Sequence[str] = PARTS
     ) -> dict[str, Contribution]:
         """The parts of a row by stage, of which the first is its Shapley share."""
-        over = scope is None
-        fits = self.reference_fits if np.abs(contrast[self.number :]).any() else self.fits
-
-        def part(name: str, stage: str) -> Estimate | None:
-            fit = fits.get(f"{name} {stage}")
-            return None if fit is None else single(fit.rows(contrast[None], over), 0, self.inference.level, scope=scope)
-
-        known = {stage: {name: part(name, stage) for name in parts} for stage in stages}
+        known = {
+            stage: {
+                name: self._part(f"{name} {stage}", [stage] if name == PARTS[0] else [], contrast, scope)
+                for name in parts
+            }
+            for stage in stages
+        }
         return {stage: Contribution(**some) for stage, some in known.items() if some[parts[0]] is not None}
 
-    def whole_rows(self, values: Mapping[str, np.ndarray], is_original: np.ndarray) -> tuple[RowEstimates, np.ndarray]:
+    def attributed(self, contrast: np.ndarray, arms: ArmDesign, *, scope: str | None) -> dict[str, Any]:
+        """How a row is split: the fields of :class:`~tod_bias.results.Attributed`."""
+        of_groups = {
+            name: self._part(f"group {name}", members, contrast, scope) for name, members in arms.groups.items()
+        }
+        return {
+            "contributions": self.contributions(contrast, arms.stages, scope=scope),
+            "stage_groups": {name: some for name, some in of_groups.items() if some is not None},
+            "unattributed": self._part(UNATTRIBUTED, [], contrast, scope),
+        }
+
+    def whole_rows(
+        self,
+        values: Mapping[str, np.ndarray],
+        is_original: np.ndarray,
+        sums: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[RowEstimates, np.ndarray]:
         """Means over dialogues, of all counterfactuals of a dialogue together.
 
         Args:
             values: name to (dialogues,); those of a contrast of the groups are under its name.
             is_original: (dialogues, groups) bool, the dialogue as it is.
+            sums: of shares, name to the stages whose shares are summed in it.
 
         Returns:
             The rows, and (rows,) whether the terms of the groups are a sample in them: where they are enough, and
@@ -199,7 +237,11 @@ class GroupRows:
         np.fill_diagonal(covariance, [float(row.covariance[0, 0]) for row in rows])
         errors = np.concatenate([row.errors for row in rows])
         freedom = np.concatenate([row.freedom for row in rows])
-        return RowEstimates(np.concatenate([row.values for row in rows]), errors, freedom, covariance), over
+        estimates = RowEstimates(np.concatenate([row.values for row in rows]), errors, freedom, covariance)
+        for place, name in enumerate(values):
+            if stages := (sums or {}).get(name):
+                estimates = with_orders(estimates, place, [some.in_whole(stages) for some in self.contrasts.drawn])
+        return estimates, over
 
     def score(self, group: int, unit: float, *, over: bool) -> Estimate:
         """The score of a group, on the metric's own scale.
@@ -220,6 +262,20 @@ class GroupRows:
         fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
         rows = fit.estimated(np.array([mean]), influence[:, None], stacked([weights]), np.array([over]))
         return single(rows, 0, self.inference.level).model_copy(update={"p": None})
+
+
+def more_orders_matter(table: ArmSums, metric: Metric) -> bool:
+    """Whether the error of drawing orders of stages matters in any group's contributions by a metric."""
+    contrasts = AuditContrasts(table, metric).contrasts()
+    groups = GroupRows(contrasts, len(table.variants.groups), Inference())
+    for contrast in groups.gap_contrasts().values():
+        gap = float(groups.fit.rows(contrast[None]).values[0])
+        coefficients = groups.fit.design.coefficients(contrast)
+        for stage, part in groups.contributions(contrast, table.stages, scope=None, parts=PARTS[:1]).items():
+            error = part.shapley.se or 0.0
+            if any(matters(some.in_contrast([stage], coefficients), error, gap) for some in contrasts.drawn):
+                return True
+    return False
 
 
 class AxisEstimates:
@@ -316,8 +372,7 @@ class AxisEstimates:
             dialogues=int(design.has[:, group].sum()),
             terms=facts,
             score=rows.score(group, self._maker.scale.original, over=over and facts is not None),
-            contributions=rows.contributions(contrast, self._table.stages, scope=None if over else "terms"),
-            unattributed=rows.unattributed(contrast, scope=None if over else "terms"),
+            **rows.attributed(contrast, self._table.arms, scope=None if over else "terms"),
         )
 
     def _pair(self, contrast: np.ndarray) -> Gap:
@@ -336,9 +391,8 @@ class AxisEstimates:
         if pairs.rows.values[number] < 0:
             source, target, contrast = target, source, -contrast
         scope = None if pairs.over_terms[number] else "terms"
-        parts = self._groups.contributions(contrast, self._table.stages, scope=scope)
-        rest = self._groups.unattributed(contrast, scope=scope)
-        return Widest(worse=target, better=source, gap=Estimate(), contributions=parts, unattributed=rest)
+        parts = self._groups.attributed(contrast, self._table.arms, scope=scope)
+        return Widest(worse=target, better=source, gap=Estimate(), **parts)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
         """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
@@ -381,7 +435,7 @@ class AxisEstimates:
     def _result(self) -> AxisResult:
         stages, table = self._table.stages, self._variants
         whole, level = self._maker.whole, self._inference.level
-        pairs = ["×".join(pair) for pair in pairs_of(stages)]
+        pairs = ["×".join(pair) for pair in pairs_of(self._table.arms)]
         estimates = dict(zip([*whole], self._whole_estimates(whole), strict=True))
         arms = np.asarray(self._metric.score(self._table.rewritten.sum(axis=0)), dtype=float)
         levels = {
@@ -399,16 +453,18 @@ class AxisEstimates:
             contributions={
                 stage: Contribution(**{part: estimates[f"{part} {stage}"] for part in PARTS}) for stage in stages
             },
+            stage_groups={name: estimates[f"group {name}"] for name in self._table.arms.groups},
             unattributed=estimates.get(UNATTRIBUTED),
             interactions={name: estimates[name] for name in pairs},
             beyond_placebo=self._beyond_placebo(),
-            arms=dict(zip(arm_keys(stages, whole=self._table.has_whole), map(finite, arms), strict=True)),
+            arms=dict(zip(self._table.arms.keys(whole=self._table.has_whole), map(finite, arms), strict=True)),
             sampling=sampling_of(self._table, self._metric, self._maker.scale, self._inference, error),
             su=su_of(self._table, self._metric.score, self._order, self._inference) if is_ratio else None,
         )
 
     def _whole_estimates(self, values: Mapping[str, np.ndarray]) -> list[Estimate]:
-        rows, over = self._groups.whole_rows(values, self._maker.originals(self._contrasts.design.groups))
+        is_original = self._maker.originals(self._contrasts.design.groups)
+        rows, over = self._groups.whole_rows(values, is_original, sums_of_shares(self._table.arms))
         scope = None if over.any() else "terms"
         return [single(rows, number, self._inference.level, scope=scope) for number in range(len(values))]
 

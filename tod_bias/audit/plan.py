@@ -30,6 +30,7 @@ from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.results import Record, Value
+from tod_bias.statistics.arms import MOST_PLAYERS, ArmDesign
 from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_TERMS
@@ -139,15 +140,17 @@ def plan(
     for (chunk,) in chunks(design.dialogues, design.selected):
         counts.add(pipeline, _made(design, chunk), teacher_forced=config.run.history == "gold")
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
-    timed = {} if remote else _timed(pipeline, design, config, sample_size)
+    unknown: Timed = {}, ArmDesign.first(pipeline.names, pipeline.groups).most
+    timed, arms = unknown if remote else _timed(pipeline, design, config, sample_size) or unknown
     recorded = _recorded(pipeline, design) if remote and counts.calls else None
-    stages = {name: _stage(pipeline, name, counts, timed.get(name), recorded) for name in pipeline.names}
+    calls = counts.all_calls(arms)
+    stages = {name: _stage(pipeline, name, counts, calls, timed.get(name), recorded) for name in pipeline.names}
     return Plan(
         **_designed(design),
         placebo=counts.placebos(design) if design.counterfactuals.has_placebo else {},
         variants=counts.variants,
         turns=counts.plain + counts.rewritten,
-        arms=2 ** len(pipeline.names),
+        arms=arms,
         history=config.run.history,
         stages=stages,
         seconds=_total([stage.seconds for stage in stages.values()]),
@@ -259,19 +262,23 @@ class _SampleCost:
     """Read and written, of a language model."""
 
 
-def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig, size: int) -> dict[str, _SampleCost]:
-    """Run a few dialogues: stage to cost; empty where none is run."""
+Timed = tuple[dict[str, _SampleCost], int]
+"""Stage to the cost of a sample of dialogues, and how many arms these take."""
+
+
+def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig, size: int) -> Timed | None:
+    """Run a few dialogues; None where none is run."""
     runs = _sampled_runs(design, config, size)
     if not runs:
-        return {}
+        return None
     generators = {name: generator_of(stage) for name, stage in pipeline.stages.items()}
     for generator in filter(None, generators.values()):
         generator.keep_in(None)
         _ = generator.model  # its loading is not timed
     before = {name: _tokens(generator) for name, generator in generators.items()}
     execution = Execution(pipeline, config.run.history)
-    execution(runs)
-    arms = 2 ** len(pipeline.names)
+    execution.settled(runs)
+    arms = len(execution.arms.arms)
     arms_of_turns = sum(len(run.dialogue.turns) * (1 if run.rewrite is None else arms) for run in runs)
     costs = {}
     for name, caller in execution.callers.items():
@@ -282,7 +289,7 @@ def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig
             tokens = (after[0] - before[name][0]) / shared, (after[1] - before[name][1]) / shared
         cost = caller.cost
         costs[name] = _SampleCost(cost.calls, cost.distinct, cost.seconds, arms_of_turns, tokens)
-    return costs
+    return costs, arms
 
 
 def _sampled_runs(design: CounterfactualDesign, config: AuditConfig, size: int) -> list[Run]:
@@ -313,9 +320,13 @@ def _recorded(pipeline: Pipeline, design: CounterfactualDesign) -> RecordedCalls
 
 
 def _stage(
-    pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost | None, recorded: RecordedCalls | None
+    pipeline: Pipeline,
+    name: str,
+    counts: _Counts,
+    calls: int,
+    sampled: _SampleCost | None,
+    recorded: RecordedCalls | None,
 ) -> StagePlan:
-    calls = counts.all_calls(2 ** len(pipeline.names))
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
     if estimate is None and recorded is not None:
@@ -437,7 +448,8 @@ def _title(result: Plan) -> list[str]:
     if result.placebo:
         some = ", ".join(_of_placebo(result, axis) for axis in result.placebo)
         lines.append(f"dialogues with a placebo: {some}")
-    sizes = f"{result.variants} variants, {result.turns} turns, {result.arms} arms"
+    many = "" if len(result.stages) <= MOST_PLAYERS else "about " if result.sampled else "at most "
+    sizes = f"{result.variants} variants, {result.turns} turns, {many}{result.arms} arms"
     return [*lines, f"{sizes}, {result.history} history"]
 
 

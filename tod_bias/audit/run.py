@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
-from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
+from tod_bias.audit.design import CHUNK, MANY_ARMS, ROWS, CounterfactualDesign, chunks, models_of, resting_collector
+from tod_bias.audit.estimates import more_orders_matter
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.running import LostDialogues
 from tod_bias.audit.saved_responses import SavedExecution, saved_responses
@@ -27,6 +28,7 @@ from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
 from tod_bias.progress import progress_bar
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -98,7 +100,10 @@ def run(
     cache: str | Path | None = None,
     show_progress: bool = False,
 ) -> Outputs:
-    """Run every original and counterfactual with every set of stages replaced by twins, and score all turns.
+    """Run every original and counterfactual with sets of stages replaced by twins, and score all turns.
+
+    Where stages are many, the run is repeated with more sets until they suffice (:mod:`tod_bias.statistics.arms`);
+    calls that were made are not made again.
 
     Args:
         pipeline: the system, or saved responses.
@@ -122,33 +127,38 @@ def run(
         generator.keep_in(known)
         generator.show_progress = show_progress
     before = total_cost(generators_of(pipeline))
-    execution = _execution(pipeline, options, known, refused, show_progress)
+    execution = _execution(pipeline, options, known, refused, show_progress, design.counterfactuals.seed)
     groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
     schema = schema_of(pipeline.names, measures.metrics)
-    outputs = Outputs(
-        pipeline,
-        execution,
-        Turns(pipeline.names, groups, schema=schema),
-        drawn=dict(design.selected),
-        failures=dict(design.failures),
-        started=started,
-    )
-    work = Work(
-        design.counterfactuals,
-        pipeline,
-        options.history,
-        measures.metrics,
-        measures.clusters,
-        options.samples,
-        options.max_failures,
-        None if cache is None else str(cache),
-    )
-    _run_chunks(work, outputs, design, options, show_progress)
-    if options.batch_out is not None and execution.pending:
-        raise write_batches(options.batch_out, execution.pending)
-    execution.check()
-    _leave_out_lost(outputs)
-    outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
+    arms: ArmDesign | None = execution.arms
+    while arms is not None:
+        execution.arms = arms
+        outputs = Outputs(
+            pipeline,
+            execution,
+            Turns(arms, groups, schema=schema),
+            drawn=dict(design.selected),
+            failures=dict(design.failures),
+            started=started,
+        )
+        work = Work(
+            design.counterfactuals,
+            pipeline,
+            options.history,
+            measures.metrics,
+            measures.clusters,
+            options.samples,
+            options.max_failures,
+            None if cache is None else str(cache),
+            arms,
+        )
+        parted = _run_chunks(work, outputs, design, options, show_progress)
+        if options.batch_out is not None and execution.pending:
+            raise write_batches(options.batch_out, execution.pending)
+        execution.check()
+        _leave_out_lost(outputs)
+        outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
+        arms = _arms_after(arms, parted, outputs, measures.metrics)
     if design.counterfactuals.has_placebo:
         placebo = placebo_turns(outputs.axes)
         if placebo is not None:
@@ -160,6 +170,16 @@ def run(
     return outputs
 
 
+def _arms_after(
+    arms: ArmDesign, parted: Iterable[str], outputs: Outputs, metrics: Sequence[Metric]
+) -> ArmDesign | None:
+    """The arms to run next; None where contributions follow from these."""
+    if not arms.pairs:
+        return arms.after(parted)
+    tables = [(turns.tables[metric.name], metric) for turns in outputs.axes.values() for metric in metrics]
+    return arms.with_more_pairs if any(more_orders_matter(table, metric) for table, metric in tables) else None
+
+
 def _cache_of(cache: str | Path | None, options: RunOptions) -> Cache | None:
     if cache is not None:
         return Cache(cache)
@@ -167,7 +187,12 @@ def _cache_of(cache: str | Path | None, options: RunOptions) -> Cache | None:
 
 
 def _execution(
-    pipeline: Pipeline, options: RunOptions, outputs: Cache | None, refused: dict[str, str], show_progress: bool
+    pipeline: Pipeline,
+    options: RunOptions,
+    outputs: Cache | None,
+    refused: dict[str, str],
+    show_progress: bool,
+    seed: int,
 ) -> Execution | SavedExecution:
     """What runs dialogues.
 
@@ -184,6 +209,7 @@ def _execution(
             options.history,
             outputs,
             CallOptions(options.max_failures, options.batch_out is not None, refused, show_progress),
+            arms=ArmDesign.first(pipeline.names, pipeline.groups, seed),
         )
     if options.samples > 1 and not execution.is_sampled:
         raise TodBiasError(
@@ -194,8 +220,9 @@ def _execution(
 
 def _run_chunks(
     work: Work, outputs: Outputs, design: CounterfactualDesign, options: RunOptions, show_progress: bool
-) -> None:
-    """Run all chunks, and write their rows."""
+) -> set[str]:
+    """Run all chunks, and write their rows; the stages whose twins put out anything else."""
+    parted: set[str] = set()
     execute: Executor = run_here
     if options.executor == "ray":
         is_saved = isinstance(outputs.execution, SavedExecution)
@@ -204,15 +231,19 @@ def _run_chunks(
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
-        parts = partial(chunks, design.dialogues, design.selected, options.samples)
+        arms = len(work.arms.arms)
+        most = CHUNK if arms <= MANY_ARMS else max(1, ROWS // arms)
+        parts = partial(chunks, design.dialogues, design.selected, options.samples, most=most)
         for chunk, result in execute(work, outputs.execution, parts):
             outputs.lost.merge(result.lost)
+            parted |= result.parted
             for axis, chunk_rows in result.rows.items():
                 outputs.turns.add(axis, chunk_rows.rows)
                 outputs.seen[axis] = outputs.seen.get(axis, Seen()) | chunk_rows.seen
                 outputs.has_outputs = outputs.has_outputs or chunk_rows.has_outputs
             bar.advance(sum(map(len, chunk.values())))
             collect()
+    return parted
 
 
 def _leave_out_lost(outputs: Outputs) -> None:

@@ -45,6 +45,9 @@ class Runner(Protocol):
     lost_unswapped: set[int]
     """Of these, the runs in which that happened with no stage replaced."""
 
+    parted: set[str]
+    """The stages whose twins put out anything else."""
+
     @property
     def whole_arm(self) -> int | None:
         """The number of the arm of the whole system's twin, which is made here; None where there is none."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tod_bias.errors import StageError
 from tod_bias.results import Attributed, AxisResult, Responses
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import StageCaller
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.pipeline import Pipeline
@@ -44,6 +45,8 @@ class SavedExecution:
         self._responses = responses
         self.lost: dict[int, str] = {}
         self.lost_unswapped: set[int] = set()
+        self.parted: set[str] = set()
+        self.arms = ArmDesign((SYSTEM,))
         self.pending: dict[str, dict[str, dict[str, Any]]] = {}
         self.callers = {SYSTEM: StageCaller(SYSTEM, responses)}
         self._max_failures = max_failures

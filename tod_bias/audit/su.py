@@ -19,10 +19,10 @@ import numpy as np
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.fairscore import fairscore
 from tod_bias.results import Estimate, Gap, Su
+from tod_bias.statistics.arms import Arm, ArmDesign
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
-from tod_bias.systems.execution import Arm, all_arms
 
 
 def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> dict[str, Any]:
@@ -50,15 +50,20 @@ def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> 
 def su_of(
     table: ArmSums, score: Callable[[np.ndarray], np.ndarray], order: Sequence[str], inference: Inference
 ) -> Su | None:
-    """Su's fairscore and attribution with intervals over dialogues; None where eq. 1 is undefined (originals at 0)."""
-    variants, arms = table.variants, all_arms(table.stages)
-    signed = _Eq1(table, score, _sets(variants), range(len(arms)), inference)
+    """Su's fairscore and attribution with intervals over dialogues; None where eq. 1 is undefined (originals at 0).
+
+    The attribution has no stages where not every beginning of the order is an arm, of systems of many stages.
+    """
+    variants = table.variants
+    order, arms = _steps(table.arms, order)
+    signed = _Eq1(table, score, _sets(variants), list(arms.values()), inference)
     if not len(signed.estimate):
         return None
     value = np.abs(signed.estimate).mean(axis=0)  # (arms,)
     # A resample that crosses 0 must count as less, not as more, so resamples keep the sign that the estimate has.
     signs = (np.where(signed.estimate < 0, -1.0, 1.0) * signed.samples).mean(axis=1)  # (resamples, arms)
     place = {arm: number for number, arm in enumerate(arms)}
+    database = place.get(frozenset({"db"}))
 
     def absolute(arm: int) -> Estimate:
         bounds = interval_of_absolute(signed.samples[:, :, arm], variants.dialogues, inference.level)
@@ -72,10 +77,19 @@ def su_of(
     }
     return Su(
         fairscore=absolute(0),
-        total=absolute(place[frozenset({"db"})]) if "db" in order else None,
-        attribution={"order": list(order), **parts, "residual": absolute(len(arms) - 1)},
+        total=None if database is None else absolute(database),
+        attribution={"order": list(order), **parts, "residual": absolute(place[frozenset(table.stages)])},
         pairs=_pairs(table, score, inference),
     )
+
+
+def _steps(design: ArmDesign, order: Sequence[str]) -> tuple[Sequence[str], dict[Arm, int]]:
+    """The order in which stages are swapped, empty where the arms between its steps are not run; and the arms that
+    Su's numbers need, with their numbers."""
+    steps = [frozenset(order[:size]) for size in range(len(order) + 1)]
+    wanted = [*steps, *([frozenset({"db"})] if "db" in order else [])]
+    known = {arm: number for arm in wanted if (number := design.number(arm)) is not None}
+    return order if known.keys() >= set(steps) else (), known
 
 
 def _sets(variants: VariantIndex) -> list[np.ndarray]:

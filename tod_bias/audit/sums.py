@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.sums import sums_by
 
 
@@ -134,11 +135,12 @@ class ArmSums:
 
     variants: VariantIndex
     """Which dialogues have which variants."""
-    stages: tuple[str, ...]
+    arms: ArmDesign
+    """Which arms there are."""
     original: np.ndarray
     """(dialogues, statistics) of the original runs."""
     by_variant: np.ndarray
-    """(variants, arms, statistics), arms as :func:`tod_bias.systems.execution.arm_keys` orders them."""
+    """(variants, arms, statistics), arms in the order of :meth:`tod_bias.statistics.arms.ArmDesign.keys`."""
     placebo: np.ndarray
     """(placebo variants, arms, statistics)."""
     repeated: RepeatedSums | None = None
@@ -151,16 +153,21 @@ class ArmSums:
         variants, placebo = self.variants.places(numbers)
         return ArmSums(
             self.variants.for_dialogues(numbers),
-            self.stages,
+            self.arms,
             self.original[numbers],
             self.by_variant[variants],
             self.placebo[placebo],
         )
 
     @property
+    def stages(self) -> tuple[str, ...]:
+        """The system's."""
+        return self.arms.stages
+
+    @property
     def has_whole(self) -> bool:
         """Whether the last arm is the twin of the whole system."""
-        return self.by_variant.shape[1] > 2 ** len(self.stages)
+        return self.by_variant.shape[1] > len(self.arms.arms)
 
     @property
     def rewritten(self) -> np.ndarray:

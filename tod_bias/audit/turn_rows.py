@@ -20,7 +20,8 @@ from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Expressions, Role
-from tod_bias.systems.execution import Run, Trace, TurnTrace, arm_keys
+from tod_bias.statistics.arms import ArmDesign
+from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn, with_calls
@@ -78,9 +79,9 @@ class _Place(NamedTuple):
 class _RowBuilder:
     """Rows of one chunk: made once for arms that went the same way, and how they are repeated."""
 
-    def __init__(self, stages: Sequence[str]) -> None:
+    def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
         self._stages = stages
-        self._labels = arm_keys(stages, whole=True)
+        self._labels = labels
         columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps")
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
@@ -197,14 +198,15 @@ class TurnRows:
     """Makes the rows of dialogues.
 
     Args:
-        names: the system's stages.
+        arms: of the run.
         metrics: score turns.
     """
 
-    def __init__(self, names: Sequence[str], metrics: Sequence[Metric]) -> None:
-        self._names = tuple(names)
+    def __init__(self, arms: ArmDesign, metrics: Sequence[Metric]) -> None:
+        self._names = arms.stages
+        self._labels = arms.keys(whole=True)
         self._metrics = metrics
-        self._schema = schema_of(names, metrics)
+        self._schema = schema_of(arms.stages, metrics)
 
     def of(
         self, axis: str, executed: Sequence[ExecutedVariants], members: Sequence[Membership], *, calls: bool
@@ -217,7 +219,7 @@ class TurnRows:
             members: the clusters of each.
             calls: whether the system is known to make calls; :attr:`ChunkRows.has_calls` says so from then on.
         """
-        builder = _RowBuilder(self._names)
+        builder = _RowBuilder(self._names, self._labels)
         for variants, member in zip(executed, members, strict=True):
             builder.add_dialogue(variants, member)
         # a system that has made a call makes calls: turns without one lack it, and count

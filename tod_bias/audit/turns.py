@@ -24,8 +24,8 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
-from tod_bias.systems.execution import WHOLE, arm_key, arm_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ class Turns:
     """Rows of all axes on disk.
 
     Args:
-        stages: the system's stages.
+        arms: of the run.
         groups: axis to its groups.
         path: the file of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes
             when the object does.
@@ -73,14 +73,14 @@ class Turns:
 
     def __init__(
         self,
-        stages: Sequence[str],
+        arms: ArmDesign,
         groups: Mapping[str, AxisGroups],
         *,
         path: Path | None = None,
         schema: pa.Schema | None = None,
         name: str = "this run",
     ) -> None:
-        self.stages = tuple(stages)
+        self.arms = arms
         self._groups = groups
         self._path = path
         self._schema = schema
@@ -106,7 +106,7 @@ class Turns:
         groups = {
             axis: AxisGroups(tuple(next(iter(by_metric.values())).groups)) for axis, by_metric in result.axes.items()
         }
-        return cls(result.stages, groups, path=path, name=result.name)
+        return cls(result.arm_design, groups, path=path, name=result.name)
 
     # writing -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Turns:
         if not len(rows):
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
-        return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.stages, metrics)
+        return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms, metrics)
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa
@@ -192,9 +192,9 @@ class Turns:
 
     def _check_arms(self, rows: pd.DataFrame) -> None:
         """See to it that the rows are of the stages that the results name."""
-        known = set(arm_keys(self.stages, whole=True))
+        known = set(self.arms.keys(whole=True))
         arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
-        lacking = {"", arm_key(frozenset(self.stages))} - arms if arms else set()
+        lacking = {"", arm_key(frozenset(self.arms.stages))} - arms if arms else set()
         if odd := sorted(map(str, arms - known)) or sorted(lacking):
             where = "which results.json does not name" if arms - known else "but not in the rows"
             raise RunError(
@@ -204,7 +204,7 @@ class Turns:
 
 
 def _axis_turns(
-    rows: pd.DataFrame, axis: str, groups: AxisGroups, stages: tuple[str, ...], metrics: Sequence[Metric]
+    rows: pd.DataFrame, axis: str, groups: AxisGroups, arms: ArmDesign, metrics: Sequence[Metric]
 ) -> AxisTurns:
     import pandas as pd
 
@@ -224,10 +224,10 @@ def _axis_turns(
             values = rows[list(metric.columns)].to_numpy(dtype=float)
         except (ValueError, TypeError) as error:
             raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
-        parts = {role: variants.sums(values, rows["arm"], stages) / samples for role, variants in by_role.items()}
+        parts = {role: variants.sums(values, rows["arm"], arms) / samples for role, variants in by_role.items()}
         tables[metric.name] = ArmSums(
             index,
-            stages,
+            arms,
             sums_by(of[is_original], values[is_original], len(ids)) / samples,
             parts["group"],
             parts["placebo"],
@@ -257,9 +257,9 @@ class _Variants:
         self.of = of[self.starts]
         """Number of the dialogue of each."""
 
-    def sums(self, values: np.ndarray, arm: pd.Series, stages: Sequence[str]) -> np.ndarray:
+    def sums(self, values: np.ndarray, arm: pd.Series, design: ArmDesign) -> np.ndarray:
         """(variants, arms, statistics)."""
-        names = arm_keys(stages, whole=bool((arm == WHOLE).any()))
+        names = design.keys(whole=bool((arm == WHOLE).any()))
         arms = {name: number for number, name in enumerate(names)}
         return self._by(values, arm, arms, np.zeros(len(self._rows), dtype=int), 1)[0]
 
@@ -421,7 +421,7 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
             rows.setdefault(name, []).append(table.placebo)
     if not place:
         return None
-    stages = next(iter(next(iter(axes.values())).tables.values())).stages
+    arms = next(iter(next(iter(axes.values())).tables.values())).arms
     variants = VariantIndex(
         groups=("original", PLACEBO),
         source=np.zeros(len(place), dtype=int),
@@ -438,5 +438,5 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
     for name, parts in rows.items():
         placebo = np.concatenate(parts)
         nothing = np.empty((0, *placebo.shape[1:]))
-        tables[name] = ArmSums(variants, stages, np.array(originals[name]), placebo, nothing)
+        tables[name] = ArmSums(variants, arms, np.array(originals[name]), placebo, nothing)
     return AxisTurns(tuple(place), tables)

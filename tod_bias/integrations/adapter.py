@@ -14,6 +14,7 @@ from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import StageError, meant
+from tod_bias.statistics.arms import MOST_PLAYERS
 from tod_bias.systems.flow import REPLY, FlowTurn
 from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlow, ask
 from tod_bias.systems.pipeline import Pipeline
@@ -31,6 +32,8 @@ SETS: Mapping[str, Mapping[str, Match]] = {
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
+_GROUPS = {"model": "models", "tool": "tools", "server": "tools", "node": "nodes", "agent": "agents"}
+"""The kind of a stage's calls to the name of its group."""
 
 
 class Adapter:
@@ -144,7 +147,18 @@ class Adapter:
             stage: AgentStage(call, signature, concurrency, reads_calls=has_state and match.get("kind") != "model")
             for stage, match in self.stages.items()
         }
-        return Pipeline(stages, HostedFlow(answer, name, timeout, self.settle))
+        return Pipeline(stages, HostedFlow(answer, name, timeout, self.settle), groups=self.groups())
+
+    def groups(self) -> dict[str, list[str]]:
+        """The stages by their kinds, where they are so many that contributions need levels."""
+        groups: dict[str, list[str]] = {}
+        for stage, match in self.stages.items() if len(self.stages) > MOST_PLAYERS else ():
+            groups.setdefault(_GROUPS.get(self.kind_of(stage, match), stage), []).append(stage)
+        return groups
+
+    def kind_of(self, stage: str, match: Match) -> str:
+        """What a stage's calls are of; empty where they are of several kinds."""
+        return next((kind for kind in ("tool", "server", "node", "agent") if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""

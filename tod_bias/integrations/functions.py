@@ -16,6 +16,8 @@ from tod_bias.systems.hosted import AgentRequest, ask, ask_from_thread, is_hoste
 F = TypeVar("F", bound=Callable[..., Any])
 _marked: dict[str, Callable[..., Any]] = {}
 """Functions that are stages, by name."""
+_kinds: dict[str, str] = {MODEL: "model"}
+"""What the stages are, by name."""
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -50,6 +52,7 @@ def stage(name: str, *, kind: Literal["tool", "model"] = "tool") -> Callable[[F]
             return ask_from_thread(name, argument(args, kwargs)) if is_hosted() else function(*args, **kwargs)
 
         _marked[name] = function
+        _kinds[name] = kind
         return asynchronous if inspect.iscoroutinefunction(function) else plain  # type: ignore[return-value]
 
     return mark
@@ -71,6 +74,10 @@ class FunctionAdapter(Adapter):
                 )
         self.functions = {name: _marked[name] for name in names if name in _marked}
         return {name: {} for name in names}
+
+    def kind_of(self, stage: str, match: Match) -> str:
+        """As it is marked."""
+        return _kinds[stage]
 
     def parts(self) -> Sequence[Any]:
         """The marked functions."""

@@ -168,7 +168,7 @@ class MitigationSearch:
                 table = stages[fix.stage]
                 assert isinstance(table, LookupDb)
                 stages[fix.stage] = table.with_rows((lack.call, lack.results) for lack in self.missing_rows([fix]))
-        system = Pipeline(stages, self._pipeline.flow, self._pipeline.concurrency)
+        system = Pipeline(stages, self._pipeline.flow, self._pipeline.concurrency, self._pipeline.groups)
         guards = {fix.stage: (fix.kind, [self._axes[axis] for axis in fix.axes]) for fix in fixes if fix.kind != ROWS}
         return with_guards(system, guards)
 

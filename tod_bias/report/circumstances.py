@@ -8,7 +8,14 @@ from tod_bias.results import AuditResult
 
 def circumstances(result: AuditResult) -> list[str]:
     """Sentences about the run as a whole; none where nothing was unusual."""
-    return [*_responses(result), *_lost(result), *_outcomes(result), *_precision(result), *_samples(result)]
+    return [
+        *_responses(result),
+        *_arms(result),
+        *_lost(result),
+        *_outcomes(result),
+        *_precision(result),
+        *_samples(result),
+    ]
 
 
 _UNUSED = {
@@ -36,6 +43,27 @@ def _responses(result: AuditResult) -> list[str]:
         sentences.append(
             f"{count(number)} of {count(result.responses.number)} saved responses were not used: {'; '.join(parts)}. "
             "Where they should have been, look for misspelt names, and for --axes, --design and --seed that differ."
+        )
+    return sentences
+
+
+def _arms(result: AuditResult) -> list[str]:
+    """How shares are made where not all sets of stages are replaced."""
+    arms, sentences = result.attribution, []
+    if arms.groups:
+        groups = "; ".join(f"{name}: {', '.join(members)}" for name, members in arms.groups.items())
+        sentences.append(
+            f"Shares are Owen values: a gap is shared out between groups of stages ({groups}), then within each."
+        )
+    if arms.changing is not None:
+        sentences.append(
+            f"Of {len(result.stages)} stages {len(arms.changing)} put out anything else than their twins in any arm"
+            f"{''.join(f', `{name}`' for name in arms.changing)}; the shares of all others are exactly 0."
+        )
+    if arms.permutations:
+        sentences.append(
+            f"Shares are means over {arms.permutations} orders in which the {len(result.stages)} stages are replaced, "
+            "drawn in pairs of an order and its reverse; the error of drawing them is in the intervals."
         )
     return sentences
 

@@ -7,7 +7,7 @@ replaced. Shares of opposite signs may cancel, so that no gap is seen; they are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.notation import fixed, p_text, percent
@@ -46,6 +46,12 @@ def outside(gap: Estimate, unattributed: Estimate | None) -> str:
         return ""
     size = f"{_signed(unattributed)} of {_signed(gap)}"
     return f"{size} arises where nothing is intercepted: declare the agent's other models and tools as stages"
+
+
+def of_groups(shares: Mapping[str, Estimate]) -> str:
+    """The groups of stages whose shares of a gap are shown; empty where none is, or stages are in no groups."""
+    shown = [f"`{name}` ({_signed(share)})" for name, share in shares.items() if share.excludes_zero]
+    return f"of the groups of stages it enters in {_joined(shown)}" if shown else ""
 
 
 def _listed(towards: Contributions, whole: float) -> Contributions:

@@ -271,7 +271,10 @@ def _has_sum(row: Row, span: tuple[float, float]) -> bool:
 
 
 def _hatch(part: str, stages: Sequence[str]) -> str:
-    return HATCHES[list(stages).index(part) % len(HATCHES)] if part in stages else ""
+    if part not in stages:
+        return ""
+    number = list(stages).index(part)
+    return HATCHES[(number + number // len(HATCHES)) % len(HATCHES)]  # another beside the same colour
 
 
 def _frame(panel: Axes, label: str, texts: Texts) -> None:

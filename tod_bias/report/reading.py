@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.components import entrance, opposed, outside
+from tod_bias.report.components import entrance, of_groups, opposed, outside
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
 from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, SHARES, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
@@ -296,7 +296,8 @@ def _where(axis_result: AxisResult) -> str:
     name, gap = first
     group = axis_result.groups[name]
     rest = outside(gap, group.unattributed) if group.contributions else ""
-    text = "; ".join(filter(None, (entrance(gap, group.contributions, f"the gap of {name}"), rest)))
+    entered = entrance(gap, group.contributions, f"the gap of {name}")
+    text = "; ".join(filter(None, (entered, of_groups(group.stage_groups), rest)))
     cancelling = opposed(axis_result)
     if cancelling is not None and cancelling.group != name:
         text = "; ".join(filter(None, (text, str(cancelling))))

@@ -41,6 +41,7 @@ from tod_bias.results import (
     RunError,
     Verdict,
 )
+from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,13 +102,24 @@ class MetricPart:
     @property
     def stages(self) -> list[str]:
         """In the pipeline's order."""
-        return list(dict.fromkeys(stage for axis_result in self.axis_results for stage in axis_result.shares))
+        shown = (name for row in self.axis_results for name in row.parts if name in row.contributions)
+        return list(dict.fromkeys(shown))
+
+    @property
+    def all_stages(self) -> list[str]:
+        """In the pipeline's order, those that change nothing among them."""
+        return list(dict.fromkeys(stage for row in self.axis_results for stage in row.contributions))
 
     @property
     def arm_keys(self) -> list[str]:
-        """All arms, those with fewer replaced stages first."""
+        """All arms, those with fewer replaced stages first; of many stages those in which none, one, all but one or all
+        are replaced."""
         keys = dict.fromkeys(key for axis_result in self.axis_results for key in axis_result.arms)
-        return sorted(keys, key=lambda key: (len(key.split(",")) if key else 0, key))
+        number = len(self.all_stages)
+        sizes = {key: len(key.split(",")) if key else 0 for key in keys}
+        if number > MOST_PLAYERS:
+            sizes = {key: size for key, size in sizes.items() if size <= 1 or size >= number - 1 or key == WHOLE}
+        return sorted(sizes, key=lambda key: (sizes[key], key))
 
     @property
     def largest_arm(self) -> float:

@@ -1,4 +1,4 @@
-"""How many words and clusters a claim needs, and how many resamples and components are too many."""
+"""How many words and clusters a claim needs, and how many resamples are too many."""
 
 from tod_bias.errors import TodBiasError
 
@@ -14,8 +14,6 @@ ENOUGH_WORDS = 6
 """Effective words that a claim about a group needs; with fewer it is one about these words."""
 MOST_RESAMPLES = 1_000_000
 """Resamples and permutations at the most: they are all held at once, and more tell nothing."""
-MOST_COMPONENTS = 7
-"""2**7 sets of components that are swapped; more would be neither quick nor readable."""
 
 
 def check_resamples(**counts: int) -> None:

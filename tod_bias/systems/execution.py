@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import Any, Literal
 
 from tod_bias.cache import Cache, canonical
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process
 from tod_bias.systems.hosted import HostedFlow, HostedProcess
@@ -36,8 +36,6 @@ from tod_bias.systems.twin import Rewrite, Twin, not_undone, rewritten_except, u
 
 log = logging.getLogger(__name__)
 
-Arm = frozenset[str]
-"""The stages that are replaced by twins."""
 HistoryMode = Literal["gold", "system"]
 """Whose turns make the history: the corpus's (teacher-forced, as in Su) or the system's own (free-running)."""
 HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
@@ -47,25 +45,6 @@ def check_history(history: str) -> None:
     """Raises TodBiasError for a history mode that there is not."""
     if history not in HISTORY_MODES:
         raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
-
-
-def all_arms(names: Sequence[str]) -> list[Arm]:
-    """All 2ⁿ sets of stages, the smaller ones first."""
-    return [frozenset(chosen) for size in range(len(names) + 1) for chosen in combinations(names, size)]
-
-
-WHOLE = "whole_system"
-"""The arm in which the system as a whole is replaced by its twin; it comes after those of sets of stages."""
-
-
-def arm_keys(stages: Sequence[str], *, whole: bool = False) -> list[str]:
-    """All arms in results, in order; ``whole``: that of the whole system too."""
-    return [*map(arm_key, all_arms(stages)), *([WHOLE] if whole else [])]
-
-
-def arm_key(arm: Arm) -> str:
-    """An arm in results: stage names, sorted, joined by a comma; ``""`` for no swap."""
-    return ",".join(sorted(arm))
 
 
 @dataclass(frozen=True)
@@ -96,7 +75,7 @@ class TurnTrace:
     """What happened in one turn, in all arms in which it went the same way."""
 
     arms: tuple[int, ...]
-    """Numbers of the arms, as :func:`all_arms` orders them."""
+    """Numbers of the arms, as :class:`~tod_bias.statistics.arms.ArmDesign` orders them."""
     calls: tuple[StageCall, ...]
     """All calls with their outputs, in order."""
 
@@ -152,6 +131,7 @@ class Execution:
         cache: where outputs are kept; None for nowhere, and then stages with one model share them in memory.
         options: how stages are called.
         signatures: stage to the signature under which its outputs are cached, where another process has found them.
+        arms: which sets of stages are replaced; None: all of them, or the first that are run where stages are many.
     """
 
     def __init__(
@@ -162,6 +142,7 @@ class Execution:
         options: CallOptions | None = None,
         *,
         signatures: Mapping[str, str] | None = None,
+        arms: ArmDesign | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.history = history
@@ -170,7 +151,6 @@ class Execution:
         self._max_failures = options.max_failures
         self._lock = threading.Lock()
         self._has_ended = self._is_ending = False
-        self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
         self._reason = ""
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run in which a call failed, and the reason."""
@@ -180,10 +160,6 @@ class Execution:
         shared = Cache() if cache is None else cache  # for servers, whose replies stages share
         self.callers: dict[str, StageCaller] = {}
         self._always: set[str] = set()  # twins already: every arm calls the twin
-        self._arms = all_arms(pipeline.names)
-        self._with = {
-            name: frozenset(number for number, arm in enumerate(self._arms) if name in arm) for name in pipeline.names
-        }
         for name, stage in pipeline.stages.items():
             if isinstance(stage, Twin):
                 self._always.add(name)
@@ -197,6 +173,24 @@ class Execution:
                 signature=None if signatures is None else signatures.get(name),
             )
         self._check_offers()
+        self.arms = ArmDesign.first(pipeline.names, pipeline.groups) if arms is None else arms
+
+    @property
+    def arms(self) -> ArmDesign:
+        """Which sets of stages are replaced."""
+        return self._arms
+
+    @arms.setter
+    def arms(self, design: ArmDesign) -> None:
+        self._arms = design
+        self._with = {
+            name: frozenset(number for number, arm in enumerate(design.arms) if name in arm) for name in design.stages
+        }
+        self.parted: set[str] = set()
+        """The stages whose twins put out anything else, so far in these arms."""
+        for caller in self.callers.values():
+            caller.cost.calls = 0  # they are those of the arms that results are made of
+        self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
 
     @property
     def _lanes(self) -> int:
@@ -225,7 +219,7 @@ class Execution:
     def whole_arm(self) -> int | None:
         """The number of the arm of the whole system's twin, of a hosted agent, in which more may be called than its
         stages; None of other systems."""
-        return len(self._arms) if isinstance(self.pipeline.flow, HostedFlow) else None
+        return len(self._arms.arms) if isinstance(self.pipeline.flow, HostedFlow) else None
 
     @property
     def is_sampled(self) -> bool:
@@ -260,6 +254,14 @@ class Execution:
         with redirect_stdout(sys.stderr):
             return self._traces(runs)
 
+    def settled(self, runs: Sequence[Run]) -> list[Trace | None]:
+        """The traces in as many arms as these runs need, where stages are many."""
+        traces = self(runs)
+        while (arms := self.arms.after(self.parted)) is not None:
+            self.arms = arms
+            traces = self(runs)
+        return traces
+
     def _say_prompts(self, runs: Sequence[Run]) -> None:
         """Say once that a stage's system prompt stands in place of the one that a recorded chat holds."""
         recorded = next((run.dialogue for run in runs if run.dialogue.system), None)
@@ -280,7 +282,7 @@ class Execution:
     def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
         self.lost, self.lost_unswapped = {}, set()
         dialogues = [run.rewritten for run in runs]
-        arms = tuple(range(len(self._arms)))
+        arms = tuple(range(len(self._arms.arms)))
         of_run = [arms if run.rewrite is not None else arms[:1] for run in runs]
         traces: list[Trace] = [[()] * len(dialogue.turns) for dialogue in dialogues]
         if self.history == "gold":
@@ -499,6 +501,7 @@ class Execution:
         outputs = [_Output(made[number], node.job.rewrite) for made in (plain, twin) if number in made]
         ways = [(outputs[0], node.arms, node.process)]
         if len(outputs) == 2 and not outputs[0].is_same(outputs[1]):
+            self.parted.add(name)
             fork = node.process.fork(node.plain.steps)
             swapped = tuple(arm for arm in node.arms if arm in self._with[name])
             others = tuple(arm for arm in node.arms if arm not in self._with[name])

@@ -52,6 +52,9 @@ class Pipeline:
     """A generator function of the turn (:mod:`tod_bias.systems.flow`), or an agent that owns its loop."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
     """How many calls of a stage are made at once, one per thread, by name; 1 (batches) where it is not named."""
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Name to the stages that contributions are shared out to together first (Owen values); a stage in none of them
+    is a group by itself."""
 
     def _check_concurrency(self) -> None:
         for name, threads in self.concurrency.items():
@@ -59,6 +62,18 @@ class Pipeline:
                 raise StageError(f"concurrency of {name!r}: no such stage; there are {', '.join(self.stages)}")
             if type(threads) is not int or threads < 1:
                 raise StageError(f"concurrency of {name!r}: expected a whole number above 0, got {threads!r}")
+
+    def _check_groups(self) -> None:
+        of: dict[str, str] = {}
+        for group, members in self.groups.items():
+            if not members or isinstance(members, str):
+                raise StageError(f"group {group!r}: expected a list of stages, got {members!r}")
+            for name in members:
+                if name not in self.stages:
+                    raise StageError(f"group {group!r}: no stage {name!r}; there are {', '.join(self.stages)}")
+                if name in of:
+                    raise StageError(f"stage {name!r}: is in the groups {of[name]!r} and {group!r}; it can be in one")
+                of[name] = group
 
     def __post_init__(self) -> None:
         if not isinstance(self.stages, Mapping) or not self.stages:
@@ -71,8 +86,10 @@ class Pipeline:
         if not (self.flow is None or isinstance(self.flow, HostedFlow) or callable(self.flow)):
             raise StageError(f"flow: expected a generator function of the turn, got {type(self.flow).__name__}")
         self._check_concurrency()
+        self._check_groups()
         object.__setattr__(self, "stages", {name: _stage(name, stage) for name, stage in self.stages.items()})
         object.__setattr__(self, "concurrency", dict(self.concurrency))
+        object.__setattr__(self, "groups", {group: tuple(members) for group, members in self.groups.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,14 +143,14 @@ class Pipeline:
         if unknown := sorted(chosen - set(self.stages)):
             raise StageError(f"no stage {unknown[0]!r} in this pipeline; it has {', '.join(self.stages)}")
         swapped = {name: Twin(stage) if name in chosen else stage for name, stage in self.stages.items()}
-        return Pipeline(swapped, self.flow, self.concurrency)
+        return Pipeline(swapped, self.flow, self.concurrency, self.groups)
 
     def under(self, rewrite: Rewrite) -> Pipeline:
         """A copy whose twins know T, to be called on rewritten inputs of one dialogue."""
         bound = {
             name: stage.under(rewrite) if isinstance(stage, Twin) else stage for name, stage in self.stages.items()
         }
-        return Pipeline(bound, self.flow, self.concurrency)
+        return Pipeline(bound, self.flow, self.concurrency, self.groups)
 
 
 def _stage(name: str, stage: Any) -> Stage:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.contrasts import shapley_weights
+from tod_bias.audit.weights import shapley_weights
 from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric, ScoredTurn, turn_scores
 from tod_bias.perturb.records import CounterfactualRecord
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallOptions
-from tod_bias.systems.execution import Execution, HistoryMode, Run, TurnTrace, all_arms
+from tod_bias.systems.execution import Execution, HistoryMode, Run, TurnTrace
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.turns import scored_turn, with_calls
@@ -26,19 +27,19 @@ _CHUNK = 2000
 Pair = tuple[CounterfactualRecord, Rewrite]
 
 
-def harm_of(metric: Metric, scores: np.ndarray, stages: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def harm_of(metric: Metric, scores: np.ndarray, arms: ArmDesign) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Harm, and each stage's share of it.
 
     Args:
         metric: says which scores are good ones.
-        scores: (…, arms), as :func:`tod_bias.systems.execution.all_arms` orders them.
-        stages: of the system.
+        scores: (…, arms).
+        arms: which they are.
 
     Raises:
         MetricError: the metric has no better side, so nothing by it is harm.
     """
     sign = sign_of(metric)
-    shares = {stage: sign * (scores @ shapley_weights(stage, stages)) for stage in stages}
+    shares = {stage: sign * (scores @ shapley_weights(stage, arms)) for stage in arms.stages}
     return sign * (scores[..., -1] - scores[..., 0]), shares
 
 
@@ -107,11 +108,11 @@ class CaseRunner:
         for counterfactual, rewrite in pairs:
             original = Run(counterfactual.dialogue, only=len(counterfactual.dialogue.turns) - 1)
             runs += [original, replace(original, rewrite=rewrite, variant=f"{rewrite.axis}:{rewrite.target}")]
-        traces = self._execution(runs)
+        traces = self._execution.settled(runs)
         failures = dict(self._execution.lost)
-        table = _CaseTable(len(pairs), self.stages)
+        table = _CaseTable(len(pairs), self._execution.arms)
         table.fill(self._metric, list(self._turns(runs, traces, failures)))
-        harm, shares = harm_of(self._metric, table.by_arm, self.stages)
+        harm, shares = harm_of(self._metric, table.by_arm, self._execution.arms)
         measured: list[MeasuredCase | str] = []
         for number in range(len(pairs)):
             reason = failures.get(2 * number, failures.get(2 * number + 1))
@@ -142,9 +143,9 @@ class CaseRunner:
 class _CaseTable:
     """Scores and outputs of some pairs of an original and a counterfactual."""
 
-    def __init__(self, pairs: int, stages: Sequence[str]) -> None:
-        self._stages = stages
-        self.by_arm = np.full((pairs, len(all_arms(stages))), np.nan)
+    def __init__(self, pairs: int, arms: ArmDesign) -> None:
+        self._stages = arms.stages
+        self.by_arm = np.full((pairs, len(arms.arms)), np.nan)
         """(pairs, arms)."""
         self._originals = np.full(pairs, np.nan)
         self._outputs: list[dict[str, dict[str, str]]] = [{} for _ in range(pairs)]

@@ -26,7 +26,7 @@ from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
-from tod_bias.systems.execution import all_arms, arm_key
+from tod_bias.statistics.arms import arm_key
 from tod_bias.testing.case_runs import harm_of, sign_of
 from tod_bias.testing.cases import EXPECTED, ORIGINAL, REWRITTEN, TOLERANCE, Case, rewritten_turns
 
@@ -160,6 +160,7 @@ class _CaseMaker:
         self._spec = spec
         self._options = options
         self._stages: tuple[str, ...] = tuple(result.stages)
+        self._arms = result.arm_design
 
     def cases(self, dialogues: Sequence[Dialogue], most: int, stage: str | None) -> tuple[list[Case], int]:
         """The worst, and how many cannot be cases."""
@@ -220,8 +221,8 @@ class _CaseMaker:
         frame = frame.assign(score=turn_scores(self._metric, statistics))
         copies = frame[frame["clusters"].notna() & (frame["arm"] != ORIGINAL)]
         mean = copies.groupby([*_KEYS, "arm"], observed=True)["score"].mean().unstack("arm")
-        names = [arm_key(arm) for arm in all_arms(self._stages)]
-        harm, shares = harm_of(self._metric, mean.reindex(columns=names).to_numpy(), self._stages)
+        names = self._arms.keys()
+        harm, shares = harm_of(self._metric, mean.reindex(columns=names).to_numpy(), self._arms)
         wanted = self._stages if stage is None else (stage,)
         table = np.stack([shares[name] for name in wanted], axis=-1)
         filled = np.nan_to_num(table, nan=-np.inf)

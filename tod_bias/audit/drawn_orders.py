@@ -1,0 +1,99 @@
+"""The error of shares that are estimated from drawn orders of stages, beside that of dialogues and terms.
+
+Orders are drawn in antithetic pairs, which are independent, so a share's variance over the orders that might have been
+drawn is that of its values in the pairs, by their number (Mitchell et al. 2022, Sampling permutations for Shapley value
+estimation). It is added to the variance over dialogues and terms; the sum has Satterthwaite's degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tod_bias.audit.weights import order_weights
+from tod_bias.statistics.arms import ArmDesign
+from tod_bias.statistics.group_model import RowEstimates
+
+MATTERS = 0.1
+"""Share of a contribution's variance from which the error of drawing orders matters, ..."""
+_NOTHING = 1e-20
+"""Variances that rounding makes."""
+SMALL = 0.02
+"""... unless its standard error is less than so much of the gap."""
+
+
+@dataclass(frozen=True)
+class DrawnShares:
+    """What each pair of orders makes of the stages' shares, in one run."""
+
+    by_group: Mapping[str, np.ndarray]
+    """Stage to (pairs, dialogues, groups)."""
+    whole: Mapping[str, np.ndarray]
+    """Stage to (pairs,), of all counterfactuals of a dialogue together."""
+
+    def times(self, factor: float) -> DrawnShares:
+        """The same of shares that are multiplied."""
+        return replace(
+            self,
+            by_group={stage: factor * some for stage, some in self.by_group.items()},
+            whole={stage: factor * some for stage, some in self.whole.items()},
+        )
+
+    def in_contrast(self, stages: Sequence[str], coefficients: np.ndarray) -> np.ndarray:
+        """(pairs,) of the sum of some stages' shares of a contrast of groups.
+
+        Args:
+            stages: whose shares are summed.
+            coefficients: (dialogues, groups) of the contrast.
+        """
+        return np.asarray(sum(np.tensordot(self.by_group[stage], coefficients, axes=2) for stage in stages))
+
+    def in_whole(self, stages: Sequence[str]) -> np.ndarray:
+        """(pairs,) of the sum of some stages' shares of all counterfactuals together."""
+        return np.asarray(sum(self.whole[stage] for stage in stages))
+
+
+def drawn_weights(design: ArmDesign) -> dict[str, np.ndarray]:
+    """Stage to (pairs, arms); nothing where no orders are drawn."""
+    return {stage: order_weights(stage, design) for stage in design.stages} if design.pairs else {}
+
+
+def variance_of(values: np.ndarray) -> float:
+    """Of the mean of (pairs,) values."""
+    return float(values.var(ddof=1)) / len(values)
+
+
+def with_orders(rows: RowEstimates, number: int, drawn: Sequence[np.ndarray]) -> RowEstimates:
+    """Estimates of which one has the error of drawn orders too.
+
+    Args:
+        rows: the estimates.
+        number: of the row.
+        drawn: (pairs,) values of its share, of each run that it is made of.
+    """
+    variances = [variance_of(values) for values in drawn]
+    added = sum(variances)
+    if added < _NOTHING:
+        return rows
+    of_data = float(rows.errors[number]) ** 2
+    parts = [(of_data, float(rows.freedom[number]))]
+    parts += [(some, len(values) - 1.0) for some, values in zip(variances, drawn, strict=True)]
+    errors, freedom, covariance = rows.errors.copy(), rows.freedom.copy(), rows.covariance.copy()
+    errors[number] = np.sqrt(of_data + added)
+    freedom[number] = (of_data + added) ** 2 / sum(some**2 / of for some, of in parts if some and of)
+    covariance[number, number] += added
+    return RowEstimates(rows.values, errors, freedom, covariance)
+
+
+def matters(drawn: np.ndarray, error: float, whole: float) -> bool:
+    """Whether more orders would tell more of a share.
+
+    Args:
+        drawn: (pairs,) its values.
+        error: its standard error, that of drawn orders among it.
+        whole: the gap that it is a share of.
+    """
+    variance = variance_of(drawn)
+    return variance > MATTERS * error**2 and np.sqrt(variance) > SMALL * abs(whole)

@@ -170,6 +170,10 @@ class ProxyAdapter(Adapter):
         self.seen: list[dict[str, list[str]]] | None = None
         """What stages can match of each request, for who wants to see it."""
 
+    def kind_of(self, stage: str, match: Match) -> str:
+        """All calls are of models."""
+        return "model"
+
     def _signature(self) -> str:
         """Of the server; requests hold all else that decides outputs."""
         return f"proxy {self._upstream.base_url}"

@@ -73,6 +73,24 @@ def test_a_bias_is_found_where_it_is(agent, biased):
     assert shares == {name: pytest.approx(woman.gap.value if name == biased else 0, abs=1e-12) for name in shares}
 
 
+def test_an_agent_that_draws_its_outputs_takes_samples():
+    draws = itertools.count()
+
+    async def model(request, before):
+        return {"calls": [flat_call("find", {"seats": next(draws) % 3})]}
+
+    async def find(call, before):
+        return f"place {call['seats']}"
+
+    stages = {"model": AgentStage(model, is_random=True), "tools": AgentStage(find)}
+    drawing = Pipeline(stages, flow=HostedFlow(book, "Booking"))
+    result = attribute(drawing, about_people(), **QUICK, samples=2)
+    sampling = result.axes["gender"]["corpus_bleu"].sampling
+    assert (sampling.samples, sampling.noise.draws) == (2, 2)
+    assert result.cost.distinct["tools"] == 3
+    assert result.cost.distinct["model"] == next(draws) > 2 * len(about_people())
+
+
 def test_the_response_is_what_the_agent_returns():
     (item,) = pipeline()([StageInput((), "My wife wants a table for 4")])
     assert [step.name for step in item.steps] == ["model", "tools", "tools", "tools", "reply"]

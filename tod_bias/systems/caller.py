@@ -195,7 +195,7 @@ class StageCaller:
             try:
                 self._signature = cache_signature(stage)
             except NotPlainError as error:
-                self._stop_caching(f"{error}; give it an attribute 'signature' that says what decides its outputs")
+                self._stop_caching(f"{error}; {error.advice}")
 
     @property
     def concurrency(self) -> int:

@@ -488,7 +488,9 @@ class AgentStage(Stage):
         Raises:
             NotPlainError: always; what calls models and tools says nothing about them.
         """
-        raise NotPlainError("the agent's models and tools cannot be told apart from changed ones")
+        error = NotPlainError("the agent's models and tools cannot be told apart from changed ones")
+        error.advice = "give the agent a signature (pipeline_of(…, signature=…), agent: {signature: …})"
+        raise error
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One output per input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,22 @@ _OF_MODELS = ("model", "system", "offers")
 """What matches requests to models alone."""
 _GROUPS = {"model": "models", "tool": "tools", "server": "tools", "node": "nodes", "agent": "agents"}
 """The kind of a stage's calls to the name of its group."""
+
+
+def stage_of(stages: Mapping[str, Match], facts: Mapping[str, str], *, unknown: Collection[str] = ()) -> str | None:
+    """The first stage that a call fits; None where it fits none.
+
+    Args:
+        stages: stage to the calls that belong to it.
+        facts: what is known of the call.
+        unknown: facts that nobody knows; any pattern of them fits.
+    """
+    for stage, match in stages.items():
+        if all(
+            fnmatchcase(facts[fact], pattern) if fact in facts else fact in unknown for fact, pattern in match.items()
+        ):
+            return stage
+    return None
 
 
 @dataclass(frozen=True)
@@ -108,10 +124,7 @@ class Adapter:
 
     def stage_of(self, **facts: str) -> str | None:
         """The stage that a call belongs to; None where it belongs to none."""
-        for stage, match in self.stages.items():
-            if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
-                return stage
-        return None
+        return stage_of(self.stages, facts)
 
     def parts(self) -> Sequence[Any]:
         """The functions and classes that decide what models and tools put out."""

@@ -48,6 +48,8 @@ _MOST_VALUES = 1_000_000
 class NotPlainError(Exception):
     """A value has no canonical form that another process could read; its argument is the type, or says why."""
 
+    advice = "give it an attribute 'signature' that says what decides its outputs"
+
 
 class Cache:
     """Key to text, in memory or, with a path, in an SQLite file that threads and processes may share.

@@ -23,6 +23,14 @@ An agent that exists is named in place of a flow, with the calls that belong to 
     stages:
       model: {match: {kind: model}}
       search: {match: {tool: "find_*"}}
+
+An agent in any other framework or language is a command or a server of one's own, whose requests to models go through a
+proxy to ``upstream`` (:mod:`tod_bias.integrations.proxied`)::
+
+    agent: {command: "node agent.mjs"}     # or {url: "http://localhost:8000/turn"}
+    upstream: {base_url: "https://api.openai.com/v1", api_key_env: OPENAI_API_KEY}
+    stages:
+      model: {match: {kind: model}}
 """
 
 from __future__ import annotations
@@ -32,7 +40,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,6 +57,10 @@ from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import Twin
+
+if TYPE_CHECKING:
+    from tod_bias.integrations.mcp_servers import McpServer
+    from tod_bias.integrations.proxied import ProxyAdapter
 
 _SHIPPED = "tod_bias.stages"
 _OF_GUARD = ("axes", "reference")
@@ -77,9 +89,34 @@ class AgentEntry(BaseModel):
     """Where an agent is, and how it is run."""
 
     model_config = ConfigDict(extra="forbid")
-    python: str = Field(pattern=PATTERN)
+    python: str | None = Field(default=None, pattern=PATTERN)
+    command: str | None = None
+    url: str | None = None
     timeout: float = Field(default=TIMEOUT, gt=0)
     concurrency: int = Field(default=16, ge=1, strict=True)
+    signature: str = ""
+    is_random: bool = Field(default=False, strict=True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it is run."""
+        return self.model_dump(include={"timeout", "concurrency", "signature", "is_random"})
+
+
+class ServerEntry(BaseModel):
+    """An MCP server that an agent elsewhere reaches over the proxy."""
+
+    model_config = ConfigDict(extra="forbid")
+    command: str | None = None
+    url: str | None = None
+
+
+class UpstreamEntry(BaseModel):
+    """Where the requests of an agent go that is a command or a server."""
+
+    model_config = ConfigDict(extra="forbid")
+    base_url: str
+    api_key_env: str | None = None
 
 
 class AgentFile(BaseModel):
@@ -88,7 +125,9 @@ class AgentFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     description: str = ""
     agent: AgentEntry
-    stages: dict[str, MatchEntry] = Field(min_length=1)
+    upstream: UpstreamEntry | None = None
+    mcp: dict[str, ServerEntry] = {}
+    stages: dict[str, MatchEntry] = {}
 
 
 class PipelineFile(BaseModel):
@@ -229,18 +268,64 @@ def _groups(file: PipelineFile | AgentFile) -> dict[str, list[str]]:
 
 
 def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
+    if not file.stages:
+        raise StageError(
+            f"{path}: stages: names no stage, there must be at least 1; tod-bias doctor {path} lists the calls"
+        )
+    pipeline = _python_agent(file, path) if file.agent.python is not None else _elsewhere(file, path)
+    return replace(pipeline, groups=groups) if (groups := _groups(file)) else pipeline
+
+
+def _python_agent(file: AgentFile, path: Path) -> Pipeline:
     from tod_bias.integrations import pipeline_of
 
-    where = f"{path}: agent {file.agent.python!r}"
-    agent = import_object(file.agent.python, where, path.parent, StageError)
-    matches = {name: entry.match for name, entry in file.stages.items()}
+    entry = file.agent
+    where = f"{path}: agent {entry.python!r}"
+    agent = import_object(str(entry.python), where, path.parent, StageError)
+    matches = {name: stage.match for name, stage in file.stages.items()}
     try:
-        pipeline = pipeline_of(agent, matches, concurrency=file.agent.concurrency, timeout=file.agent.timeout)
+        return pipeline_of(agent, matches, **entry.settings)
     except TodBiasError as error:
         raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
         raise StageError(f"{where}: {described(error)}") from error
-    return replace(pipeline, groups=groups) if (groups := _groups(file)) else pipeline
+
+
+def _elsewhere(file: AgentFile, path: Path) -> Pipeline:
+    from tod_bias.integrations.adapter import AgentSettings
+
+    name = file.agent.command or str(file.agent.url)
+    return proxied_agent(file, path).pipeline(name, AgentSettings(**file.agent.settings))
+
+
+def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
+    """The agent of a file that is a command or a server.
+
+    Raises:
+        StageError: there is no such command, the key is not set, or stages match what no request holds.
+    """
+    from tod_bias.integrations.proxied import CommandAgent, ProxyAdapter, UrlAgent
+    from tod_bias.integrations.upstream import Upstream
+
+    assert file.upstream is not None
+    try:
+        upstream = Upstream(file.upstream.base_url, file.upstream.api_key_env)
+        servers = {name: _mcp_server(name, entry, path.parent) for name, entry in file.mcp.items()}
+        command, url = file.agent.command, str(file.agent.url)
+        agent = UrlAgent(url) if command is None else CommandAgent(command, path.parent, upstream)
+        matches = {name: entry.match for name, entry in file.stages.items()}
+        return ProxyAdapter(agent, matches, upstream, servers)
+    except TodBiasError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _mcp_server(name: str, entry: ServerEntry, folder: Path) -> McpServer:
+    from tod_bias.integrations.mcp_servers import McpServer, command_target
+
+    if not re.fullmatch(r"[A-Za-z]\w*", name) or (entry.command is None) == (entry.url is None):
+        raise StageError(f"mcp: {name!r}: expected NAME: {{command: …}} or NAME: {{url: …}}, the name a word")
+    target = entry.url if entry.command is None else command_target(entry.command, folder)
+    return McpServer(name, lambda: target)
 
 
 def _flow(name: str, path: Path) -> Flow:
@@ -261,13 +346,29 @@ def _read(path: Path) -> PipelineFile | AgentFile:
         raise StageError(f"{path}: not YAML: {_fault(error)}; --pipeline takes 'demo' or a YAML file") from error
     try:
         is_agent = isinstance(content, Mapping) and "agent" in content
-        return (AgentFile if is_agent else PipelineFile).model_validate(content)
+        file = (AgentFile if is_agent else PipelineFile).model_validate(content)
+        if isinstance(file, AgentFile):
+            _check_agent(file, path)
+        return file
     except ValidationError as error:
         first = error.errors()[0]
         places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
         where = ".".join(places) or "the file"
         expected = _EXPECTED.get(places[-1] if len(places) > 2 else "", _AGENT_SHAPE if is_agent else _SHAPE)
         raise StageError(f"{path}: {where}: {_problem(first)}; expected {expected}") from error
+
+
+def _check_agent(file: AgentFile, path: Path) -> None:
+    """Raise StageError where an agent is in no place or in several, or has no server to ask."""
+    places = {"python": file.agent.python, "command": file.agent.command, "url": file.agent.url}
+    named = [name for name, place in places.items() if place is not None]
+    if len(named) != 1:
+        raise StageError(f"{path}: agent: names {' and '.join(named) or 'no place'}; expected {_AGENT_SHAPE}")
+    if (file.upstream is None) != (named == ["python"]):
+        raise StageError(
+            f"{path}: upstream: goes with a command or url, and with these it says where requests are sent: "
+            'upstream: {base_url: "https://api.openai.com/v1", api_key_env: OPENAI_API_KEY}'
+        )
 
 
 def _fault(error: yaml.YAMLError) -> str:
@@ -279,7 +380,9 @@ def _fault(error: yaml.YAMLError) -> str:
 
 
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
-_AGENT_SHAPE = 'agent: {python: "module:name"} and stages: {name: {match: {kind: model}}, …}'
+_AGENT_SHAPE = (
+    'agent: {python: "module:name"}, {command: "…"} or {url: "…"}; and stages: {name: {match: {kind: model}}, …}'
+)
 _EXPECTED = {
     "concurrency": "a whole number from 1: calls at once",
     "rewritten": "true or false",

@@ -12,16 +12,14 @@ import dataclasses
 import random
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.star import HELD_OUT, read_star, star_functions
 from tod_bias.files import write_json
 from tod_bias.perturb.names.resources import dealt
-from tod_bias.systems.flow import FlowTurn
 
 USERS = ("CustomerName", "GuestName", "HostName", "PatientName", "RenterName", "UserName")
 """Slots with the name of a person; the slot Name is a doctor's, a flat's or a venue's."""
@@ -69,17 +67,6 @@ def renamed(value: Any, pattern: re.Pattern[str], taken: Mapping[str, str]) -> A
     if isinstance(value, dict):
         return {slot: renamed(item, pattern, taken) for slot, item in value.items()}
     return [renamed(item, pattern, taken) for item in value] if isinstance(value, list) else value
-
-
-def twice(turn: FlowTurn) -> Generator[Any, Any, Any]:
-    """The tool loop with two rounds of calls at the most: a model of this size may repeat a call for ever."""
-    for _ in range(2):
-        calls = calls_of((yield "policy")) or ()
-        for call in calls:
-            yield "tools", call
-        if not calls:
-            break
-    yield "answer"
 
 
 def short(function: dict) -> dict:

@@ -55,6 +55,8 @@ class World:
     """Standard deviation of what a placebo rewrite does to a dialogue; None: no placebo."""
     placebo_effect: float = 0.0
     """Mean of the same."""
+    undeclared: Mapping[str, float] | None = None
+    """Group to the effect of a component that is no stage: in every arm but that of the whole system's twin."""
 
 
 def table_of(world: World, rng: np.random.Generator) -> ArmSums:
@@ -89,11 +91,15 @@ def table_of(world: World, rng: np.random.Generator) -> ArmSums:
     arms = all_arms(STAGES)
     open_stages = np.array([[stage not in arm for stage in STAGES] for arm in arms], dtype=float)
     total = open_stages @ shift  # (arms, counterfactuals)
+    if world.undeclared is not None:
+        effect = np.array([world.undeclared.get(name, 0.0) for name in world.groups])
+        hidden = effect[target] - effect[source[of]] + rng.normal(0, world.own, len(of))
+        total = np.concatenate([total + hidden, np.zeros((1, len(of)))])
     told = _statistics(tokens[of], precision[of], total.T + world.artefact)
     original = _statistics(tokens, precision, np.zeros((count, 1)))[:, 0]
     placebo_of = np.arange(count) if world.placebo is not None else np.empty(0, dtype=int)
     felt = rng.normal(world.placebo_effect, world.placebo or 0.0, len(placebo_of))
-    swapped = np.array(["response" in arm for arm in arms])
+    swapped = np.array(["response" in arm for arm in arms] + [True] * (world.undeclared is not None))
     placebo = _statistics(tokens[placebo_of], precision[placebo_of], np.where(swapped, 0.0, felt[:, None]))
     names = [frozenset(f"w{number}" for number in (*row, *([world.words] if world.common else []))) for row in said]
     return ArmSums(

@@ -137,6 +137,16 @@ def cases() -> dict[str, Case]:
             replace(plain, shares=(1.0, 0.0), every={"response": 0.1}, placebo=0.15, placebo_effect=0.3),
             "any rewording harms by .3, a change of group by .1",
         ),
+        Case(
+            "undeclared",
+            replace(plain, effects={"response": {"woman": 0.05}}, undeclared={"woman": 0.1}),
+            "women .05 worse in response and .1 in what is no stage",
+        ),
+        Case(
+            "undeclared-none",
+            replace(plain, effects=WOMAN, undeclared={}),
+            "women .1 worse in response, noise in what is no stage",
+        ),
         Case("equal", replace(plain, dialogues=500, own=0.05), "no effect, 500 dialogues, margin .05", 1, 0.05),
     ]  # fmt: skip
     return {case.name: case for case in found}
@@ -151,7 +161,8 @@ def truth(world: World, seed: int) -> Mapping[str, float]:
 
 def _estimates(result: AxisResult) -> dict[str, Estimate]:
     found = {"disparity": result.disparity, "artefact": result.artefact}
-    found |= {f"contribution {name}": part for name, part in result.shares.items()}
+    found |= {f"contribution {name}": part for name, part in result.all_shares.items()}
+    found |= {f"unattributed {name}": group.unattributed for name, group in result.groups.items() if group.unattributed}
     found |= {f"gap {name}": group.gap for name, group in result.groups.items()}
     return found | {f"pair {name}": pair for name, pair in result.pairs.items()}
 
@@ -198,7 +209,7 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
     """What the table says of a case."""
     gaps = [hits for name, hits in seen.covered.items() if name.startswith("gap")]
     pairs = [hits for name, hits in seen.covered.items() if name.startswith("pair")]
-    parts = [hits for name, hits in seen.covered.items() if name.startswith("contribution")]
+    parts = [hits for name, hits in seen.covered.items() if name.startswith(("contribution", "unattributed"))]
     bias = np.mean(seen.values["disparity"]) - true["disparity"]
     return [
         case.about,

@@ -375,4 +375,9 @@ def test_doctor_lists_what_works_in_traces(tmp_path):
     listed = json.loads(run_command("doctor --json --out", tmp_path / "out", path)[1])
     assert {"kind": "model", "name": "small-model", "agent": "waiter", "spans": 2} in listed["components"]
     assert json.loads((tmp_path / "out" / "doctor.json").read_text()) == listed
+    file = tmp_path / "agent.yaml"
+    file.write_text("agent: {python: 'my_app:agent'}\nstages: {search: {match: {tool: 'find*'}}}\n")
+    marked = json.loads(run_command("doctor --json --pipeline", file, path)[1])["components"]
+    marks = {component["name"]: component["stage"] for component in marked if "stage" in component}
+    assert marks == {"small-model": False, "find\x1b[31m": True}
     assert "no spans of OpenTelemetry" in refused("doctor", saved(tmp_path / "chat.json", {"messages": []}))

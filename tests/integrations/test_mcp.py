@@ -9,7 +9,7 @@ import pytest
 from flows import about_people
 from framework_agents import World
 
-from tod_bias import attribute
+from tod_bias import attribute, load_pipeline
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
 from tod_bias.systems.hosted import EventLoop
@@ -91,3 +91,56 @@ def test_servers_that_fail_are_told_in_one_line():
     assert "\n" not in str(caught.value)
     with pytest.raises(StageError, match="no server 'plaices'; there are places; did you mean"):
         pipeline_of(framework_agents.openai_agent(World(), servers=[stdio()]), {"search": {"server": "plaices"}})
+
+
+AGENT = """
+import asyncio, json, os, shlex, sys
+
+from mcp import Client, StdioServerParameters
+
+
+async def main():
+    program, *arguments = shlex.split(os.environ["MCP_PLACES_COMMAND"])
+    command = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+    async with Client(command if sys.argv[1] == "stdio" else os.environ["MCP_PLACES_URL"]) as client:
+        for line in sys.stdin:
+            user = json.loads(line)["messages"][-1]["content"]
+            given = {"seats": next(int(word) for word in user.split() if word.isdigit()), "guest": user.split()[1]}
+            place, day = [(await client.call_tool(tool, given)).content[0].text for tool in ("find_place", "free_day")]
+            print(json.dumps({"content": f"I found {place}, and it is free on {day}."}), flush=True)
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("transport", "declared"), [("http", True), ("stdio", False)])
+def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, tmp_path, monkeypatch):
+    """A process gets its own clients' servers; the gap is that of the same tools in a function."""
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+    (tmp_path / "agent.py").write_text(AGENT)
+    stages = "{places: {match: {server: places}}}" if declared else "{model: {match: {kind: model}}}"
+    (tmp_path / "agent.yaml").write_text(
+        f'agent: {{command: "{sys.executable} agent.py {transport}", concurrency: 2}}\n'
+        f'mcp: {{places: {{command: "{sys.executable} {SERVER} find_place"}}}}\n'
+        f'upstream: {{base_url: "http://localhost:1/v1"}}\nstages: {stages}\n'
+    )
+    pipeline = load_pipeline(tmp_path / "agent.yaml")
+    result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20)
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    part = woman.contributions["places"].shapley if declared else woman.unattributed
+    assert part.value == pytest.approx(woman.gap.value)
+    assert woman.gap.value > 0.1
+
+
+def test_mistakes_in_servers_are_told_in_one_line(tmp_path):
+    file = tmp_path / "agent.yaml"
+    head = 'agent: {command: "python agent.py"}\nupstream: {base_url: "http://localhost:1/v1"}\n'
+    for text, message in (
+        ("mcp: {places: {}}", "mcp: 'places': expected NAME: {command: …} or NAME: {url: …}"),
+        ("mcp: {places: {command: no_such_program}}", "MCP server 'places': "),
+    ):
+        file.write_text(f"{head}{text}\nstages: {{a: {{match: {{kind: tool}}}}}}\n")
+        with pytest.raises(StageError, match=message) as caught:
+            load_pipeline(file)
+        assert "\n" not in str(caught.value)

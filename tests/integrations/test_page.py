@@ -1,12 +1,16 @@
 """The examples of the page on agents run as they stand, each with an agent of its framework as ``my_app``."""
 
 import sys
+from types import SimpleNamespace
 
 import framework_agents
 import pytest
+import yaml
+from commands import run_command
 from fences import ROOT, fences
-from flows import about_people
+from flows import about_people, number_in
 from framework_agents import World
+from model_server import KEY, serving
 
 from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.dialogues.chat import write_chat
@@ -42,6 +46,32 @@ def test_example_runs(package, example, folder, monkeypatch, capsys):
     assert {"agents": "booking", "openai": "Try the Ritz."}.get(package, "") in said
 
 
+def example(language, words=""):
+    page = fences(ROOT / "docs/how-to/agents.md")
+    return next(fence.code for fence in page if fence.language == language and words in fence.code)
+
+
+def test_a_program_in_another_language(folder, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (folder / "agent.mjs").write_text(example("js"))
+
+    def decide(user, results):
+        seats = number_in(user)
+        text = f"I found place {seats} with {seats} seats, and it is free on day {seats % 7}."
+        return SimpleNamespace(calls=[], text=text)
+
+    with serving(SimpleNamespace(decide=decide)) as server:
+        text = example("yaml", "command: ").replace("https://api.openai.com/v1", server.url)
+        (folder / "agent.yaml").write_text(text)
+        asked, audit = (line.partition(" #")[0].strip() for line in example("sh", "doctor").splitlines())
+        code, said, _ = run_command(asked.removeprefix("tod-bias "))
+        assert code == 0
+        assert yaml.safe_load(said) == {"stages": yaml.safe_load(text)["stages"]}
+        code, said, errors = run_command(f"{audit.removeprefix('tod-bias ')} --bootstrap 20 --permutations 20")
+        assert code == 0, errors
+        assert "model" in said
+
+
 APP = """
 import framework_agents
 
@@ -73,7 +103,6 @@ def test_an_agent_is_named_in_a_pipeline_file(name, folder):
             'agent: {python: "my_app:agent"}\nstages: {a: {match: {tool: x}}}',
             "no tool 'x'; there are find_place",
         ),
-        ('agent: {command: "node agent.mjs"}\nstages: {a: {}}', "agent.*: is missing; expected agent: {python:"),
     ],
 )
 def test_a_mistake_in_a_file_is_told_in_one_line(text, message, folder):

@@ -17,7 +17,6 @@ from flows import about_people, number_in
 from tod_bias import Pipeline, StageInput, attribute
 from tod_bias.dialogues.dialogue import flat_call
 from tod_bias.errors import StageError
-from tod_bias.systems import hosted
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.hosted import AgentRequest, AgentStage, EventLoop, HostedFlow, ask, ask_from_thread
@@ -74,6 +73,24 @@ def test_a_bias_is_found_where_it_is(agent, biased):
     assert shares == {name: pytest.approx(woman.gap.value if name == biased else 0, abs=1e-12) for name in shares}
 
 
+def test_an_agent_that_draws_its_outputs_takes_samples():
+    draws = itertools.count()
+
+    async def model(request, before):
+        return {"calls": [flat_call("find", {"seats": next(draws) % 3})]}
+
+    async def find(call, before):
+        return f"place {call['seats']}"
+
+    stages = {"model": AgentStage(model, is_random=True), "tools": AgentStage(find)}
+    drawing = Pipeline(stages, flow=HostedFlow(book, "Booking"))
+    result = attribute(drawing, about_people(), **QUICK, samples=2)
+    sampling = result.axes["gender"]["corpus_bleu"].sampling
+    assert (sampling.samples, sampling.noise.draws) == (2, 2)
+    assert result.cost.distinct["tools"] == 3
+    assert result.cost.distinct["model"] == next(draws) > 2 * len(about_people())
+
+
 def test_the_response_is_what_the_agent_returns():
     (item,) = pipeline()([StageInput((), "My wife wants a table for 4")])
     assert [step.name for step in item.steps] == ["model", "tools", "tools", "tools", "reply"]
@@ -97,13 +114,6 @@ def executed(made, count=6):
     runs = [Run(d, axis.rewrite(d, axis.candidates(d)[0])) for d in dialogues]
     execution = Execution(made)
     return execution, execution([*map(Run, dialogues), *runs])
-
-
-def test_stopped_agents_run_anew_and_nothing_changes(monkeypatch):
-    _, before = executed(pipeline(biased="model"))
-    monkeypatch.setattr(hosted, "MOST_LIVE", 1)
-    _, after = executed(pipeline(biased="model"))
-    assert before == after
 
 
 def test_an_agent_that_fails_is_left_out_and_counted():
@@ -146,7 +156,7 @@ def test_a_run_ends_where_every_turn_fails():
     async def fails(turn):
         raise KeyError("x")
 
-    with pytest.raises(StageError, match=r"none of 3 turns came to its end \(agent Booking: KeyError: 'x'"):
+    with pytest.raises(StageError, match=r"none of 32 turns came to its end \(agent Booking: KeyError: 'x'"):
         attribute(pipeline(fails), about_people(), **QUICK)
 
 
@@ -206,3 +216,26 @@ def test_memory_and_threads_stay_flat_over_2000_conversations():
 def memory():
     """Megabytes that the process holds now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+@pytest.mark.parametrize(("agents", "tools"), [(1, 15), (32, 1)])
+def test_calls_at_once_are_made_at_once(agents, tools):
+    """Those of one agent, and those of 32: within 1.25 times the three calls that have to wait for one another."""
+    latency, ends = 0.5, []
+
+    async def slow(argument, before):
+        await asyncio.sleep(latency)
+        ends.append(time.monotonic())
+        return "found"
+
+    async def agent(turn):
+        await ask("model", request(turn))
+        calls = [flat_call("find", {"n": n, "who": turn.user}) for n in range(tools)]
+        await asyncio.gather(*(ask(stage, call) for stage in ("tools", "days") for call in calls))
+        return str(await ask("model", AgentRequest([turn.user], "finally")))
+
+    made = Pipeline({name: AgentStage(slow, concurrency=32) for name in ("model", "tools", "days")}, HostedFlow(agent))
+    begun = time.monotonic()
+    Execution(made)([Run(dialogue) for dialogue in about_people(agents)])
+    assert len(ends) == agents * (2 + 2 * tools)
+    assert max(ends) - begun < 1.25 * 3 * latency

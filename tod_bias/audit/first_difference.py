@@ -167,8 +167,8 @@ def _excerpt(text: str | None, start: int) -> str | None:
 def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[str, list[FirstDifference]]:
     """The first differences of each group that are most frequent beyond how often others have them: three.
 
-    What differs at a place is named by the value that the group has there in half of these turns or more ("various → 1"),
-    and by the value that it mostly stands in place of ("3 → 1"); else by the place alone.
+    What differs at a place is named by the value that the group has there in half of these turns or more ("various →
+    1"), and by the value that it mostly stands in place of ("3 → 1"); else by the place alone.
 
     Args:
         groups: of the counterfactuals' turns.
@@ -202,14 +202,15 @@ def _counted(
     for (_, after), number in here.items():
         afters[after] += number
     value, of_value = afters.most_common(1)[0]
+    pairs = {pair for seen in by_group.values() for pair in seen}
     pair = max((pair for pair in here if pair[1] == value), key=lambda pair: here[pair])
     if of_value < here.total() / 2:
-        change, is_same = "differs", lambda *_: True
+        change, same = "differs", pairs
     elif here[pair] < _MOSTLY * of_value:
-        change, is_same = f"various → {ending(where, value)}", lambda _, after: after == value
+        change, same = f"various → {ending(where, value)}", {pair for pair in pairs if pair[1] == value}
     else:
-        change, is_same = arrow(where, *pair), lambda before, after: (before, after) == pair
-    counts = {name: sum(some for key, some in seen.items() if is_same(*key)) for name, seen in by_group.items()}
+        change, same = arrow(where, *pair), {pair}
+    counts = {name: sum(seen[pair] for pair in same) for name, seen in by_group.items()}
     here_of, others = counts.pop(group), turns.items() - {(group, turns[group])}
     otherwise = TurnCount(turns=sum(counts.values()), of=sum(number for _, number in others))
     return FirstDifference(

@@ -37,6 +37,7 @@ from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
+from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import RemoteStage, Stage, TurnInput, innermost
 from tod_bias.systems.twin import Twin
@@ -225,7 +226,8 @@ class _Counts:
             history = dialogue.turns[:number]
             call = TurnInput(history, turn.user, dialogue.system).key(None)
             self.calls.add(call)
-            if pipeline.flow is not None:
+            is_elsewhere = isinstance(pipeline.flow, HostedFlow) and pipeline.flow.is_elsewhere
+            if pipeline.flow is not None and not is_elsewhere:  # a process is not started for a plan
                 request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
                 if request is not None:
                     self.begun.setdefault(request[0], set()).add(call)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
 
+if TYPE_CHECKING:
+    from tod_bias.dialogues.traces import Component
+
+_CALLED = ("model", "tool")
+"""Kinds of components whose calls can be those of stages."""
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
 
 
@@ -18,8 +25,16 @@ class DoctorOutput(OutputOptions):
 
 
 @command("tod-bias doctor --json")
-def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOutput) -> None:
-    """Say what works on this machine, and the command that adds what does not; or what works in a system's traces.
+def doctor(
+    file: Path | None = None,
+    /,
+    *,
+    corpus: str = "",
+    pipeline: Path | None = None,
+    json: bool = False,
+    output: DoctorOutput,
+) -> None:
+    """Say what works on this machine, and the command that adds what does not; or what works in a system.
 
     Looks at Python, the folder, threads and devices, the packages and extras, ParlAI, and whether the hub answers
     (HF_HUB_OFFLINE=1: it is not asked). Nothing is changed, nothing is downloaded. "--" marks what is missing, "!" what
@@ -27,13 +42,21 @@ def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOut
 
     Args:
         file: Traces of a system (.json, .jsonl or a folder): its models, tools, retrievers and agents are listed with
-            the number of their spans, and the machine is not looked at. What is declared as no stage is unattributed.
+            the number of their spans. Or the pipeline file of an agent that is a command or url: it answers one
+            conversation, and its requests to models are listed as stages to paste into the file. What is declared as no
+            stage is unattributed. The machine is not looked at.
+        corpus: The agent answers the first conversation of this corpus; by default one of the demo's.
+        pipeline: Of traces: the pipeline file of the agent that left them. Models and tools that belong to none of its
+            stages are marked.
         json: Print one JSON object instead.
     """
     from json import dumps
 
     if file is not None:
-        _list_components(file, json, output)
+        if file.suffix in (".yaml", ".yml"):
+            _list_requests(file, corpus, json, output)
+        else:
+            _list_components(file, pipeline, json, output)
         return
     from tod_bias.environment import examined
 
@@ -63,27 +86,77 @@ def doctor(file: Path | None = None, /, *, json: bool = False, output: DoctorOut
     )
 
 
-def _list_components(file: Path, json: bool, output: DoctorOutput) -> None:
-    from tod_bias.dialogues.files import read_traces
+def _list_requests(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
+    from dataclasses import asdict
+
+    from tod_bias.dialogues.corpora import DEMO, load_corpus
+    from tod_bias.errors import StageError
+    from tod_bias.integrations.seen_calls import seen_calls, stages_as_yaml, stages_of
+    from tod_bias.pipelines import AgentFile, check_pipeline, proxied_agent
+
+    pipeline = check_pipeline(file)
+    if not isinstance(pipeline, AgentFile) or pipeline.upstream is None:
+        raise StageError(f"{file}: doctor lists the requests of agents that are a command or a url")
+    dialogue = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=1)[0]
+    agent = pipeline.model_copy(update={"stages": {}})
+    seen = seen_calls(proxied_agent(agent, file), dialogue, pipeline.agent.timeout)
+    report = {"stages": stages_of(seen), "requests": [asdict(calls) for calls in seen]}
+    lines = f"# conversation {dialogue.id!r}, turns: {len(dialogue.turns)}\n{stages_as_yaml(seen)}"
+    _show(
+        report, lines if seen else "The agent made no request to the proxy: does it read OPENAI_BASE_URL?", json, output
+    )
+
+
+def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -> None:
+    """Write a report, and print it or a text."""
     from tod_bias.files import json_text, write_json
     from tod_bias.report.console import echo
 
-    found = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
-    report = {"components": [{**component._asdict(), "spans": number} for component, number in found]}
     if output.out is not None:
         from tod_bias.folder import claimed
 
         write_json(claimed(output.out) / "doctor.json", report)
-    if output.quiet:
-        return
-    if json:
-        echo(json_text(report))
-        return
-    kind = ""
+    if not output.quiet:
+        echo(json_text(report) if json else text)
+
+
+def _list_components(file: Path, pipeline: Path | None, json: bool, output: DoctorOutput) -> None:
+    from tod_bias.dialogues.files import read_traces
+
+    found = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
+    missed = set() if pipeline is None else _in_no_stage([component for component, _ in found], pipeline)
+    report = {
+        "components": [
+            {**component._asdict(), "spans": number}
+            | ({"stage": component not in missed} if pipeline and component.kind in _CALLED else {})
+            for component, number in found
+        ]
+    }
+    lines, kind = list[str](), ""
     for component, number in found:
         if component.kind != kind:
             kind = component.kind
-            echo(kind)
+            lines.append(kind)
         agent = f"  (agent {component.agent})" if component.agent else ""
-        echo(f"  {number:>7,}  {component.name}{agent}")
-    echo("" if found else "No span there says what it is (gen_ai.operation.name or openinference.span.kind).")
+        lines.append(f"  {number:>7,}  {component.name}{agent}{'  in no stage' if component in missed else ''}")
+    lines.append("" if found else "No span there says what it is (gen_ai.operation.name or openinference.span.kind).")
+    _show(report, "\n".join(lines), json, output)
+
+
+def _in_no_stage(components: Sequence[Component], path: Path) -> set[Component]:
+    """Models and tools whose calls belong to no stage of an agent's file, as far as traces tell."""
+    from tod_bias.errors import StageError
+    from tod_bias.integrations.adapter import stage_of
+    from tod_bias.pipelines import AgentFile, check_pipeline
+
+    file = check_pipeline(path)
+    if not isinstance(file, AgentFile):
+        raise StageError(f"{path}: --pipeline takes the file of an agent (agent: …, stages: …)")
+    matches = {name: entry.match for name, entry in file.stages.items()}
+    missed = set()
+    for component in components:
+        facts = {"kind": component.kind, component.kind: component.name, "agent": component.agent}
+        unknown = ("node", "system", "offers") if component.kind == "model" else ("node", "server")
+        if component.kind in _CALLED and stage_of(matches, facts, unknown=unknown) is None:
+            missed.add(component)
+    return missed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,40 @@ SETS: Mapping[str, Mapping[str, Match]] = {
     "model+tools": {"model": {"kind": "model"}, "tools": {"kind": "tool"}},
 }
 """Stages by a word."""
+_OF_MODELS = ("model", "system", "offers")
+"""What matches requests to models alone."""
 _GROUPS = {"model": "models", "tool": "tools", "server": "tools", "node": "nodes", "agent": "agents"}
 """The kind of a stage's calls to the name of its group."""
-_FACTS = ("kind", "agent", "tool", "node", "server")
+
+
+def stage_of(stages: Mapping[str, Match], facts: Mapping[str, str], *, unknown: Collection[str] = ()) -> str | None:
+    """The first stage that a call fits; None where it fits none.
+
+    Args:
+        stages: stage to the calls that belong to it.
+        facts: what is known of the call.
+        unknown: facts that nobody knows; any pattern of them fits.
+    """
+    for stage, match in stages.items():
+        if all(
+            fnmatchcase(facts[fact], pattern) if fact in facts else fact in unknown for fact, pattern in match.items()
+        ):
+            return stage
+    return None
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How an agent is run."""
+
+    signature: str = ""
+    """What decides the outputs of its models and tools; left empty, it is derived from their source."""
+    concurrency: int = 16
+    """Calls of a stage at once."""
+    timeout: float = TIMEOUT
+    """Seconds that it may take from one call to the next, else its dialogue is left out."""
+    is_random: bool = False
+    """Whether its models draw their outputs, so that equal requests get other replies in other samples."""
 
 
 class Adapter:
@@ -50,8 +82,13 @@ class Adapter:
     """
 
     framework = ""
+    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
+    """What stages match."""
     known: Mapping[str, list[str]] = {}
-    """The kinds, agents, tools, nodes and MCP servers that there are; empty where stages have no patterns."""
+    """The kinds, agents, tools, nodes and MCP servers that there are, ``*`` where calls alone show; empty where stages
+    have no patterns."""
+    settle = 0.0
+    """See :class:`~tod_bias.systems.hosted.HostedFlow`."""
     servers: Mapping[str, McpServer] = {}
     """Tools of MCP servers."""
 
@@ -61,11 +98,11 @@ class Adapter:
         self.fixed: dict[str, Any] = {}
         """What a request does not hold as JSON (a model, its settings), by the request's ``fixed``."""
         for stage, match in self.stages.items():
-            if unknown := sorted(set(match) - set(_FACTS)):
-                raise StageError(f"stages: {stage!r}: expected some of {', '.join(_FACTS)}, got {unknown[0]!r}")
+            if unknown := sorted(set(match) - set(self.facts)):
+                raise StageError(f"stages: {stage!r}: expected some of {', '.join(self.facts)}, got {unknown[0]!r}")
             for fact, pattern in match.items():
                 known_names = sorted(set(self.known.get(fact, ())))
-                if not any(fnmatchcase(name, pattern) for name in known_names):
+                if "*" not in known_names and not any(fnmatchcase(name, pattern) for name in known_names):
                     known = f"; there are {', '.join(known_names)}" if known_names else ""
                     raise StageError(f"stages: {stage!r}: no {fact} {pattern!r}{known}{meant(pattern, known_names)}")
 
@@ -87,10 +124,7 @@ class Adapter:
 
     def stage_of(self, **facts: str) -> str | None:
         """The stage that a call belongs to; None where it belongs to none."""
-        for stage, match in self.stages.items():
-            if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
-                return stage
-        return None
+        return stage_of(self.stages, facts)
 
     def parts(self) -> Sequence[Any]:
         """The functions and classes that decide what models and tools put out."""
@@ -122,8 +156,8 @@ class Adapter:
         request = AgentRequest(content, key)
         return await (self.call_model(request) if stage is None else ask(stage, request))
 
-    def pipeline(self, name: str, signature: str, concurrency: int, timeout: float) -> Pipeline:
-        """The agent as a pipeline."""
+    def pipeline(self, name: str, settings: AgentSettings) -> Pipeline:
+        """The agent as a pipeline, which messages call by a name."""
 
         async def call(argument: Any, before: Sequence[Any]) -> Any:
             if isinstance(argument, AgentRequest):
@@ -137,13 +171,19 @@ class Adapter:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
             return await self.run(to_messages(dialogue, answered=True))
 
-        signature = signature or self._signature()
+        derived = settings.signature or self._signature()
         has_state = any(server.writers for server in self.servers.values())
-        stages = {
-            stage: AgentStage(call, signature, concurrency, reads_calls=has_state and match.get("kind") != "model")
-            for stage, match in self.stages.items()
-        }
-        return Pipeline(stages, HostedFlow(answer, name, timeout), groups=self.groups())
+        stages = {}
+        for stage, match in self.stages.items():
+            kind = self.kind_of(stage, match)
+            stages[stage] = AgentStage(
+                call,
+                settings.signature if self.servers and kind != "model" else derived,
+                settings.concurrency,
+                reads_calls=has_state and kind != "model",
+                is_random=settings.is_random and kind not in ("tool", "server"),
+            )
+        return Pipeline(stages, HostedFlow(answer, name, settings.timeout, self.settle), groups=self.groups())
 
     def groups(self) -> dict[str, list[str]]:
         """The stages by their kinds, where they are so many that contributions need levels."""
@@ -154,12 +194,12 @@ class Adapter:
 
     def kind_of(self, stage: str, match: Match) -> str:
         """What a stage's calls are of; empty where they are of several kinds."""
+        if any(fact in match for fact in _OF_MODELS):
+            return "model"
         return next((kind for kind in ("tool", "server", "node", "agent") if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""
-        if self.servers:
-            return ""
         try:
             return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
         except NotPlainError:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import TIMEOUT, Adapter, Match, place
+from tod_bias.integrations.adapter import TIMEOUT, Adapter, AgentSettings, Match, place
 from tod_bias.integrations.functions import FunctionAdapter
 from tod_bias.systems.pipeline import Pipeline
 
@@ -26,6 +26,7 @@ def pipeline_of(
     signature: str = "",
     concurrency: int = 16,
     timeout: float = TIMEOUT,
+    is_random: bool = False,
     **options: Any,
 ) -> Pipeline:
     """The pipeline of an agent, which stays as it is.
@@ -40,6 +41,8 @@ def pipeline_of(
         signature: what decides the outputs of its models and tools; left empty, it is derived from their source.
         concurrency: calls of a stage at once.
         timeout: seconds that the agent may take from one call to the next, else its dialogue is left out.
+        is_random: whether its models draw their outputs (a temperature above 0); with ``samples`` of the audit the
+            noise of drawing them is told apart from gaps.
         **options: further arguments of ``Runner.run``, ``Agent.run`` or ``graph.ainvoke`` (``context``, ``deps``,
             ``config``), the same in every turn.
 
@@ -57,4 +60,5 @@ def pipeline_of(
                 f"got {type(agent).__name__}"
             )
         adapter = FunctionAdapter
-    return adapter(agent, stages, options).pipeline(place(agent), signature, concurrency, timeout)
+    settings = AgentSettings(signature, concurrency, timeout, is_random)
+    return adapter(agent, stages, options).pipeline(place(agent), settings)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, Tool
 
 from tod_bias.cache import canonical
@@ -63,6 +66,20 @@ class _Session:
     def close(self) -> None:
         """Let the connection go."""
         self._closing.set()
+
+
+def command_target(command: str, folder: Path) -> StdioServerParameters:
+    """A server that is a command, as :class:`McpServer` connects to it.
+
+    Args:
+        command: with its arguments, as in a shell, though none runs it.
+        folder: where it runs.
+    """
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError as error:
+        raise StageError(f"command {command!r}: expected a program and its arguments ({error})") from None
+    return StdioServerParameters(command=program, args=arguments, env=dict(os.environ), cwd=folder)
 
 
 class McpServer:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from queue import SimpleQueue
 from typing import Any
@@ -171,6 +173,11 @@ class StageCaller:
         self._is_ending = False
         self._concurrency = concurrency
         self._memory: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(concurrency)
+        self._under_way: dict[str, Future[None]] = {}
+        self._busy = 0
+        self._busy_since = 0.0
         self._batch = BatchSize()
         self._signature = signature or ""
         self._cache = cache if stage.use_cache and signature != "" else None
@@ -188,7 +195,12 @@ class StageCaller:
             try:
                 self._signature = cache_signature(stage)
             except NotPlainError as error:
-                self._stop_caching(f"{error}; give it an attribute 'signature' that says what decides its outputs")
+                self._stop_caching(f"{error}; {error.advice}")
+
+    @property
+    def concurrency(self) -> int:
+        """Calls at once."""
+        return self._concurrency
 
     @property
     def signature(self) -> str:
@@ -203,7 +215,7 @@ class StageCaller:
     def call(self, inputs: Sequence[tuple[TurnInput, Any]]) -> list[Any]:
         """The output for each input and argument; equal calls are made once, and none whose output is known.
 
-        A :class:`Failure` stands where there is none.
+        A :class:`Failure` stands where there is none. Several threads may call it.
 
         Raises:
             StageError: the stage broke its contract, or too many calls failed.
@@ -212,23 +224,59 @@ class StageCaller:
         if self.stage.reads_only_argument:
             inputs = [(turn.without_turn, argument) for turn, argument in inputs]
         keys = [turn.key(argument, is_random=is_random) for turn, argument in inputs]
-        new: dict[str, StageInput] = {}
-        for key, (turn, argument) in zip(keys, inputs, strict=True):
-            if key not in self._memory and key not in new:
-                new[key] = turn.stage_input(argument, is_random=is_random)
-        if len(self._memory) > _REMEMBERED:
-            self._forget(keys)
-        if new and self._inner is not None:
-            self._call_inner(new, self._inner)
-        elif new:
-            self.cost.distinct += len(new)
-            begun = time.monotonic()
-            self._compute(new)
-            self.cost.seconds += time.monotonic() - begun
-            outputs = [self._memory[key] for key in new]
-            outcomes = [self.stage.outcome(output) for output in outputs if not isinstance(output, Failure)]
-            self.cost.outcomes.update(text for text in outcomes if text)
-        return [self._memory[key] for key in keys]
+        made: dict[str, Any] = {}
+        while True:
+            new: dict[str, StageInput] = {}
+            elsewhere: list[Future[None]] = []
+            with self._lock:
+                made.update((key, self._memory[key]) for key in keys if key in self._memory)
+                for key, (turn, argument) in zip(keys, inputs, strict=True):
+                    if key in self._under_way:
+                        elsewhere.append(self._under_way[key])
+                    elif key not in made and key not in new:
+                        new[key] = turn.stage_input(argument, is_random=is_random)
+                self._under_way.update((key, Future()) for key in new)
+                if len(self._memory) > _REMEMBERED:
+                    self._forget(keys)
+            if not new and not elsewhere:
+                return [made[key] for key in keys]
+            self._make(new, made)
+            wait(elsewhere)
+
+    def _make(self, new: dict[str, StageInput], made: dict[str, Any]) -> None:
+        """Make calls that no other thread makes."""
+        if not new:
+            return
+        try:
+            if self._inner is not None:
+                self._call_inner(new, self._inner)
+            else:
+                with self._timed(len(new)):
+                    self._compute(new)
+                outputs = [self._memory[key] for key in new]
+                outcomes = [self.stage.outcome(output) for output in outputs if not isinstance(output, Failure)]
+                self.cost.outcomes.update(text for text in outcomes if text)
+            made.update((key, self._memory[key]) for key in new)
+        finally:
+            with self._lock:
+                for key in new:
+                    self._under_way.pop(key).set_result(None)
+
+    @contextmanager
+    def _timed(self, calls: int) -> Iterator[None]:
+        """Count calls, and the seconds in which any is under way."""
+        with self._lock:
+            self.cost.distinct += calls
+            self._busy += 1
+            if self._busy == 1:
+                self._busy_since = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+                if self._busy == 0:
+                    self.cost.seconds += time.monotonic() - self._busy_since
 
     def check(self) -> None:
         """See to it, at the end of a run, that not too many calls failed.
@@ -266,7 +314,6 @@ class StageCaller:
     def _call_inner(self, new: Mapping[str, StageInput], inner: StageCaller) -> None:
         """All calls of the inner stage at once; its cost is the wrapper's."""
         assert isinstance(self.stage, InputWrapper)
-        begun, spent = time.monotonic(), self.cost.seconds
         made = [self.stage.inner_calls(item) for item in new.values()]
         outputs = iter(inner.call([(TurnInput.of(item), item.argument) for calls in made for item in calls.items]))
         for key, calls in zip(new, made, strict=True):
@@ -274,7 +321,6 @@ class StageCaller:
             failures = [output for output in mine if isinstance(output, Failure)]
             self._memory[key] = failures[0] if failures else calls.combine(mine)
         self.not_cached = inner.not_cached
-        self.cost.seconds = spent + time.monotonic() - begun
 
     def _call_server(self, new: Mapping[str, StageInput], stage: RemoteStage) -> None:
         """Equal requests are sent once; a reply is cached by the thread that gets it, before anything else happens."""
@@ -329,8 +375,9 @@ class StageCaller:
 
     def _count_failure(self, reason: str, count: int = 1) -> None:
         """Count failed calls; too many end the run."""
-        self.cost.failed += count
-        self._failures += 1
+        with self._lock:
+            self.cost.failed += count
+            self._failures += 1
         self._failure = self._failure or reason
         log.info("a call of %s failed: %s", self.name, reason)
         if self._is_ending:
@@ -349,7 +396,7 @@ class StageCaller:
             f"({self._failure}), more than --max-failures {self._options.max_failures:g}; outputs are cached{advice}"
         )
 
-    def _end(self, *, at_once: bool = False) -> None:
+    def end(self, *, at_once: bool = False) -> None:
         """Nothing is retried."""
         self._is_ending = True
         if isinstance(self.stage, RemoteStage):
@@ -366,13 +413,15 @@ class StageCaller:
                     self._memory[key] = decoded(text)
                 except NotPlainError:  # written by another version of the stage's classes
                     continue
-                self.cost.cached += 1
+                with self._lock:
+                    self.cost.cached += 1
         return {key: item for key, item in new.items() if key not in self._memory}
 
     def _outputs(self, new: dict[str, StageInput]) -> Iterator[tuple[list[str], list[Any]]]:
         """Keys with their outputs, as these come."""
         keys = list(new)
-        if self._concurrency > 1:
+        is_beside_others = threading.current_thread() is not threading.main_thread()
+        if self._concurrency > 1 and not (is_beside_others and len(keys) == 1):
             for some, outputs in self._by_threads(keys, lambda key: call_stage(self.name, self.stage, [new[key]])[0]):
                 yield some, self._counted(outputs)
             return
@@ -381,7 +430,8 @@ class StageCaller:
             part = keys[start : start + self._batch.size]
             begun = time.monotonic()
             try:
-                outputs = self._batch_of([new[key] for key in part])
+                with self._slots:
+                    outputs = self._batch_of([new[key] for key in part])
             except Exception:
                 self.cost.failed += len(part)
                 raise
@@ -409,7 +459,12 @@ class StageCaller:
 
         Where anything else fails, those that are under way come to their end first.
         """
-        threads = _Threads(self.name, self._concurrency, call)
+
+        def made(key: str) -> Any:
+            with self._slots:
+                return call(key)
+
+        threads = _Threads(self.name, self._concurrency, made)
         rest = iter(keys)
         failure: BaseException | None = None
         is_patient = True
@@ -422,7 +477,7 @@ class StageCaller:
                 try:
                     done = threads.finished()
                 except KeyboardInterrupt as interruption:  # what is under way ends and is cached first
-                    self._end(at_once=failure is not None)
+                    self.end(at_once=failure is not None)
                     if failure is not None:  # unless it is the second time
                         is_patient = False
                         raise
@@ -440,7 +495,7 @@ class StageCaller:
                     self.cost.failed += 1
                     if failure is None:
                         failure = error
-                        self._end()
+                        self.end()
                         threads.cancel()
                 yield done_keys, outputs
         finally:

@@ -5,15 +5,20 @@ all runs and arms go through their flows together, a wave at a time: their calls
 batch, equal calls are made once, and the outputs go back into the flows.
 
 Arms that have got the same outputs so far are one: they part where a stage and its twin first differ.
+
+The turns of a hosted agent, which are alive while they wait, go through one by one, many side by side
+(:mod:`tod_bias.systems.lanes`): none waits for another.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from tod_bias.cache import Cache, canonical
@@ -22,7 +27,8 @@ from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process
-from tod_bias.systems.hosted import HostedFlow
+from tod_bias.systems.hosted import HostedFlow, HostedProcess
+from tod_bias.systems.lanes import Lanes
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Failure, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
@@ -143,6 +149,8 @@ class Execution:
         options = options or CallOptions()
         self._collect = options.collect
         self._max_failures = options.max_failures
+        self._lock = threading.Lock()
+        self._has_ended = self._is_ending = False
         self._reason = ""
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run in which a call failed, and the reason."""
@@ -183,6 +191,11 @@ class Execution:
         for caller in self.callers.values():
             caller.cost.calls = 0  # they are those of the arms that results are made of
         self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
+
+    @property
+    def _lanes(self) -> int:
+        """Hosted agents at once."""
+        return max(caller.concurrency for caller in self.callers.values())
 
     @property
     def _innermost(self) -> dict[str, Stage]:
@@ -322,29 +335,69 @@ class Execution:
 
     def _advance(self, jobs: Iterable[_Job]) -> list[tuple[_Job, tuple[TurnTrace, ...]]]:
         """Every job with its traces."""
-        done: dict[int, tuple[_Job, list[TurnTrace]]] = {}
-        live: list[_Node] = []
-        for job in jobs:
-            done[id(job)] = (job, [])
-            if job.run in self.lost:
-                continue
-            try:
-                live.append(self._started(job))
-            except UnansweredError as error:
-                self._lose_turn(job, job.arms, error)
+        done = [(job, list[TurnTrace]()) for job in jobs]
+        if isinstance(self.pipeline.flow, HostedFlow):
+            Lanes(self._lanes, self._end).run([partial(self._run_agent, job, traces) for job, traces in done])
+            self._check_any_ended(NONE_AT_ALL)
+        else:
+            self._run_waves(done)
+            if self.pipeline.flow is not None:
+                for job, traces in done:
+                    self._check(job, traces)
+        return [(job, tuple(traces)) for job, traces in done]
+
+    def _end(self) -> None:
+        """Agents go on no more; calls that are under way come to their end."""
+        self._is_ending = True
+        for caller in self.callers.values():
+            caller.end()
+
+    def _run_waves(self, done: Sequence[tuple[_Job, list[TurnTrace]]]) -> None:
+        """All jobs together; adds their traces."""
+        traces = {id(job): some for job, some in done}
+        live = [self._started(job) for job, _ in done if job.run not in self.lost]
         while live:
             going_on: list[_Node] = []
             for node in self._wave(live):
                 if node.process.request is None:
-                    reply = node.process.reply
-                    steps = () if reply is None else (StageCall(REPLY, None, reply),)
-                    done[id(node.job)][1].append(TurnTrace(node.arms, (*node.plain.steps, *steps)))
+                    traces[id(node.job)].append(_trace(node))
                 else:
                     going_on.append(node)
             live = going_on
-        if self.pipeline.flow is not None:
-            self._check(done.values())
-        return [(job, tuple(traces)) for job, traces in done.values()]
+
+    def _run_agent(self, job: _Job, traces: list[TurnTrace]) -> None:
+        """One job of a hosted agent: one way to its end, then those that parted from it; adds their traces."""
+        rest = [] if job.run in self.lost else [self._started(job)]
+        while rest and job.run not in self.lost:
+            if self._is_ending:
+                return
+            node = rest.pop()
+            try:
+                if node.process.request is None:
+                    traces.append(_trace(node))
+                    self._has_ended = True
+                    continue
+            except UnansweredError as error:
+                self._lose_turn(job, node.arms, error)
+                return
+            self._call_at_once(node)
+            rest += reversed(list(self._wave([node])))
+        self._check(job, traces)
+
+    def _call_at_once(self, node: _Node) -> None:
+        """Make the calls that an agent makes at once; each of them then finds its output.
+
+        Where outputs depend on the calls before, these are made one by one.
+        """
+        assert isinstance(node.process, HostedProcess)
+        inputs: dict[str, list[tuple[TurnInput, Any]]] = {}
+        for request in node.process.requests[1:] and node.process.requests:
+            if not self.callers[request[0]].stage.reads_only_argument:
+                continue
+            mine = inputs.setdefault(request[0], [])
+            mine += [_input(node, request, is_twin) for is_twin in self._ways(node, request[0])]
+        if inputs:
+            Lanes(len(inputs)).run([partial(self.callers[name].call, some) for name, some in inputs.items()])
 
     def _started(self, job: _Job) -> _Node:
         turn = job.flow_turn
@@ -355,40 +408,39 @@ class Execution:
             twin = TurnInput(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
             if self.history == "system":
                 handed = not_undone([(past.response, past.steps) for past in turn.history], job.rewrite)
-        self._turns += 1
-        process = self.pipeline.start(turn)
-        process.request  # noqa: B018  # a hosted agent begins
-        return _Node(job, job.arms, process, plain, twin, handed)
+        with self._lock:
+            self._turns += 1
+        return _Node(job, job.arms, self.pipeline.start(turn), plain, twin, handed)
 
-    def _check(self, done: Iterable[tuple[_Job, Sequence[TurnTrace]]]) -> None:
+    def _check(self, job: _Job, traces: Sequence[TurnTrace]) -> None:
         """A flow must do the same when it gets the same outputs: go through each trace once more.
 
         Hosted agents whose arms parted have been run anew already.
         """
         is_hosted = isinstance(self.pipeline.flow, HostedFlow)
-        for job, traces in done:
-            is_known = job.run in self.lost or (is_hosted and len(traces) > 1)
-            for trace in () if is_known else traces:
-                try:
-                    self.pipeline.start(job.flow_turn).check(trace.calls)
-                except UnansweredError as error:
-                    self._lose_turn(job, trace.arms, error)
+        is_known = job.run in self.lost or (is_hosted and len(traces) > 1)
+        for trace in () if is_known else traces:
+            try:
+                self.pipeline.start(job.flow_turn).check(trace.calls)
+            except UnansweredError as error:
+                self._lose_turn(job, trace.arms, error)
+
+    def _ways(self, node: _Node, name: str) -> list[bool]:
+        """Whether a call is of the stage (False), of its twin (True), or of both, in different arms."""
+        if node.twin is None or name in self._always:
+            return [node.twin is not None]
+        with_twin = self._with[name]
+        return [
+            *([] if with_twin.issuperset(node.arms) else [False]),
+            *([] if with_twin.isdisjoint(node.arms) else [True]),
+        ]
 
     def _calls_of(self, live: Sequence[_Node]) -> dict[str, list[tuple[int, bool]]]:
         """Stage to the nodes that call it, each with whether it calls the twin."""
         calls: dict[str, list[tuple[int, bool]]] = {name: [] for name in self.pipeline.names}
         for number, node in enumerate(live):
             name = _request(node)[0]
-            if node.twin is None:
-                calls[name].append((number, False))
-            elif name in self._always:
-                calls[name].append((number, True))
-            else:
-                with_twin = self._with[name]
-                if not with_twin.issuperset(node.arms):
-                    calls[name].append((number, False))
-                if not with_twin.isdisjoint(node.arms):
-                    calls[name].append((number, True))
+            calls[name] += [(number, is_twin) for is_twin in self._ways(node, name)]
         return {name: entries for name, entries in calls.items() if entries}
 
     def _lose(self, node: _Node, failure: Failure, is_twin: bool) -> None:
@@ -404,13 +456,18 @@ class Execution:
         """
         if 0 in arms:
             self.lost_unswapped.add(job.run)
-        if job.run in self.lost:
-            return
-        self.lost[job.run] = str(error)
-        self._failed += 1
-        self._reason = self._reason or str(error)
-        if self._failed == self._turns >= NONE_AT_ALL and self._max_failures < 1:
-            raise StageError(f"none of {self._turns} turns came to its end ({self._reason})") from error
+        with self._lock:
+            if job.run in self.lost:
+                return
+            self.lost[job.run] = str(error)
+            self._failed += 1
+            self._reason = self._reason or str(error)
+        self._check_any_ended(max(NONE_AT_ALL, 2 * self._lanes))
+
+    def _check_any_ended(self, enough: int) -> None:
+        """Raises StageError where so many turns failed, and none came to its end."""
+        if not self._has_ended and self._failed >= enough and self._max_failures < 1:
+            raise StageError(f"none of {self._failed} turns came to its end ({self._reason})")
 
     def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
         """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
@@ -419,8 +476,9 @@ class Execution:
         broken: set[int] = set()
         for name, entries in self._calls_of(live).items():
             caller = self.callers[name]
-            caller.cost.calls += sum(len(live[number].arms) for number in {number for number, _ in entries})
-            outputs = caller.call([_input(live[number], is_twin) for number, is_twin in entries])
+            with self._lock:
+                caller.cost.calls += sum(len(live[number].arms) for number in {number for number, _ in entries})
+            outputs = caller.call([_input(live[n], _request(live[n]), is_twin) for n, is_twin in entries])
             for (number, is_twin), output in zip(entries, outputs, strict=True):
                 if isinstance(output, Failure):
                     self._lose(live[number], output, is_twin)
@@ -449,12 +507,7 @@ class Execution:
             others = tuple(arm for arm in node.arms if arm not in self._with[name])
             ways = [(outputs[0], others, node.process), (outputs[1], swapped, fork)]
         for output, arms, process in ways:
-            try:
-                after = _after(node, name, argument, output, arms, process)
-            except UnansweredError as error:
-                self._lose_turn(node.job, arms, error)
-            else:
-                yield after
+            yield _after(node, name, argument, output, arms, process)
 
 
 class _Output:
@@ -476,13 +529,19 @@ class _Output:
         return self.key == other.key and self.inverse_key == other.inverse_key
 
 
+def _trace(node: _Node) -> TurnTrace:
+    """Of a node that has come to its end."""
+    reply = node.process.reply
+    return TurnTrace(node.arms, (*node.plain.steps, *(() if reply is None else (StageCall(REPLY, None, reply),))))
+
+
 def _request(node: _Node) -> tuple[str, Any]:
     assert node.process.request is not None  # those that have come to their end are no longer live
     return node.process.request
 
 
-def _input(node: _Node, is_twin: bool) -> tuple[TurnInput, Any]:
-    argument = _request(node)[1]
+def _input(node: _Node, request: tuple[str, Any], is_twin: bool) -> tuple[TurnInput, Any]:
+    argument = request[1]
     if not is_twin or node.twin is None or node.job.rewrite is None:
         return node.plain, argument
     return node.twin, None if argument is None else node.job.rewrite.inverse(argument)

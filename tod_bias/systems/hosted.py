@@ -2,7 +2,7 @@
 
 An agent is a task on one event loop, which has a thread to itself. Where it calls a stage (:func:`ask`) it waits until
 the engine sends the output in. Calls that it makes at once are one batch, sorted by their content. A copy of an agent
-is the agent run anew on the outputs so far; so is one that was stopped to make room for others.
+is the agent run anew on the outputs so far.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,14 +28,20 @@ from tod_bias.systems.stage import Stage, StageCall, StageInput
 
 log = logging.getLogger(__name__)
 
-MOST_LIVE = 256
-"""Agents that wait for an output at once; of more, those that have waited longest are stopped and run anew later."""
 TIMEOUT = 120.0
 """Seconds that an agent may take from one call of a stage to the next."""
 _SETTLED = 50
 """Rounds of the event loop without another call after which a batch of calls is complete."""
+_PATIENCE = 1.0
+"""Seconds that an agent elsewhere has to make calls again that it made before, when it has made another."""
+_PROBE = 1.0
+"""Seconds between looks at whether the event loop still turns."""
 _SHOWN = 60
 """Characters before and after the place where two requests part."""
+
+
+_MAKING = threading.Lock()
+"""Held while the event loop of this process is looked up or made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,10 @@ class EventLoop:
     @classmethod
     def current(cls) -> EventLoop:
         """The one of this process."""
-        if cls._current is None or cls._current.is_stuck or cls._current._process != os.getpid():
-            cls._current = cls()
-        return cls._current
+        with _MAKING:
+            if cls._current is None or cls._current.is_stuck or cls._current._process != os.getpid():
+                cls._current = cls()
+            return cls._current
 
     def run(self, work: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
         """Wait for a coroutine.
@@ -106,11 +113,22 @@ class EventLoop:
         except TimeoutError:
             if not future.cancel():
                 raise
-            with suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result(1)
-                raise
-            self.is_stuck = True
+            try:
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result(_PROBE)
+            except TimeoutError:
+                self.is_stuck = True
             raise
+
+    @classmethod
+    def run_anyway(cls, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Wait for a coroutine, and begin it anew where an agent keeps its loop from turning."""
+        while True:
+            events = cls.current()
+            future = asyncio.run_coroutine_threadsafe(work(), events.loop)
+            while not future.done() and not events.is_stuck:
+                wait([future], _PROBE)
+            if future.done():
+                return future.result()
 
 
 class _Waiting(NamedTuple):
@@ -123,19 +141,26 @@ class AgentRun:
     """An agent on its way through a turn."""
 
     def __init__(
-        self, agent: Callable[[FlowTurn], Awaitable[Any]], turn: FlowTurn, steps: Sequence[tuple[str, Any, Any]]
+        self,
+        agent: Callable[[FlowTurn], Awaitable[Any]],
+        turn: FlowTurn,
+        steps: Sequence[tuple[str, Any, Any]],
+        settle: float = 0.0,
     ) -> None:
         self.events = EventLoop.current()
         self.task: asyncio.Task[Any] | None = None
         self._is_stopped = False
         self.pending: list[_Waiting] = []
+        """Calls that wait for outputs."""
+        self.batch: list[_Waiting] = []
+        """Those of them that were made at once, and that the engine knows."""
         self.known: OrderedDict[str, deque[tuple[str, Any, Any]]] = OrderedDict()
         """Outputs of calls that it made before, by the call; each is used once."""
         for step in steps:
             self.known.setdefault(canonical(step[:2]), deque()).append(step)
         self.undeclared: list[Any] = []
         """Calls that it made to no stage, as far as later ones may depend on them."""
-        self._agent, self._turn = agent, turn
+        self._agent, self._turn, self._settle = agent, turn, settle
         self._stirred = asyncio.Event()
 
     @property
@@ -167,6 +192,7 @@ class AgentRun:
             *_, output = self.known[key].popleft()
             if not self.known[key]:
                 del self.known[key]
+            self._stirred.set()
         else:
             answer = self.events.loop.create_future()
             self.pending.append(_Waiting(key, (name, argument), answer))
@@ -175,24 +201,36 @@ class AgentRun:
         return copy.deepcopy(output)
 
     async def advance(self, outputs: Sequence[Any]) -> None:
-        """Hand out the outputs of all calls that it waits for; it goes on until it waits for others, or ends."""
-        waiting, self.pending = self.pending, []
-        for (_, _, answer), output in zip(waiting, outputs, strict=True):
+        """Hand out the outputs of the batch; the agent goes on until it waits for others, or ends."""
+        for (_, _, answer), output in zip(self.batch, outputs, strict=True):
             if not answer.done():
                 answer.set_result(output)
+        self.pending = [waiting for waiting in self.pending if waiting not in self.batch]
         if self.task is None:
             self.task = self.events.loop.create_task(self._main())
             self.task.add_done_callback(lambda _: self._stirred.set())
-        quiet = 0
-        while quiet < _SETTLED and not self.task.done():
-            before = len(self.pending)
-            if before == 0:
+        before = None
+        while not self.task.done():
+            state = len(self.pending), len(self.known)
+            if not self.pending:
                 self._stirred.clear()
                 await self._stirred.wait()
+            elif state == before:
+                break
             else:
-                await asyncio.sleep(0)
-            quiet = quiet + 1 if len(self.pending) == before else 0
-        self.pending.sort(key=lambda waiting: waiting.key)
+                before = state
+                await self._pause()
+        self.batch = sorted(self.pending, key=lambda waiting: waiting.key)
+
+    async def _pause(self) -> None:
+        """Long enough for the agent to make the other calls that it makes at once."""
+        if self._settle:
+            self._stirred.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stirred.wait(), _PATIENCE if self.known else self._settle)
+            return
+        for _ in range(_SETTLED):
+            await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Let it go."""
@@ -209,8 +247,10 @@ class AgentRun:
             self.task.cancel()
 
 
-_live: OrderedDict[AgentRun, None] = OrderedDict()
-"""Agents that wait for outputs, the one that has waited longest first; held here, as event loops do not hold tasks."""
+_live: set[AgentRun] = set()
+"""Agents that wait for outputs; held here, as event loops do not hold tasks."""
+_TURNSTILE = threading.Lock()
+"""Held while an agent on the event loop goes on, so that the time that others take is not its own."""
 _RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
 
 
@@ -245,12 +285,23 @@ class HostedFlow:
             returns the response.
         name: what messages call it.
         timeout: seconds that it may take from one call of a stage to the next.
+        settle: seconds without another call after which a batch of calls is complete, of an agent in another process,
+            of which several run at once; 0 for one on this event loop, of which one goes on at a time.
     """
 
     def __init__(
-        self, agent: Callable[[FlowTurn], Awaitable[Any]], name: str = "agent", timeout: float = TIMEOUT
+        self,
+        agent: Callable[[FlowTurn], Awaitable[Any]],
+        name: str = "agent",
+        timeout: float = TIMEOUT,
+        settle: float = 0.0,
     ) -> None:
-        self.agent, self.name, self.timeout = agent, name, timeout
+        self.agent, self.name, self.timeout, self.settle = agent, name, timeout, settle
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the agent is in another process."""
+        return self.settle > 0
 
     def start(self, turn: FlowTurn, names: Sequence[str]) -> HostedProcess:
         """The agent at the beginning of a turn."""
@@ -258,11 +309,8 @@ class HostedFlow:
 
     def begin(self, turn: FlowTurn, steps: Sequence[tuple[str, Any, Any]]) -> AgentRun:
         """An agent that knows the outputs of some calls."""
-        run = AgentRun(self.agent, turn, steps)
-        _live[run] = None
-        while len(_live) > MOST_LIVE:
-            oldest, _ = _live.popitem(last=False)
-            oldest.stop()
+        run = AgentRun(self.agent, turn, steps, self.settle)
+        _live.add(run)
         return run
 
     def advance(self, run: AgentRun, outputs: Sequence[Any], turn: FlowTurn) -> None:
@@ -272,8 +320,6 @@ class HostedFlow:
             UnansweredError: it raised something, or took too long.
         """
         where = f"agent {self.name}"
-        if run in _live:
-            _live.move_to_end(run)
         try:
             run.events.run(run.advance(outputs), self.timeout)
         except TimeoutError:
@@ -284,7 +330,7 @@ class HostedFlow:
             ) from None
         if run.task is None or not run.task.done():
             return
-        _live.pop(run, None)
+        _live.discard(run)
         if run.task.cancelled():
             raise UnansweredError(f"{where}: cancelled itself in the turn that begins {turn.user[:60]!r}")
         try:
@@ -296,7 +342,8 @@ class HostedFlow:
 
     def release(self, run: AgentRun) -> None:
         """Stop an agent that nobody waits for."""
-        if _live.pop(run, run) is None:
+        if run in _live:
+            _live.discard(run)
             run.stop()
 
 
@@ -309,23 +356,36 @@ class HostedProcess:
         self._batch: list[Request] | None = None
         self._outputs: list[Any] = []  # of the batch, as far as it is made
         self._run: AgentRun | None = None
-        self.reply: str | None = None
+        self._reply: str | None = None
+
+    @property
+    def reply(self) -> str | None:
+        """The agent's response; None before its end."""
+        return None if self.requests else self._reply
 
     @property
     def request(self) -> Request | None:
-        """What it calls now; None when it has come to its end."""
-        if self._batch is None:
+        """What it calls now; None when it has come to its end.
+
+        Raises:
+            UnansweredError: the agent raised something, or took too long.
+        """
+        return next(iter(self.requests), None)
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """What it calls at once, as far as that has no output yet; the agent goes on when all of it has."""
+        if self._batch is None or (self._batch and len(self._outputs) == len(self._batch)):
             self._advance()
-        return self._batch[len(self._outputs)] if self._batch else None
+        assert self._batch is not None
+        return self._batch[len(self._outputs) :]
 
     def send(self, output: Any) -> None:
-        """Send the output of the request in; the agent goes on when its whole batch has outputs."""
-        assert self.request is not None
-        assert self._batch is not None
-        self._steps.append((*self.request, output))
+        """Send the output of the request in."""
+        request = self.request
+        assert request is not None
+        self._steps.append((*request, output))
         self._outputs.append(output)
-        if len(self._outputs) == len(self._batch):
-            self._advance()
 
     def fork(self, steps: Sequence[StageCall]) -> HostedProcess:
         """A process at the same place; its agent runs anew when it is needed."""
@@ -344,23 +404,24 @@ class HostedProcess:
         self._advance()
         if self._batch:
             raise self._unsteady("it came to its end", canonical(self._batch[0]))
-        if self.reply != steps[-1].output:
-            raise self._unsteady(str(steps[-1].output), str(self.reply))
+        if self._reply != steps[-1].output:
+            raise self._unsteady(str(steps[-1].output), str(self._reply))
 
     def _advance(self) -> None:
-        run, outputs = self._run, self._outputs
-        if run is None or run.is_stopped:
-            run, outputs = self._flow.begin(self._turn, self._steps), []
-        self._run, self._outputs = run, []
-        self._flow.advance(run, outputs, self._turn)
+        with nullcontext() if self._flow.is_elsewhere else _TURNSTILE:
+            run, outputs = self._run, self._outputs
+            if run is None or run.is_stopped:
+                run, outputs = self._flow.begin(self._turn, self._steps), []
+            self._run, self._outputs = run, []
+            self._flow.advance(run, outputs, self._turn)
         is_done = run.task is not None and run.task.done()
-        self._batch = [] if is_done else [waiting.request for waiting in run.pending]
+        self._batch = [] if is_done else [waiting.request for waiting in run.batch]
         if run.known:
             (name, argument, _), *_ = next(iter(run.known.values()))
             instead = next((request for request in self._batch if request[0] == name), next(iter(self._batch), None))
             raise self._unsteady(canonical((name, argument)), canonical(instead) if instead else "it came to its end")
         if is_done and run.task is not None:
-            self.reply, self._run = str(run.task.result()), None
+            self._reply, self._run = str(run.task.result()), None
         self._check_requests()
 
     def _check_requests(self) -> None:
@@ -401,6 +462,7 @@ class AgentStage(Stage):
         signature: what decides its outputs; empty where that is not known, and then they are not cached.
         concurrency: calls at once.
         reads_calls: whether outputs depend on the calls before. Equal calls after different ones are then made anew.
+        is_random: whether outputs are drawn: an equal call in another sample is made anew.
     """
 
     remote = True
@@ -412,11 +474,13 @@ class AgentStage(Stage):
         concurrency: int = 16,
         *,
         reads_calls: bool = False,
+        is_random: bool = False,
     ) -> None:
         self._call = call
         self.signature = signature
         self.concurrency = concurrency
         self.reads_only_argument = not reads_calls
+        self.is_random = is_random
 
     def derived_signature(self) -> str:
         """There is none.
@@ -424,7 +488,9 @@ class AgentStage(Stage):
         Raises:
             NotPlainError: always; what calls models and tools says nothing about them.
         """
-        raise NotPlainError("the agent's models and tools cannot be told apart from changed ones")
+        error = NotPlainError("the agent's models and tools cannot be told apart from changed ones")
+        error.advice = "give the agent a signature (pipeline_of(…, signature=…), agent: {signature: …})"
+        raise error
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One output per input."""
@@ -433,7 +499,7 @@ class AgentStage(Stage):
     def _output(self, item: StageInput) -> Any:
         before = [step.argument for step in item.steps]
         try:
-            return EventLoop.current().run(self._call(item.argument, before))
+            return EventLoop.run_anyway(lambda: self._call(item.argument, before))
         except TodBiasError:
             raise
         except FOREIGN as error:

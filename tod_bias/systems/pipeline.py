@@ -109,6 +109,12 @@ class Pipeline:
 
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
+        if isinstance(self.flow, HostedFlow):  # an agent that waits for an output is alive
+            return [after for item in inputs for after in self._after([item])]
+        return self._after(inputs)
+
+    def _after(self, inputs: Sequence[StageInput]) -> list[StageInput]:
+        """Inputs with all calls added, those of one stage in one batch."""
         items = [replace(item, argument=None) for item in inputs]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
         while waiting := [number for number, process in enumerate(processes) if process.request is not None]:

@@ -1,0 +1,307 @@
+"""Agents that are processes or servers in any language: their requests go through the proxy to a server with a key."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from fnmatch import fnmatchcase
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx2
+import pytest
+import yaml
+from commands import run_command
+from flows import about_people
+from framework_agents import INSTRUCTIONS, World, function_agent
+from model_server import KEY, serving
+
+from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
+from tod_bias.dialogues.chat import write_chat
+from tod_bias.errors import StageError
+from tod_bias.integrations import pipeline_of
+from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
+from tod_bias.systems.execution import Execution, Run
+
+TESTS = Path(__file__).parent.parent
+PYTHON = f"{sys.executable} {TESTS}/proxy_agent.py"
+NODE = f"node {TESTS}/proxy_agent.mjs"
+KINDS = {
+    "chat": f"{PYTHON} chat",
+    "chat streamed": f"{PYTHON} chat+stream",
+    "responses": f"{PYTHON} responses",
+    "responses streamed": f"{PYTHON} responses+stream",
+    "node": f"{NODE} chat",
+    "node anthropic": f"{NODE} anthropic",
+    "node anthropic streamed": f"{NODE} anthropic+stream",
+}
+
+
+@pytest.fixture
+def key(monkeypatch):
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    monkeypatch.setenv("SAME_KEY", f"Bearer {KEY}")
+
+
+def agent_file(folder, server, command="", stages="{model: {match: {kind: model}}}", **agent):
+    place = {**({"command": command} if command else {}), "concurrency": 1, **agent}
+    upstream = {"base_url": server.url, "api_key_env": "UPSTREAM_KEY"}
+    path = folder / "agent.yaml"
+    path.write_text(f"agent: {json.dumps(place)}\nupstream: {json.dumps(upstream)}\nstages: {stages}\n")
+    return path
+
+
+def audited(pipeline, **options):
+    return attribute(pipeline, about_people(18), axes=["gender"], bootstrap=20, permutations=20, **options)
+
+
+def gap_of(result):
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}, woman
+
+
+@pytest.fixture(scope="module")
+def gap():
+    """Of the assistant as a function."""
+    return gap_of(audited(pipeline_of(function_agent(World("model")), "model+find_place+free_day")))[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bias_of_the_model_is_found_as_in_a_function(kind, gap, key, tmp_path):
+    with serving(World("model")) as server:
+        result = audited(load_pipeline(agent_file(tmp_path, server, f"{KINDS[kind]} ''")))
+    assert gap_of(result)[:2] == (gap, {"model": pytest.approx(gap, abs=1e-12)})
+    assert gap > 0.1
+
+
+@pytest.mark.parametrize("kind", ["chat", "node"])
+def test_a_tool_within_the_process_is_unattributed(kind, key, tmp_path):
+    with serving(World()) as server:
+        gap, parts, woman = gap_of(audited(load_pipeline(agent_file(tmp_path, server, f"{KINDS[kind]} find_place"))))
+    assert gap > 0.1
+    assert parts == {"model": pytest.approx(0, abs=1e-12)}
+    assert woman.unattributed.value == pytest.approx(gap)
+
+
+def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
+    stages = (
+        '{other: {match: {model: "gpt-*"}}, notes: {match: {offers: "note*"}}, triage: {match: {system: "Triage*"}}}'
+    )
+    with serving(World("model")) as server:
+        gap, parts, woman = gap_of(audited(load_pipeline(agent_file(tmp_path, server, KINDS["node"], stages))))
+    assert gap > 0.1
+    assert set(parts.values()) == {0}
+    assert woman.unattributed.value == pytest.approx(gap)
+
+
+@pytest.mark.parametrize(
+    ("stages", "is_caught"),
+    [
+        ("{kind: model, model: m}", True),
+        ("{system: 'You book*'}", True),
+        ("{offers: find_*}", True),
+        ("{offers: x}", False),
+    ],
+)
+def test_stages_match_requests(stages, is_caught, key, tmp_path):
+    with serving(World()) as server:
+        made = load_pipeline(agent_file(tmp_path, server, KINDS["node"], f"{{model: {{match: {stages}}}}}"))
+        (item,) = made([StageInput((), "My wife wants a table for 4 in Davis")])
+    assert [step.name for step in item.steps] == ["model", "model", "reply"] if is_caught else ["reply"]
+    assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("raises", "ended with exit code 1 in the middle of a turn: KeyError: 'table 3'"),
+        ("dies", "ended with exit code 3 in the middle of a turn"),
+        ("hangs", "neither called a stage nor came to its end within 5 s"),
+        ("mumbles", 'of the line that it wrote: expected {"content": "…"}, got \'I am thinking.\''),
+    ],
+)
+def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, key, tmp_path):
+    with serving(World()) as server:
+        path = agent_file(tmp_path, server, f"{KINDS['chat']} '' {how}", timeout=5)
+        execution = Execution(load_pipeline(path))
+        traces = execution([Run(dialogue) for dialogue in about_people(6)])
+    assert [number for number, trace in enumerate(traces) if trace is None] == [3]
+    assert message in execution.lost[3]
+    assert len((tmp_path / "environment.jsonl").read_text().splitlines()) == 2  # processes
+
+
+def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
+    dialogues = about_people(18)
+    bad = Dialogue("bad", "Restaurants", (Turn("My wife has a bad request for 3 in Davis.", response="No."),))
+    caplog.set_level(logging.DEBUG)
+    with serving(World()) as server:
+        pipeline = load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} ''", concurrency=2))
+        options = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "max_failures": 0.5}
+        result = attribute(pipeline, [*dialogues, bad], out=tmp_path / "run", **options)
+    assert "HTTP 400" in str(result.corpus.lost.reasons)
+    assert "***" in str(result.corpus.lost.reasons)
+    environments = [json.loads(line) for line in (tmp_path / "environment.jsonl").read_text().splitlines()]
+    for environment in environments:
+        assert environment["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+        assert environment["OPENAI_API_KEY"] == environment["ANTHROPIC_API_KEY"]
+        assert not {"UPSTREAM_KEY", "SAME_KEY"} & set(environment)
+    assert len({environment["OPENAI_API_KEY"] for environment in environments}) == len(environments)
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    said = capfd.readouterr()
+    for text in (written, caplog.text.encode(), repr(result).encode(), repr(pipeline).encode(), *map(str.encode, said)):
+        assert KEY.encode() not in text
+
+
+@pytest.fixture
+def url_agent():
+    """A server of the user's, each of whose requests does what a test says with the proxy's address and key."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            given = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            assert self.headers["authorization"] == f"Bearer {given['api_key']}"
+            data = json.dumps({"content": made.respond(given)}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{made.server_port}/turn"
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+CLIENT = httpx2.Client(timeout=20)
+
+
+def asks(given, path="/chat/completions", key=None, **body):
+    headers = {"authorization": f"Bearer {key or given['api_key']}"}
+    return CLIENT.post(given["base_url"] + path, json=body, headers=headers)
+
+
+def test_a_server_is_an_agent(url_agent, key, tmp_path):
+    def respond(given):
+        messages = [{"role": "system", "content": INSTRUCTIONS}, *given["messages"]]
+        message = asks(given, model="m", messages=messages).json()["choices"][0]["message"]
+        found = [{"role": "tool", "content": call["function"]["arguments"]} for call in message["tool_calls"]]
+        return asks(given, model="m", messages=[*messages, message, *found]).json()["choices"][0]["message"]["content"]
+
+    url_agent.respond = respond
+    with serving(World("model")) as server:
+        gap, parts, _ = gap_of(audited(load_pipeline(agent_file(tmp_path, server, url=url_agent.url))))
+    assert gap > 0
+    assert parts == {"model": pytest.approx(gap)}
+
+
+def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
+    def respond(given):
+        replies = [
+            asks(given, key="sk-other", messages=[]),
+            asks(given, "/embeddings", input="x"),
+            asks(given, messages=[], model="x" * (9 << 20)),
+            CLIENT.post(given["base_url"] + "/messages", content=b"[", headers={"x-api-key": given["api_key"]}),
+        ]
+        said.update({reply.status_code: reply.json()["error"]["message"] for reply in replies})
+        return asks(given, "/responses", input="x", previous_response_id="r").text
+
+    said = {}
+    url_agent.respond = respond
+    with serving(World()) as server:
+        pipeline = load_pipeline(agent_file(tmp_path, server, url=url_agent.url))
+        with pytest.raises(StageError, match="has its history on the server: send all messages with each request"):
+            pipeline([StageInput((), "hello")])
+    assert said == {
+        401: "the key is of no turn that an agent is in now; use the OPENAI_API_KEY of the agent's environment",
+        404: "POST /v1/embeddings: the proxy serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages",
+        413: "the request is longer than 8 MB",
+        400: "the request is no JSON object",
+    }
+    assert not server.asked
+
+
+_KILLED = """
+import os, signal, sys, threading, time
+sys.path[:0] = {paths!r}
+from flows import about_people
+from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
+def watch():
+    while len(open("asked").read().splitlines()) < 30:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+if {kill}:
+    threading.Thread(target=watch, daemon=True).start()
+attribute(load_pipeline("agent.yaml"), about_people(18), axes=["gender"], bootstrap=20, permutations=20, out="run")
+"""
+
+
+def test_a_killed_run_asks_nothing_twice(key, tmp_path):
+    (tmp_path / "asked").touch()
+    with serving(World("model"), note=tmp_path / "asked") as server:
+        agent_file(tmp_path, server, KINDS["node"], concurrency=2)
+        for kill in (True, False):
+            code = _KILLED.format(paths=[str(TESTS.parent), str(TESTS)], kill=kill)
+            done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)
+            assert (done.returncode == -9) == kill, done.stderr
+    assert len(server.asked) - len(set(server.asked)) <= 2  # those that were under way, or made and not yet written
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agent: {command: nothing-there}", "command 'nothing-there': there is no program 'nothing-there'"),
+        ("agent: {command: node, url: 'http://x'}", "agent: names command and url; expected agent: "),
+        ("agent: {url: localhost}", "url: expected an address such as http"),
+        ("agent: {command: node}\nupstream: {base_url: x}", "upstream: base_url: expected an address such as"),
+        (
+            "agent: {command: node}\nupstream: {base_url: 'http://x', api_key_env: NO_SUCH}",
+            r"upstream: api_key_env: the environment variable .* is not set",
+        ),
+        (
+            "agent: {command: node}\nstages: {a: {match: {agent: x}}}",
+            "expected some of kind, model, system, offers, tool, server, got",
+        ),
+        ("agent: {command: node}\nstages: {a: {match: {kind: tool}}}", "'a': no kind 'tool'; there are model"),
+        ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
+        ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_in_one_line(text, message, tmp_path):
+    upstream = "" if "upstream" in text else "\nupstream: {base_url: 'http://x'}"
+    stages = "" if "stages" in text else "\nstages: {model: {match: {kind: model}}}"
+    (tmp_path / "agent.yaml").write_text(text + upstream + stages)
+    with pytest.raises(StageError, match=message) as caught:
+        load_pipeline(tmp_path / "agent.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_chat(about_people(2), "chats.jsonl")
+    with serving(World()) as server:
+        agent_file(tmp_path, server, KINDS["node"], "{}")
+        code, said, _ = run_command("doctor agent.yaml --corpus chats.jsonl")
+    assert code == 0
+    assert said == (
+        "# conversation 'p0', turns: 1\n"
+        "stages:\n"
+        '  # requests: 2; model: m; "You book tables."; tools: find_place, free_day\n'
+        "  model: {match: {kind: model}}\n"
+    )
+
+
+def test_stages_tell_models_and_prompts_apart():
+    seen = [SeenCalls("a", "You are [x].", [], 1), SeenCalls("b", "You are y.", ["t"], 2), SeenCalls("b", "", [], 1)]
+    stages = yaml.safe_load(stages_as_yaml(seen))["stages"]
+    assert list(stages) == ["model_1", "model_2", "model_3"]
+    for stage, calls in zip(stages.values(), seen, strict=True):
+        for other in seen:
+            fits = fnmatchcase(other.model, stage["match"]["model"])
+            fits = fits and fnmatchcase(other.system, stage["match"]["system"])
+            assert fits == (other is calls)

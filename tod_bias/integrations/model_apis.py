@@ -1,0 +1,198 @@
+"""Requests to language models over HTTP: what of them is rewritten, and what of replies differs from call to call.
+
+OpenAI's chat completions and Responses, and Anthropic's messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx2
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.integrations.adapter import renumbered
+from tod_bias.systems.hosted import AgentRequest
+
+CHAT, RESPONSES, ANTHROPIC = "/chat/completions", "/responses", "/messages"
+PATHS = (CHAT, RESPONSES, ANTHROPIC)
+"""Of the three APIs, below the base URL."""
+LARGEST = 1 << 23
+"""Bytes of a request or reply."""
+_MESSAGES = {CHAT: "messages", RESPONSES: "input", ANTHROPIC: "messages"}
+_PASSING = ("id", "created", "created_at", "completed_at", "usage", "system_fingerprint", "service_tier")
+_SERVER_HISTORY = ("previous_response_id", "conversation")
+_USAGE: dict[str, dict[str, Any]] = {
+    CHAT: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    RESPONSES: {
+        "input_tokens": 0,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 0,
+    },
+    ANTHROPIC: {"input_tokens": 0, "output_tokens": 0},
+}
+_NUMBERED = re.compile(r"(msg|fc)_\d{1,6}")
+"""An id of an item that :func:`_stable` made."""
+
+
+def path_of(url_path: str) -> str | None:
+    """Which API an address belongs to; None for none."""
+    return next((path for path in PATHS if url_path.endswith(path)), None)
+
+
+def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
+    """What of a request is rewritten: its messages but for system prompts.
+
+    Args:
+        path: of its API.
+        body: what was sent.
+        fixed: further JSON that is not rewritten, and that decides the reply.
+
+    Raises:
+        StageError: its history is on the server, or it holds no messages.
+    """
+    rest = dict(body)
+    messages = rest.pop(_MESSAGES[path], None)
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise StageError(f"a request to {path} holds no list of messages under {_MESSAGES[path]!r}")
+    if any(body.get(name) for name in _SERVER_HISTORY) or any(
+        message.get("type") == "item_reference" for message in messages
+    ):
+        raise StageError("a request has its history on the server: send all messages with each request")
+    system = [(place, message) for place, message in enumerate(messages) if _is_system(message)]
+    others = [message for message in messages if not _is_system(message)]
+    return AgentRequest(others, json.dumps({"path": path, **fixed, "system": system, "body": rest}, ensure_ascii=False))
+
+
+def body_of(request: AgentRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The body of a request, and what else it holds that is fixed."""
+    fixed = json.loads(request.fixed)
+    messages = [_without_number(message) for message in request.content]
+    for place, message in fixed.pop("system"):
+        messages.insert(place, message)
+    return {**fixed.pop("body"), _MESSAGES[fixed["path"]]: messages}, fixed
+
+
+def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What stages match: the model, the system prompt and the names of the tools that are offered."""
+    messages = filter(_is_system, _dicts(body.get(_MESSAGES[path])))
+    prompts = [body.get("system"), body.get("instructions"), *(message.get("content") for message in messages)]
+    tools = [tool.get("function", tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
+    return {
+        "kind": ["model"],
+        "model": [str(body.get("model", ""))],
+        "system": ["\n".join(text for prompt in prompts if (text := _text(prompt)))],
+        "offers": [str(tool.get("name") or tool.get("type")) for tool in tools if isinstance(tool, dict)],
+    }
+
+
+def with_ids(path: str, reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A reply with what clients expect beside its content."""
+    return {**reply, "id": "reply", "created": 0, "created_at": 0, "usage": _USAGE[path]}
+
+
+async def sent(path: str, request: httpx2.Request, inner: Any, content: Any) -> dict[str, Any]:
+    """The reply to a request, without what differs from call to call.
+
+    Args:
+        path: of its API.
+        request: to send.
+        inner: a transport or an async client.
+        content: the request's messages.
+
+    Raises:
+        UnansweredError: there is none, for good.
+    """
+    status, body = await _sent(request, inner)
+    if status != 200:
+        said = shortened(body.decode(errors="replace"), 200)
+        raise UnansweredError(f"{request.url.host}: HTTP {status}: {said}")
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict):
+        raise UnansweredError(f"{request.url.host}: the reply is no JSON object")
+    return _stable(reply, content)
+
+
+@retry(
+    retry=retry_if_exception_type(httpx2.TransportError),
+    wait=wait_random_exponential(max=20),
+    stop=stop_after_attempt(4),
+    reraise=True,
+)
+async def _sent(request: httpx2.Request, inner: Any) -> tuple[int, bytes]:
+    if isinstance(inner, httpx2.BaseTransport):
+        response = await asyncio.to_thread(inner.handle_request, request)
+        body = await asyncio.to_thread(response.read)
+    else:
+        is_client = isinstance(inner, httpx2.AsyncClient)
+        response = await (inner.send(request, stream=True) if is_client else inner.handle_async_request(request))
+        body = await read(response)
+    if response.status_code == 429 or response.status_code >= 500:
+        said = shortened(body.decode(errors="replace"), 200)
+        raise httpx2.TransportError(f"HTTP {response.status_code}: {said}")
+    return response.status_code, body
+
+
+async def read(response: httpx2.Response) -> bytes:
+    """The body of a streamed response, which is closed.
+
+    Raises:
+        UnansweredError: it is longer than :data:`LARGEST`.
+    """
+    body = bytearray()
+    try:
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > LARGEST:
+                raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
+    finally:
+        await response.aclose()
+    return bytes(body)
+
+
+def _stable(reply: Mapping[str, Any], content: Any) -> dict[str, Any]:
+    """A reply whose random ids are numbers."""
+    stable = {name: value for name, value in reply.items() if name not in _PASSING}
+    for choice in _dicts(stable.get("choices")):
+        renumbered(_dicts((choice.get("message") or {}).get("tool_calls")), "id", content)
+    items = _dicts(stable.get("output"))
+    renumbered([item for item in items if "call_id" in item], "call_id", content)
+    for number, item in enumerate(items, start=len(content)):
+        if item.get("type") != "reasoning" and "id" in item:
+            item["id"] = f"{'msg' if item.get('type') == 'message' else 'fc'}_{number}"
+    blocks = _dicts(stable.get("content"))
+    renumbered([block for block in blocks if block.get("type") == "tool_use"], "id", content)
+    return stable
+
+
+def _without_number(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without the id that stands for one that its server would not know."""
+    if "type" in message and _NUMBERED.fullmatch(str(message.get("id", ""))):
+        return {name: value for name, value in message.items() if name != "id"}
+    return message
+
+
+def _is_system(message: Mapping[str, Any]) -> bool:
+    return message.get("role") in ("system", "developer")
+
+
+def _dicts(value: Any) -> Sequence[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    """The text of a prompt, which may come in parts."""
+    if isinstance(value, str):
+        return value
+    return "\n".join(str(part.get("text", "")) for part in _dicts(value))

@@ -53,6 +53,7 @@ def test_every_case_is_a_test_with_a_failure_to_read(folder):
     assert (code, "2 failed" in said) == (1, True)
     assert "user, rewritten: My wife wants room 0 please." in said
     assert "response, rewritten: Sorry." in said
+    assert "remains, response: “Fine: My wife wants room 0 please.” → “Sorry.”, harm" in said
     assert "Traceback" not in said
     assert "test_other" not in said
     code, said = run(folder, "--tod-bias", "cases.jsonl", "--pipeline", "fair.yaml", "test_other.py")

@@ -125,6 +125,8 @@ def test_a_changed_argument_is_read_in_every_place(biased, tmp_path, capsys):
     page = (folder / "report.html").read_text()
     plain = re.sub(r"<[^>]*>", "", page.split("<h2")[0])
     assert words in plain
+    assert "the share of policy includes what later stages make of find_hotels.limit 3 → 1" in plain
+    assert f"differs first: {LIMIT}" in re.sub(r"<[^>]*>", "", page)  # of an example
 
     record = gate(result, 0.05, metrics=["corpus_bleu"]).record
     assert words in re.search(r'<failure message="([^"]*)"', gate_pages.junit(record))[1]

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import METRICS
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
+from tod_bias.report.differences import of_turn
 from tod_bias.report.record import ORIGINAL
 from tod_bias.results import MetricInfo, RunError
 
@@ -64,6 +66,8 @@ class Excerpt:
     """The term that expresses that group."""
     user: Difference
     """What the user said."""
+    differs_first: str
+    """The first step that differs from T of the original's, in words; empty where none does."""
     earlier: tuple[int, Difference] | None
     """Where the user's words are the same: the last earlier turn, counted from 1, that was rewritten."""
     outputs: tuple[Difference, ...]
@@ -213,6 +217,7 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         target=str(row["group"]),
         term=str(row["term"]),
         user=_difference(row, "user"),
+        differs_first=of_turn(loads(first)) if isinstance(first := row.get("first_difference"), str) else "",
         earlier=earlier,
         outputs=tuple(output for output in outputs if not output.is_empty),
         same=tuple(output.name for output in outputs if output.is_empty),

@@ -39,7 +39,7 @@ def user_metrics(tmp_path, monkeypatch):
 
 NAMES = [
     "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
-    "disagreement", "call_disagreement",
+    "disagreement", "call_disagreement", "calls_made", "results_found", "asks_back",
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def test_the_shipped_metrics_are_those_of_the_contract():
     assert list(METRICS) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "amount_limit"])
 def test_shipped_metrics_keep_the_protocol(name):
     if name == "sentiment":
         pytest.importorskip("vaderSentiment")
@@ -89,7 +89,10 @@ def test_a_metric_of_the_user():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("x", "unknown metric 'x'; expected one of corpus_bleu, sentence_bleu, chrf, .*, or module:Class$"),
+        (
+            "x",
+            "unknown metric 'x'; expected one of corpus_bleu, sentence_bleu, .*, amount_ARGUMENT, or module:Class$",
+        ),
         ("user_metrics:Bare", "'user_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
         ("user_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
         ("user_metrics:Nobody", "has no 'Nobody'"),

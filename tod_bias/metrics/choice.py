@@ -16,6 +16,7 @@ from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
 from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
+from tod_bias.metrics.service import AMOUNT, Amount, AsksBack, CallsMade, ResultsFound
 from tod_bias.metrics.success import Success
 
 METRICS: dict[str, Callable[[], Metric]] = {
@@ -32,9 +33,12 @@ METRICS: dict[str, Callable[[], Metric]] = {
         Sentiment,
         Disagreement,
         CallDisagreement,
+        CallsMade,
+        ResultsFound,
+        AsksBack,
     )
 }
-"""The shipped metrics by their names."""
+"""The shipped metrics by their names; ``amount_ARGUMENT`` is one of any argument of calls."""
 
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
 
@@ -48,11 +52,24 @@ def metric(name: str) -> Metric:
     """
     if is_import(name):
         return UserMetric(name)
-    if name not in METRICS:
+    known = known_metric(name)
+    if known is None:
         raise TodBiasError(
-            f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class{meant(name, METRICS)}"
+            f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, {AMOUNT}ARGUMENT, or "
+            f"module:Class{meant(name, METRICS)}"
         )
-    return METRICS[name]()
+    return known
+
+
+def known_metric(name: str) -> Metric | None:
+    """A shipped metric by its name; None where there is none.
+
+    Raises:
+        TodBiasError: what it needs is not installed.
+    """
+    if name.startswith(AMOUNT) and name != AMOUNT:
+        return Amount(name.removeprefix(AMOUNT))
+    return METRICS[name]() if name in METRICS else None
 
 
 def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
@@ -66,12 +83,13 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
     Raises:
         TodBiasError: it is not shipped, or what it needs is not installed.
     """
-    if name not in METRICS:
+    known = known_metric(name)
+    if known is None:
         again = name if is_import(name) else "module:Class"
         raise TodBiasError(
             f"{where}: names metric {name!r:.80}, which is not shipped; give it again with {option} {again:.80}"
         )
-    return METRICS[name]()
+    return known
 
 
 def check_alone(metrics: Sequence[Metric]) -> None:

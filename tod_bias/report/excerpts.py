@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.choice import METRICS
+from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
 from tod_bias.report.differences import of_turn
@@ -170,7 +170,7 @@ def _scorer(
     """The first metric whose statistics are in the table, and its scorer."""
     for metric in metrics:
         try:
-            scorer = scorers.get(metric.name) or (METRICS[metric.name]() if metric.name in METRICS else None)
+            scorer = scorers.get(metric.name) or known_metric(metric.name)
         except TodBiasError:  # what it needs is not installed
             continue
         if scorer is not None and set(scorer.columns) <= set(turns):

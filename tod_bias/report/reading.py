@@ -26,7 +26,7 @@ DOSE = 0.75
 NO_CLAIM = "-"
 _GROUPS = 3
 """Claimed groups whose first differences are named."""
-READ_AS_SHARES = ("disagreement", "call_disagreement", *SHARES)
+READ_AS_SHARES = ("disagreement", "call_disagreement", "asks_back", *SHARES)
 """Metrics on 0 to 1 whose gaps are read as they are."""
 
 

@@ -17,9 +17,9 @@ from tod_bias.audit.export import export_counterfactuals
 from tod_bias.audit.first_difference import first_difference, most_frequent
 from tod_bias.report import cases as case_pages
 from tod_bias.report import gate as gate_pages
-from tod_bias.report.differences import counted, of_turn
+from tod_bias.report.differences import counted, in_column, of_turn
 from tod_bias.report.terminal import table
-from tod_bias.results import AuditResult
+from tod_bias.results import AuditResult, RunError
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import SavedResponses
 from tod_bias.testing.case_check import check_cases
@@ -27,6 +27,13 @@ from tod_bias.testing.gate import gate
 from tod_bias.testing.worst import worst_cases
 
 LIMIT = "policy: find_hotels.limit 3 → 1"
+WRONG = ("{", "[]", '{"stage": "a", "part": "output", "changes": [["", 3, null]]}', '{"a": 1}')
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_column_that_holds_something_else_is_one_line(text):
+    with pytest.raises(RunError, match=r"turns.parquet: .* is not what a run writes as first_difference"):
+        in_column(text)
 
 
 def message(name="find_hotels", text="", **arguments):

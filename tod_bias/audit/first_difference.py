@@ -65,18 +65,6 @@ def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) 
     return None
 
 
-def checked(record: Any) -> dict[str, Any]:
-    """A first difference as it was read from a file.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is none.
-    """
-    changes = [(str(place), before, after) for place, before, after in record["changes"]]
-    if not changes or not all(isinstance(end, str | None) for _, *ends in changes for end in ends):
-        raise ValueError("expected changes of texts")
-    return {"stage": str(record["stage"]), "part": str(record["part"]), "changes": list(map(list, changes))}
-
-
 def _changes(before: Any, after: Any, place: str) -> Iterator[Change]:
     """Where two values differ."""
     calls = _named_calls(before), _named_calls(after)

@@ -8,11 +8,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tod_bias.documents import loads
 from tod_bias.report.notation import count
-from tod_bias.results import FirstDifference
+from tod_bias.results import TURNS, FirstDifference, RunError
 
 _SHOWN = 2
 """Changes of one turn that are named."""
+
+
+def checked(record: Any) -> dict[str, Any]:
+    """The first difference of a turn, as a file has it.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is none.
+    """
+    changes = [[place, before, after] for place, before, after in record["changes"]]
+    if not changes or not all(isinstance(text, str | None) for change in changes for text in change):
+        raise ValueError("expected changes of texts")
+    return {"stage": str(record["stage"]), "part": str(record["part"]), "changes": changes}
+
+
+def in_column(text: Any) -> dict[str, Any] | None:
+    """The first difference that a row of ``turns.parquet`` has; None where it has none.
+
+    Raises:
+        RunError: it holds something else.
+    """
+    if not isinstance(text, str):
+        return None
+    try:
+        return checked(loads(text))
+    except (ValueError, TypeError, LookupError):
+        raise RunError(
+            f"{TURNS}: {text!r:.60} is not what a run writes as first_difference; repeat the run's command"
+        ) from None
 
 
 def counted(difference: FirstDifference, group: str) -> str:

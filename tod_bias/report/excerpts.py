@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
-from tod_bias.report.differences import of_turn
+from tod_bias.report.differences import in_column, of_turn
 from tod_bias.report.record import ORIGINAL
 from tod_bias.results import MetricInfo, RunError
 
@@ -217,7 +216,7 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         target=str(row["group"]),
         term=str(row["term"]),
         user=_difference(row, "user"),
-        differs_first=of_turn(loads(first)) if isinstance(first := row.get("first_difference"), str) else "",
+        differs_first=of_turn(in_column(row.get("first_difference"))),
         earlier=earlier,
         outputs=tuple(output for output in outputs if not output.is_empty),
         same=tuple(output.name for output in outputs if output.is_empty),

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tod_bias.audit.first_difference import checked as difference_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
@@ -22,6 +21,7 @@ from tod_bias.files import finite, write_lines
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import CounterfactualRecord
+from tod_bias.report.differences import checked
 from tod_bias.systems.execution import check_history
 from tod_bias.systems.twin import Rewrite
 
@@ -190,7 +190,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "turn": int,
     "turns": lambda value: tuple(map(int, value)),
     "minimised": bool,
-    "first_difference": lambda value: None if value is None else difference_of(value),
+    "first_difference": lambda value: None if value is None else checked(value),
     "user": dict,
     "reference": dict,
     "outputs": lambda value: {name: dict(texts) for name, texts in value.items()},

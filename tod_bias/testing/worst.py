@@ -19,13 +19,13 @@ from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.signatures import corpus_hash
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.documents import loads
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
+from tod_bias.report.differences import in_column
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.statistics.arms import arm_key
@@ -296,8 +296,8 @@ class _CaseMaker:
             texts[*place, arms[row["arm"]], variant] = {
                 name: row[name] if isinstance(row[name], str) else "" for name in self._stages
             }
-            if isinstance(row[FIRST_DIFFERENCE], str):
-                differences[*place, variant] = loads(row[FIRST_DIFFERENCE])
+            if row["arm"] == "":
+                differences[*place, variant] = in_column(row[FIRST_DIFFERENCE])
         complete = []
         for case in cases:
             place = case.counterfactual.dialogue.id, case.turn - 1

@@ -52,6 +52,11 @@ def test_an_example_runs_as_it_stands(kind, tmp_path, monkeypatch, background):
             subprocess.run([sys.executable, *arguments], check=True)
         else:
             assert run_command(*arguments)[0] == 0
+    if kind != "responses":
+        code, out, err = run_command("doctor", next(Path().glob("*.yaml")), "--corpus", "chats.jsonl")
+        assert (code, err) == (0, "")
+        assert f"  ok {PLANTED[kind]}: calls: " in out
+        assert "recorded responses: 1" in out
     woman = AuditResult.load(Path("run")).axes["gender"]["corpus_bleu"].groups["woman"]
     assert woman.gap.value > 0.4
     assert woman.gap.p < 0.001

@@ -52,10 +52,14 @@ NOT_ROOMS = {
 """Folders of tests that have no room of their name."""
 
 
+EXAMPLES = tuple(f"data/init/{kind}" for kind in ("agent", "assistant", "responses", "stages"))
+"""Folders of what tod-bias init writes: not the package's own code."""
+
+
 def python_files() -> Iterator[Path]:
     for top in ("tod_bias", *LINKED, "projects", "tests"):
         for folder, _, names in os.walk(ROOT / top):  # does not follow links
-            if "__pycache__" not in folder:
+            if "__pycache__" not in folder and not folder.endswith(EXAMPLES):
                 yield from (Path(folder, name) for name in names if name.endswith(".py"))
 
 

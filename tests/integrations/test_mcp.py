@@ -49,7 +49,7 @@ def test_a_bias_is_found_in_a_tool_of_a_server(biased):
     plain = pipeline_of(framework_agents.openai_agent(World(biased)), STAGES)
     gaps = []
     for audited in (pipeline, plain):
-        result = attribute(audited, about_people(18), axes=["gender"], bootstrap=20, permutations=20)
+        result = attribute(audited, about_people(6), axes=["gender"], bootstrap=20, permutations=20)
         woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
         assert woman.contributions[biased].shapley.value == pytest.approx(woman.gap.value)
         gaps.append(woman.gap.value)
@@ -58,7 +58,7 @@ def test_a_bias_is_found_in_a_tool_of_a_server(biased):
 
 def test_a_tool_of_a_server_that_is_no_stage_is_unattributed():
     agent = framework_agents.openai_agent(World(), servers=[stdio("find_place")])
-    result = attribute(pipeline_of(agent, "model"), about_people(18), axes=["gender"], bootstrap=20, permutations=20)
+    result = attribute(pipeline_of(agent, "model"), about_people(6), axes=["gender"], bootstrap=20, permutations=20)
     woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
     assert woman.unattributed.value == pytest.approx(woman.gap.value)
     assert woman.gap.value > 0.1

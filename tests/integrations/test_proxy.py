@@ -53,7 +53,7 @@ def agent_file(folder, server, command="", stages="{model: {match: {kind: model}
 
 
 def audited(pipeline, **options):
-    return attribute(pipeline, about_people(18), axes=["gender"], bootstrap=20, permutations=20, **options)
+    return attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20, permutations=20, **options)
 
 
 def gap_of(result):
@@ -132,7 +132,7 @@ def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, k
 
 
 def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
-    dialogues = about_people(18)
+    dialogues = about_people(6)
     bad = Dialogue("bad", "Restaurants", (Turn("My wife has a bad request for 3 in Davis.", response="No."),))
     caplog.set_level(logging.DEBUG)
     with serving(World()) as server:

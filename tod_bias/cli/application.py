@@ -34,7 +34,7 @@ COMMANDS = {
     "Models": ("train",),
     "Recommenders": ("recommend", "associate"),
     "Corpora": ("export", "perturb"),
-    "Machine": ("doctor",),
+    "Machine": ("init", "doctor"),
 }
 """Heading in ``--help`` to its commands; each is in the module of its name, which is loaded when it is needed."""
 

@@ -10,7 +10,9 @@ from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
 
 if TYPE_CHECKING:
+    from tod_bias.dialogues.dialogue import Dialogue
     from tod_bias.dialogues.traces import Component
+    from tod_bias.pipelines import AgentFile
 
 _CALLED = ("model", "tool")
 """Kinds of components whose calls can be those of stages."""
@@ -42,10 +44,11 @@ def doctor(
 
     Args:
         file: Traces of a system (.json, .jsonl or a folder): its models, tools, retrievers and agents are listed with
-            the number of their spans. Or the pipeline file of an agent that is a command or url: it answers one
-            conversation, and its requests to models are listed as stages to paste into the file. What is declared as no
-            stage is unattributed. The machine is not looked at.
-        corpus: The agent answers the first conversation of this corpus; by default one of the demo's.
+            the number of their spans. Or a pipeline file: the system answers one conversation, and what its stages
+            were called with and put out is shown. Of an agent that is a command or url its requests to models are
+            listed instead, as stages to paste into the file. What is declared as no stage is unattributed. The machine
+            is not looked at.
+        corpus: The system answers the first conversation of this corpus; by default one of the demo's.
         pipeline: Of traces: the pipeline file of the agent that left them. Models and tools that belong to none of its
             stages are marked.
         json: Print one JSON object instead.
@@ -54,7 +57,7 @@ def doctor(
 
     if file is not None:
         if file.suffix in (".yaml", ".yml"):
-            _list_requests(file, corpus, json, output)
+            _try_system(file, corpus, json, output)
         else:
             _list_components(file, pipeline, json, output)
         return
@@ -86,18 +89,51 @@ def doctor(
     )
 
 
-def _list_requests(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
-    from dataclasses import asdict
-
+def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
     from tod_bias.dialogues.corpora import DEMO, load_corpus
-    from tod_bias.errors import StageError
-    from tod_bias.integrations.seen_calls import seen_calls, stages_as_yaml, stages_of
-    from tod_bias.pipelines import AgentFile, check_pipeline, proxied_agent
+    from tod_bias.pipelines import AgentFile, check_pipeline
 
     pipeline = check_pipeline(file)
-    if not isinstance(pipeline, AgentFile) or pipeline.upstream is None:
-        raise StageError(f"{file}: doctor lists the requests of agents that are a command or a url")
     dialogue = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=1)[0]
+    if isinstance(pipeline, AgentFile) and pipeline.upstream is not None:
+        _list_requests(pipeline, file, dialogue, json, output)
+    else:
+        _list_calls(file, dialogue, json, output)
+
+
+def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput) -> None:
+    """What the stages of a system are called with in a conversation, and what they put out."""
+    from json import loads
+
+    from tod_bias.audit.evaluation import evaluate
+    from tod_bias.errors import shortened
+    from tod_bias.pipelines import load_pipeline
+
+    result = evaluate(load_pipeline(file), [dialogue], metrics=("corpus_bleu",), bootstrap=0)
+    score, cost = result.scores["corpus_bleu"].value, result.cost
+    steps = [step for text in result.turns["steps"] for step in loads(text)]
+    recorded = sum(bool(turn.response) for turn in dialogue.turns)
+    lines = [f"conversation {dialogue.id!r}, turns: {len(dialogue.turns)}"]
+    for stage in result.stages:
+        calls = [(argument, made) for name, argument, made in steps if name == stage]
+        wrong = "; ".join(f"{number} with {what}" for what, number in cost.outcomes.get(stage, {}).items())
+        mark = _MARKS["note" if wrong or not calls else "ok"]
+        seconds = f"{cost.seconds_by_stage[stage]:.1f} s"
+        lines.append(f"  {mark} {stage}: calls: {len(calls)}, {seconds}{f'; {wrong}' if wrong else ''}")
+        for call in calls[:3]:
+            argument, made = (shortened(str(part).replace("\\#", ""), 60) for part in call)
+            lines.append(f"      {argument if call[0] else '…'} → {made}")
+    lines.append(f"  {_MARKS['ok' if recorded else 'note']} corpus_bleu: {score:.3f}; recorded responses: {recorded}")
+    report = {"stages": {stage: cost.distinct[stage] for stage in result.stages}, "steps": steps, "corpus_bleu": score}
+    _show(report, "\n".join(lines), json, output)
+
+
+def _list_requests(pipeline: AgentFile, file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput) -> None:
+    from dataclasses import asdict
+
+    from tod_bias.integrations.seen_calls import seen_calls, stages_as_yaml, stages_of
+    from tod_bias.pipelines import proxied_agent
+
     agent = pipeline.model_copy(update={"stages": {}})
     seen = seen_calls(proxied_agent(agent, file), dialogue, pipeline.agent.timeout)
     report = {"stages": stages_of(seen), "requests": [asdict(calls) for calls in seen]}

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _IDLE_SESSIONS = 16
 """Sessions that are held open for later calls; of more, those that have waited longest are closed."""
+_LONGEST_CALL = 120.0
+"""Seconds that a tool may take."""
 _CONNECTING = 60.0
 """Seconds that a server may take to list its tools."""
 _RESULT = {"content", "structured_content", "is_error"}
@@ -54,7 +56,7 @@ class _Session:
 
     async def _hold(self, target: Any) -> None:
         try:
-            async with Client(target) as client:
+            async with Client(target, read_timeout_seconds=_LONGEST_CALL) as client:
                 self._ready.set_result(client)
                 await self._closing.wait()
         except FOREIGN as error:

@@ -32,14 +32,14 @@ class Browser:
         os.write(self._ask, json.dumps(message).encode() + b"\0")
         return self._answer(lambda found: found.get("id") == self._number)["result"]
 
-    def open(self, path: Path, width: int = 1200, height: int = 900, media: str = "", dark: bool = False) -> None:
-        """Show a file at a width in CSS pixels, with scripts off."""
+    def open(self, path: Path | str, width: int = 1200, height: int = 900, media: str = "", dark: bool = False) -> None:
+        """Show a file at a width in CSS pixels, with scripts off; an address with scripts on."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
-        self.call("Emulation.setScriptExecutionDisabled", {"value": True})
-        self.call("Page.navigate", {"url": path.resolve().as_uri()})
+        self.call("Emulation.setScriptExecutionDisabled", {"value": isinstance(path, Path)})
+        self.call("Page.navigate", {"url": path.resolve().as_uri() if isinstance(path, Path) else path})
         self._answer(lambda found: found.get("method") == "Page.loadEventFired")
 
     def value(self, code: str) -> Any:
@@ -49,10 +49,13 @@ class Browser:
             raise AssertionError(found["exceptionDetails"]["exception"]["description"])
         return found["result"].get("value")
 
-    def press_tab(self) -> None:
-        """The tab key."""
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9})
+    def press(self, key: str) -> None:
+        """A key by its name: ``Tab``, ``Enter``, ``j``."""
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27}
+        press = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key[0].upper()))}
+        text = {"text": key} if len(key) == 1 else {}
+        self.call("Input.dispatchKeyEvent", {"type": "keyDown", **press, **text})
+        self.call("Input.dispatchKeyEvent", {"type": "keyUp", **press})
 
     def _answer(self, wanted: Any) -> dict[str, Any]:
         while True:

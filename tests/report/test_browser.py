@@ -161,7 +161,7 @@ def test_the_keyboard_reaches_links_folds_and_what_scrolls(chromium, pages, kind
     )
     reached = []
     for _ in range(min(wanted, 12)):
-        chromium.press_tab()
+        chromium.press("Tab")
         assert chromium.value("document.activeElement.matches('a, summary, .scroll')")
         reached.append(chromium.value("document.activeElement.getBoundingClientRect().bottom + scrollY"))
     assert reached == sorted(reached)

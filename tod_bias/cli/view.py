@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,7 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
     from tod_bias.errors import TodBiasError
     from tod_bias.folder import unwritten
     from tod_bias.metrics.choice import metric
-    from tod_bias.report.explorer import serve, write_explorer
+    from tod_bias.report.explorer import server_of, write_explorer
 
     if not runs:
         raise TodBiasError("view: give the folder of a run, e.g. runs/demo")
@@ -49,10 +50,15 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
     given = dict.fromkeys(name for run in runs for name in user_metrics(config_of(run, names)))
     path = write_explorer(runs, [metric(name) for name in given])
     print(f"Explorer: {path}", flush=True)
-    if not page.build:
+    if page.build:
+        return 0
+    with server_of(path, page.port) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        print(f"{address} (Ctrl-C ends it)", flush=True)
         try:
-            serve(path, page.port, is_opened=not page.no_open)
+            if not page.no_open:
+                webbrowser.open(address)
+            server.serve_forever()
         except KeyboardInterrupt:  # how it is meant to end
             print(f"no longer served; {path} works without a server")
-            return signals.code(signals.received())
-    return 0
+    return signals.code(signals.received())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +22,7 @@ import numpy as np
 from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
 from tod_bias.files import json_text, subfolder, write_text
+from tod_bias.folder import shown as from_here
 from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
@@ -78,10 +78,7 @@ def explorer_page(runs: Sequence[Mapping[str, Any]]) -> str:
     """
     style = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "explorer.css"))
     script = (TEMPLATES / "explorer.js").read_text(encoding="utf-8")
-    data = "\n".join(
-        f'<script type="application/json" class="run" data-name="{number}">{_embedded(run)}</script>'
-        for number, run in enumerate(runs)
-    )
+    data = "\n".join(f'<script type="application/json" class="run">{_embedded(run)}</script>' for run in runs)
     names = _embedded([run["name"] for run in runs])
     page = Template((TEMPLATES / "explorer.html").read_text(encoding="utf-8"))
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
@@ -98,33 +95,17 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-class _Table:
-    """Things that are numbered in the order in which they come, each once."""
+class _Texts(dict[str, int]):
+    """Texts as they are shown, each once, in the order in which they come, with its number."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-
-    def number(self, thing: Any) -> int:
-        """Of a thing."""
-        return self._numbers.setdefault(thing, len(self._numbers))
-
-    @property
-    def things(self) -> list[Any]:
-        """In their order."""
-        return list(self._numbers)
-
-
-class _Texts(_Table):
-    """Texts as they are shown."""
-
-    def number(self, thing: Any) -> int:
+    def number(self, text: str | None) -> int:
         """Of a text; -1 of nothing."""
-        return super().number(_bounded(thing)) if isinstance(thing, str) else -1
-
-
-def _bounded(text: str) -> str:
-    rest = len(text) - _LONGEST
-    return shown(text if rest <= 0 else f"{text[:_LONGEST]} … and {notation.count(rest)} characters more")
+        if text is None:
+            return -1
+        rest = len(text) - _LONGEST
+        if rest > 0:
+            text = f"{text[:_LONGEST]} … and {notation.count(rest)} characters more"
+        return self.setdefault(shown(text), len(self))
 
 
 def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]:
@@ -152,16 +133,18 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
         notes.append(f"of {result.samples} outputs that were drawn per call, the first is shown")
     return {
         "name": shown(run.name),
-        "folder": shown(str(run.folder)),
+        "folder": shown(str(from_here(run.folder))),
         "corpus": shown(f"{about.name} {about.split}".strip()),
         "dialogues": about.dialogues,
         "stages": list(map(shown, result.stages)),
         "arms": list(map(shown, arms)),
-        "labels": [shown(notation.arm_label(arm, result.stages)) for arm in arms],
         "recorded": result.is_recorded,
         "metrics": [
             {
-                **{field: getattr(metric, field) for field in ("name", "label", "better", "counterfactual")},
+                "name": shown(name),
+                "label": shown(metric.label),
+                "better": metric.better,
+                "counterfactual": metric.counterfactual,
                 "scored": scorers[name] is not None,
             }
             for name, metric in result.metrics.items()
@@ -172,19 +155,19 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     }
 
 
-def _rows(folder: Path, arms: Sequence[str]) -> pd.DataFrame:
-    """The first samples' rows, with a column per text as its number is found from it later."""
-    frame = read_turns(folder, [ORIGINAL, *arms])
+def _rows(place: Path, arms: Sequence[str]) -> pd.DataFrame:
+    """The rows of the first samples, of the originals and of the arms."""
+    frame = read_turns(place, [ORIGINAL, *arms])
     if frame is None:
-        raise RunError(f"{folder}: holds no {TURNS}; repeat the run's command (outputs are cached)")
+        raise RunError(f"{place}: holds no {TURNS}; repeat the run's command (outputs are cached)")
     if missing := [name for name in _COLUMNS if name not in frame.columns]:
         raise RunError(
-            f"{folder / TURNS}: has no column {missing[0]!r}, another version wrote it; repeat the run's command "
+            f"{place / TURNS}: has no column {missing[0]!r}, another version wrote it; repeat the run's command "
             "(outputs are cached)"
         )
     frame = frame[frame["sample"] == 0].reset_index(drop=True)
     if frame[frame["arm"] == UNSWAPPED].empty:
-        raise RunError(f"{folder / TURNS}: holds no turn of a counterfactual; repeat the run's command")
+        raise RunError(f"{place / TURNS}: holds no turn of a counterfactual; repeat the run's command")
     return frame
 
 
@@ -202,14 +185,17 @@ def _scores(rows: pd.DataFrame, scorers: Sequence[Metric]) -> np.ndarray:
 
 def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple[dict[str, Any], int]:
     """Tables of texts, steps, records (what happened in a turn), and turns; and how many turns are left out."""
-    texts, steps, records, ways = _Texts(), _Table(), _Table(), _Table()
+    texts = _Texts()
+    steps: dict[tuple[int, ...], int] = {}
+    records: dict[tuple[int, ...], int] = {}
+    ways: dict[tuple[int, ...], int] = {}
     cells = {name: _numbered(rows[name], texts.number) for name in (*_KEYS[:3], *_NAMES, *_TEXTS[:3], "system_prompt")}
-    cells["steps"] = _numbered(rows["steps"], lambda text: steps.number(_steps(text, texts)))
+    cells["steps"] = _numbered(rows["steps"], lambda text: steps.setdefault(_steps(text, texts), len(steps)))
     cells["first"] = _numbered(rows["first_difference"], lambda text: _first(text, texts))
-    record = [records.number(row) for row in zip(*(cells[name] for name in _TEXTS), strict=True)]
+    happened = zip(*(cells[name] for name in _TEXTS), strict=True)
     outcomes = [
-        (number, *(value if math.isfinite(value) else None for value in some))
-        for number, some in zip(record, scores.round(_DIGITS).tolist(), strict=True)
+        (records.setdefault(row, len(records)), *(value if math.isfinite(value) else None for value in some))
+        for row, some in zip(happened, scores.round(_DIGITS).tolist(), strict=True)
     ]
     found: list[list[Any]] = []
     for place, original, by_arm in _places(rows, cells):
@@ -217,10 +203,10 @@ def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple
         way = [distinct.setdefault(outcomes[by_arm[arm]], len(distinct)) if arm in by_arm else -1 for arm in arms]
         row = by_arm[UNSWAPPED]
         facts = [*place, *(cells[name][row] for name in _NAMES), cells["system_prompt"][original], *cells["first"][row]]
-        found.append([*facts, ways.number(tuple(way)), outcomes[original], *distinct])
+        found.append([*facts, ways.setdefault(tuple(way), len(ways)), outcomes[original], *distinct])
     kept = sorted(found, key=_size, reverse=True)[:MOST_TURNS] if len(found) > MOST_TURNS else found
-    tables = {"texts": texts, "steps": steps, "records": records, "ways": ways}
-    return {**{name: table.things for name, table in tables.items()}, "turns": kept}, len(found) - len(kept)
+    tables: dict[str, Any] = {"texts": [*texts], "steps": [*steps], "records": [*records], "ways": [*ways]}
+    return tables | {"turns": kept}, len(found) - len(kept)
 
 
 def _places(
@@ -289,7 +275,7 @@ def _estimates(result: AuditResult) -> list[dict[str, Any]]:
         found.append(
             {
                 "axis": shown(row.axis),
-                "metric": row.metric.name,
+                "metric": shown(row.metric.name),
                 "verdict": row.verdict,
                 "text": shown(" ".join(filter(None, (reading.result, reading.grounds)))),
                 "differences": list(map(shown, reading.differences)),
@@ -325,21 +311,15 @@ def server_of(page: Path, port: int = 0) -> ThreadingHTTPServer:
     content = page.read_bytes()
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers with the page."""
+        """Answers with the page; to other hosts' names, and for all else, that there is none."""
 
         def do_GET(self) -> None:
-            """The page under ``/`` and its name; nothing else, and nothing under another host's name."""
             host = self.headers.get("Host", "").rpartition(":")[0]
-            is_page = self.path.partition("?")[0] in ("/", f"/{PAGE}") and host in ("127.0.0.1", "localhost")
-            if not is_page:
-                self.send_error(HTTPStatus.NOT_FOUND)
-                return
-            self.send_response(HTTPStatus.OK)
+            is_page = self.path in ("/", f"/{PAGE}") and host in ("127.0.0.1", "localhost")
+            self.send_response(HTTPStatus.OK if is_page else HTTPStatus.NOT_FOUND)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("X-Content-Type-Options", "nosniff")
             self.end_headers()
-            self.wfile.write(content)
+            self.wfile.write(content if is_page else b"no such page")
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Say nothing."""
@@ -348,19 +328,3 @@ def server_of(page: Path, port: int = 0) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", port), Handler)
     except OSError as error:
         raise TodBiasError(f"--port {port}: cannot be listened on ({error.strerror}); leave it out") from error
-
-
-def serve(page: Path, port: int = 0, *, is_opened: bool = True) -> None:
-    """Serve a page until the command is interrupted, and say where.
-
-    Args:
-        page: the file.
-        port: as for :func:`server_of`.
-        is_opened: whether the browser is asked to show it.
-    """
-    with server_of(page, port) as server:
-        address = f"http://127.0.0.1:{server.server_port}/"
-        print(f"{address} (Ctrl-C ends it)", flush=True)
-        if is_opened:
-            webbrowser.open(address)
-        server.serve_forever()

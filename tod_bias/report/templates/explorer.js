@@ -256,17 +256,15 @@ function compared(turn, before, expected, after) {
   }
   parts.push(...earlier(turn, before.user === after.user));
   parts.push(pair("user", before.user, expected.user, after.user));
+  const expectedOf = aligned(expected.steps, after.steps);
   for (const [ours, theirs] of aligned(before.steps, after.steps)) {
     const stage = (theirs || ours).stage, place = after.steps.indexOf(theirs);
-    const like = aligned(expected.steps, after.steps).find(([, other]) => theirs && other === theirs)?.[0];
-    const label = theirs && place === at ? `${stage}: differs first` : stage;
-    const of = (one, name) => one ? one[name] : null;
-    for (const name of ["argument", "output"]) {
-      if (of(ours, name) || of(theirs, name) || name === "output") {
-        const heading = name === "argument" ? `${label}, called with` : label;
-        parts.push(pair(heading, of(ours, name), of(like, name), of(theirs, name), place === at && theirs ? "differs" : ""));
-      }
-    }
+    const like = expectedOf.find(([, other]) => theirs && other === theirs)?.[0] ?? ours;
+    const isFirst = theirs ? place === at : at >= 0 && ours === before.steps[at];
+    const label = isFirst ? `${stage}: differs first` : stage, kind = isFirst ? "differs" : "";
+    const texts = (name) => [ours, like, theirs].map((one) => one ? one[name] : null);
+    if (ours?.argument || theirs?.argument) parts.push(pair(`${label}, called with`, ...texts("argument"), kind));
+    parts.push(pair(label, ...texts("output"), kind));
   }
   const last = after.steps.at(-1), isShown = last && last.output === after.response && before.steps.at(-1)?.output === before.response;
   if (!isShown) parts.push(pair("response", before.response, expected.response, after.response));
@@ -362,12 +360,12 @@ function caseOf(turn) {
   const remaining = harm(turn, turn.outcomes[0], blind(turn) || turn.original);
   if (turn.roleText !== "group" || metric().better === "neither" || !(remaining > TOLERANCE)) return null;
   const name = `${turn.axisText}/${turn.dialogueText}/${turn.sourceText}>${turn.groupText}/${turn.turn + 1}`;
-  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const quoted = (text) => /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
   const toggle = () => { if (!cases.delete(name)) cases.add(name); read(); };
   const parts = [element("div", [element("button", cases.has(name) ? "Leave out of the regression cases" : "Make it a regression case",
     { type: "button", "aria-pressed": cases.has(name), onclick: toggle })], { class: "tools" })];
   if (cases.size) {
-    const command = `tod-bias cases ${quoted(run.folder)} --metric ${metric().name} ${[...cases].map((one) => `--only ${quoted(one)}`).join(" ")} --out cases.jsonl`;
+    const command = `tod-bias cases ${quoted(run.folder)} --metric ${quoted(metric().name)} ${[...cases].map((one) => `--only ${quoted(one)}`).join(" ")} --out cases.jsonl`;
     const copy = (event) => navigator.clipboard.writeText(command).then(() => { event.target.textContent = "Copied"; });
     parts.push(element("p", `This command adds ${plural(cases.size, "turn")} to a file for tod-bias check --cases:`, { class: "muted" }),
       element("div", [element("code", command), element("button", "Copy", { type: "button", onclick: copy })], { class: "command" }));

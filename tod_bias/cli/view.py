@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +25,8 @@ class ViewOptions(Options):
     """Where it is served on this machine; by default a free one."""
     no_open: bool = False
     """Serve it, and open no browser."""
+    quiet: bool = False
+    """Say nothing but where it is served."""
 
 
 @command("tod-bias view runs/before runs/after")
@@ -38,6 +39,8 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
     Args:
         runs: Folders of finished runs of attribute, e.g. before and after a fix.
     """
+    import webbrowser
+
     from tod_bias.errors import TodBiasError
     from tod_bias.folder import unwritten
     from tod_bias.metrics.choice import metric
@@ -49,7 +52,8 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
         unwritten(run)
     given = dict.fromkeys(name for run in runs for name in user_metrics(config_of(run, names)))
     path = write_explorer(runs, [metric(name) for name in given])
-    print(f"Explorer: {path}", flush=True)
+    if not page.quiet:
+        print(f"Explorer: {path}", flush=True)
     if page.build:
         return 0
     with server_of(path, page.port) as server:
@@ -60,5 +64,6 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
                 webbrowser.open(address)
             server.serve_forever()
         except KeyboardInterrupt:  # how it is meant to end
-            print(f"no longer served; {path} works without a server")
+            if not page.quiet:
+                print(f"no longer served; {path} works without a server")
     return signals.code(signals.received())

@@ -248,7 +248,7 @@ function switches(turn) {
 
 function compared(turn, before, expected, after) {
   const at = firstStep(expected, after), parts = [];
-  parts.push(element("div", [element("span", `Original${turn.sourceText ? `: ${turn.sourceText}` : ""}`),
+  parts.push(element("div", [element("span", `Original${turn.roleText === "group" ? `: ${turn.sourceText}` : ""}`),
     element("span", `Counterfactual: ${turn.groupText}${replaced.size ? `, ${[...replaced].join(", ")} replaced` : ""}`)], { class: "pair head" }));
   if (turn.system >= 0) {
     const text = run.text(turn.system);
@@ -298,16 +298,20 @@ function aligned(ours, theirs) { // steps of the same stage beside each other
 }
 
 function pair(label, before, expected, after, kind = "") {
-  const head = element("h3", label), isData = [before, after].some((text) => /^\s*[[{]/.test(text || "") || IS_CALL.test(text || ""));
-  const cell = (side, content) => element("div", [element("span", side, { class: "side" }),
-    element("div", content, { class: isData ? "text data" : "text" })]);
-  if (before === after) return element("div", [head, element("div", laid(before) || "(nothing)", { class: `both text${isData ? " data" : ""}` })], { class: `pair ${kind}` });
-  const [left, middle, right] = [before, expected, after].map((text) => words(laid(text)));
-  const [inLeft, inRight] = common(left, right), [isKept] = common(left, middle), [, isExpected] = common(middle, right);
-  const pieces = (tokens, isBoth, isOthers) => isBoth.length === 0 ? [element("span", "(nothing)", { class: "blank" })]
-    : marked(tokens, tokens.map((_, at) => isBoth[at] ? "" : isOthers(at) ? "mark" : "u"));
-  return element("div", [head, cell("original", before === null ? [element("span", "(no such step)", { class: "blank" })] : pieces(left, inLeft, (at) => isKept[at])),
-    cell("counterfactual", after === null ? [element("span", "(no such step)", { class: "blank" })] : pieces(right, inRight, (at) => !isExpected[at]))], { class: `pair ${kind}` });
+  const texts = [before, expected, after], isData = texts.some((text) => /^\s*[[{]/.test(text || "") || IS_CALL.test(text || ""));
+  const shape = isData ? "text data" : "text", isSameText = before === after, isExpected = !isSameText || expected === after;
+  const [left, middle, right] = texts.map((text) => words(laid(text)));
+  const [inLeft, inRight] = common(left, right), [isKept] = common(left, middle), [, isMeant] = common(middle, right);
+  const kinds = [left.map((_, at) => inLeft[at] ? "" : isKept[at] ? "mark" : "u"),
+    right.map((_, at) => !isMeant[at] ? "mark" : inRight[at] ? "" : "u")];
+  const cell = (side, text, tokens, marks) => element("div", [element("span", side, { class: "side" }), element("div",
+    tokens.length ? marked(tokens, marks) : [element("span", text === null ? "(no such step)" : "(nothing)", { class: "blank" })],
+    { class: shape })]);
+  const made = element("div", [element("h3", label)], { class: `pair ${kind}` });
+  if (isSameText && isExpected) made.append(element("div", laid(before) || "(nothing)", { class: `both ${shape}` }));
+  else made.append(cell("original", before, left, kinds[0]), cell("counterfactual", after, right, kinds[1]));
+  if (!isExpected) made.append(element("div", `Reworded as the dialogue is, the original's would be: ${laid(expected)}`, { class: "both" }));
+  return made;
 }
 
 function laid(text) { // JSON, and calls as `name = value ; …`, with a line per field

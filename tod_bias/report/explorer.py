@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.dialogues.text import well_formed
 from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
 from tod_bias.files import json_text, subfolder, write_text
@@ -87,7 +88,7 @@ def explorer_page(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def _embedded(content: Any) -> str:
     """JSON that ends no element, and that is JavaScript too."""
-    text = json_text(content, indent=None).replace("<", "\\u003c")
+    text = well_formed(json_text(content, indent=None)).replace("<", "\\u003c")
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -239,7 +239,7 @@ function switches(turn) {
   };
   return element("div", [element("span", "What if a stage were its twin?", { title:
     "A twin is the stage made blind to the rewriting: its input is turned back to the original, its output rewritten." }),
-  ...run.stages.map((stage) => {
+  ...run.stages.filter((stage) => run.arms.includes(stage)).map((stage) => { // of many stages those whose twins change anything
     const alone = harm(turn, outcome(turn, stage));
     return element("button", alone === null ? stage : `${stage} (${word()} ${number(alone, true)})`, { type: "button",
       "aria-pressed": replaced.has(stage), title: "the number: with this stage alone replaced", onclick: () => toggle(stage) });

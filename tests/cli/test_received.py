@@ -139,7 +139,8 @@ def test_what_the_user_names_may_be_a_link(run, tmp_path):
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_is_read_is_a_plain_file(run, tmp_path, kind, name):
     put(kind, run / name, tmp_path / "victim")
-    for arguments in (["report", "run"], ["cases", "run", "--metric", "sentence_bleu"], ["compare", "run", "run"]):
+    cases = ["cases", "run", "--metric", "sentence_bleu"]
+    for arguments in (["report", "run"], ["view", "run", "--build"], cases, ["compare", "run", "run"]):
         code, said = command(*arguments)
         assert (code, len(said)) == (2, 1), said
 

@@ -63,7 +63,8 @@ def smaller(known, words):
     for option, value in options.items():
         if option in known and option not in words and not (own_corpus and option == "--max-dialogues"):
             words = [*words, option, "90" if cheap and option == "--max-dialogues" else value]
-    return [*words, "--quiet"] if "--quiet" in known else words
+    ends = [option for option in ("--quiet", "--build") if option in known]  # a server would not end
+    return [*words, *(option for option in ends if option not in words)]
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,7 @@ def test_what_is_installed_from_it_runs_without_the_checkout(wheel, tmp_path):
     for words in (
         ("attribute", "--pipeline", "own.yaml", "--corpus", "demo", "--out", "run", "--allow-unmeasured", *options),
         ("report", "run"),
+        ("view", "run", "--build"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "tod_bias", *words],

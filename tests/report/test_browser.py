@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from browser import browser, program
+from browser import CONTRAST, browser, program
 from builders import fair_pipeline, polite_tone, rude_tone
 from commands import run_command
 
@@ -17,31 +17,6 @@ from tod_bias.report.html import write_report
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium: install the package chromium")
 KINDS = ("attribute", "several", "recommend", "associate", "compare")
 
-CONTRAST = """
-(() => {
-  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number);
-    return [n[0], n[1], n[2], n.length > 3 ? n[3] : 1]; };
-  const over = (top, low) => [0, 1, 2].map((i) => top[i] * top[3] + low[i] * (1 - top[3])).concat([1]);
-  const light = (colour) => { const l = colour.slice(0, 3).map((c) => { c /= 255;
-    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
-    return 0.2126 * l[0] + 0.7152 * l[1] + 0.0722 * l[2]; };
-  const ground = (node) => { const stack = [];
-    for (let one = node; one; one = one.parentElement) stack.push(parse(getComputedStyle(one).backgroundColor));
-    return stack.reverse().reduce((low, top) => over(top, low), [255, 255, 255, 1]); };
-  const poor = new Set();
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode, parent = node.parentElement;
-    if (!node.data.trim() || parent.closest("svg, style, title")) continue;
-    const style = getComputedStyle(parent), low = ground(parent), top = over(parse(style.color), low);
-    const [a, b] = [light(top), light(low)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
-    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && +style.fontWeight >= 700);
-    const what = `${parent.tagName}.${parent.className} ${ratio.toFixed(2)} ${node.data.trim().slice(0, 30)}`;
-    if (ratio < (large ? 3 : 4.5)) poor.add(what);
-  }
-  return [...poor];
-})()
-"""
 WIDE = """
 [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1
   && !one.closest(".scroll, svg")).map((one) => `${one.tagName}.${one.className}`).slice(0, 5)
@@ -161,7 +136,7 @@ def test_the_keyboard_reaches_links_folds_and_what_scrolls(chromium, pages, kind
     )
     reached = []
     for _ in range(min(wanted, 12)):
-        chromium.press_tab()
+        chromium.press("Tab")
         assert chromium.value("document.activeElement.matches('a, summary, .scroll')")
         reached.append(chromium.value("document.activeElement.getBoundingClientRect().bottom + scrollY"))
     assert reached == sorted(reached)

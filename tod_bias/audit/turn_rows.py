@@ -39,6 +39,8 @@ RESPONSE = "response"
 """The column of what the user reads; the output of a stage of that name."""
 FIRST_DIFFERENCE = "first_difference"
 """The column of :mod:`tod_bias.audit.first_difference`."""
+SYSTEM_PROMPT = "system_prompt"
+"""The column of the instructions that a dialogue's system had, in the original's rows; nothing rewrites them."""
 _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
 
 
@@ -85,7 +87,8 @@ class _RowBuilder:
     def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
         self._stages = stages
         self._labels = labels
-        columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps", FIRST_DIFFERENCE)
+        outputs = (*stages, RESPONSE, "reference", "steps", FIRST_DIFFERENCE)
+        columns = (*_FACTS, SYSTEM_PROMPT, "clusters", "role", "edits", *outputs)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
         """Whether any response was more than None."""
@@ -137,6 +140,7 @@ class _RowBuilder:
         facts = (run.rewritten.id, number, run.variant, place.sample, *kind, well_formed(str(turn.user)))
         cells = dict(zip(_FACTS, facts, strict=True))
         cells |= {"clusters": place.clusters, "role": place.role, "edits": place.edits}
+        cells[SYSTEM_PROMPT] = well_formed(run.rewritten.system) or None if place.role == "original" else None
         cells |= {RESPONSE: as_text(response), "reference": well_formed(str(turn.response))}
         cells |= {stage: as_text(way.outputs.get(stage)) for stage in self._stages}
         cells["steps"] = steps_text(way.calls)
@@ -188,7 +192,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     import pandas as pd
     import pyarrow as pa
 
-    texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", "user", *names]
+    texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", SYSTEM_PROMPT, "user", *names]
     texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FIRST_DIFFERENCE]
     taken = {*texts, *_FACTS, "edits"}
     for metric in metrics:

@@ -28,7 +28,7 @@ from tod_bias.report.console import shown as steerless
 
 COMMANDS = {
     "Audit": ("attribute", "plan", "evaluate"),
-    "Look": ("report", "compare", "words"),
+    "Look": ("report", "view", "compare", "words"),
     "Gate": ("check", "cases"),
     "Mitigate": ("mitigate", "database"),
     "Models": ("train",),

@@ -31,6 +31,8 @@ class CasesOptions(Options):
     """Says what is harm, by name or as module:Class; by default the run's first that has a better side."""
     stage: str | None = None
     """Only harm that enters at this stage."""
+    only: tuple[str, ...] = ()
+    """A turn that tod-bias view names, in place of the worst; may be repeated. Cases that are in --out stay."""
 
 
 class CasesOutput(OutputOptions):
@@ -62,7 +64,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     from tod_bias.dialogues.corpora import check_shipped, load_corpus  # heavy imports come after what may go wrong
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
-    from tod_bias.testing.cases import check_replaced, write_cases
+    from tod_bias.testing.cases import check_replaced, read_cases, write_cases
     from tod_bias.testing.worst import worst_cases
 
     check_replaced(output.out)
@@ -82,6 +84,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         metric=metric,
         stage=which.stage,
         options=_options(config, names, axes),
+        only=which.only,
     )
     chosen: Sequence[Any] = worst.cases
     strange: Sequence[Any] = []
@@ -89,6 +92,8 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     if is_run:
         system = load_system(name, config.system, whole)
         chosen, strange = _minimised(run, system, chosen, axes, metric, show_progress=not output.quiet)
+    if which.only and output.out.is_file():
+        chosen = [*(case for case in read_cases(output.out) if case.id not in which.only), *chosen]
     write_cases(chosen, output.out)
     if output.quiet:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
@@ -168,13 +168,25 @@ def _scorer(
 ) -> tuple[MetricInfo, Scorer] | None:
     """The first metric whose statistics are in the table, and its scorer."""
     for metric in metrics:
-        try:
-            scorer = scorers.get(metric.name) or known_metric(metric.name)
-        except TodBiasError:  # what it needs is not installed
-            continue
-        if scorer is not None and set(scorer.columns) <= set(turns):
+        scorer = scorer_of(metric.name, turns.columns, scorers)
+        if scorer is not None:
             return metric, scorer
     return None
+
+
+def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]) -> Scorer | None:
+    """What scores turns by a metric; None where it is neither shipped nor given, or the table lacks its statistics.
+
+    Args:
+        name: of the metric.
+        columns: of the table of turns.
+        scorers: the user's metrics by their names.
+    """
+    try:
+        scorer = scorers.get(name) or known_metric(name)
+    except TodBiasError:  # what it needs is not installed
+        return None
+    return scorer if scorer is not None and set(scorer.columns) <= set(columns) else None
 
 
 def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:

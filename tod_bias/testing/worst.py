@@ -6,7 +6,7 @@ is rewritten is decided again as the run decided it. With a system each case is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,7 @@ def worst_cases(
     metric: str | Metric | None = None,
     stage: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    only: Collection[str] = (),
 ) -> WorstCases:
     """The worst served counterfactuals of a run: one of a dialogue and axis, and of every axis about as many.
 
@@ -72,12 +73,13 @@ def worst_cases(
         metric: by whose scores of single turns harm is measured; by default the run's first that has a better side.
         stage: only harm that enters at it.
         options: axis to what it was loaded with, so that a case loads it alike.
+        only: ids of cases; those instead of the worst.
 
     Raises:
         MismatchError: the dialogues or an axis' terms are not those of the run; names what differs.
         RunError: the run cannot be read, lacks an axis or stage.
         MetricError: it was not measured, or has no better side.
-        TodBiasError: a number that makes no sense.
+        TodBiasError: a number that makes no sense, or an id of no case.
     """
     if most < 1:
         raise TodBiasError(f"most must be at least 1, got {most}")
@@ -98,13 +100,26 @@ def worst_cases(
     for name, axis in _axes(result, axes).items():
         given = {option: value for option, value in (options or {}).get(name, {}).items() if value is not None}
         maker = _CaseMaker(result, axis, scored, spec, {"axis": name, **given})
-        by_axis[name], left_out[name] = maker.cases(dialogues, most, stage)
+        by_axis[name], left_out[name] = maker.cases(dialogues, most, stage, only)
+    if only:
+        return _only(result, by_axis, only, spec)
     ranked: list[Case] = []
     for rank in range(max(map(len, by_axis.values()), default=0)):  # every axis its share
         ranked += [cases[rank] for cases in by_axis.values() if rank < len(cases)]
     ids = {case.id for case in ranked[:most]}
     ordered = tuple(case for cases in by_axis.values() for case in cases if case.id in ids)
     return WorstCases(ordered, {axis: count for axis, count in left_out.items() if count})
+
+
+def _only(result: AuditResult, cases: Mapping[str, Sequence[Case]], ids: Collection[str], metric: str) -> WorstCases:
+    """Those cases; raises TodBiasError where one is not there."""
+    found = tuple(case for some in cases.values() for case in some)
+    if unknown := set(ids) - {case.id for case in found}:
+        raise TodBiasError(
+            f"{result.name}: cannot make a case of {min(unknown)}: no such turn, no harm by {metric} above {TOLERANCE} "
+            "in it, or a file cannot hold how it is rewritten"
+        )
+    return WorstCases(found, {})
 
 
 def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:
@@ -164,27 +179,33 @@ class _CaseMaker:
         self._stages: tuple[str, ...] = tuple(result.stages)
         self._arms = result.arm_design
 
-    def cases(self, dialogues: Sequence[Dialogue], most: int, stage: str | None) -> tuple[list[Case], int]:
-        """The worst, and how many cannot be cases."""
-        ranked = self._ranked(stage)
+    def cases(
+        self, dialogues: Sequence[Dialogue], most: int, stage: str | None, only: Collection[str]
+    ) -> tuple[list[Case], int]:
+        """The worst or those of some ids, and how many cannot be cases."""
         by_variant = self._by_variant(dialogues)
-        cases: list[Case] = []
+        chosen: list[tuple[Case, str]] = []
         seen: set[str] = set()
         lost = 0
-        for row in ranked.to_dict("records"):
-            name = str(row["dialogue"])
-            if name in seen or len(cases) == most:
+        for row in self._ranked(stage).to_dict("records"):
+            name, variant = str(row["dialogue"]), str(row["variant"])
+            if not only and (name in seen or len(chosen) == most):
+                continue
+            candidates = by_variant.get(name, {})
+            if variant not in candidates:
+                raise MismatchError(f"{self._path}: dialogue {name} is rewritten otherwise here; repeat the run")
+            if only and self._id(row, candidates[variant][1]) not in only:
                 continue
             seen.add(name)
-            candidates = by_variant.get(name, {})
-            if row["variant"] not in candidates:
-                raise MismatchError(f"{self._path}: dialogue {name} is rewritten otherwise here; repeat the run")
-            case = self._case(row, *candidates[row["variant"]])
+            case = self._case(row, *candidates[variant])
             if case is None:
                 lost += 1
             else:
-                cases.append(case)
-        return self._with_texts(cases, ranked), lost
+                chosen.append((case, variant))
+        return self._with_texts(chosen), lost
+
+    def _id(self, row: Mapping[Any, Any], candidate: Candidate) -> str:
+        return f"{self._axis.name}/{row['dialogue']}/{candidate.source}>{candidate.target}/{int(row['turn']) + 1}"
 
     def _by_variant(self, dialogues: Sequence[Dialogue]) -> dict[str, dict[str, tuple[Dialogue, Candidate]]]:
         """A dialogue's id and the name of a variant to what it is made of."""
@@ -254,7 +275,7 @@ class _CaseMaker:
             return None
         marked, gold = rewritten.turns[last], dialogue.turns[last]
         return Case(
-            id=f"{self._axis.name}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
+            id=self._id(row, candidate),
             axis=self._axis.name,
             source=candidate.source,
             target=candidate.target,
@@ -278,16 +299,15 @@ class _CaseMaker:
             options=dict(self._options),
         )
 
-    def _with_texts(self, cases: Sequence[Case], ranked: pd.DataFrame) -> list[Case]:
-        """The cases with what the stages put out."""
-        if not cases:
+    def _with_texts(self, chosen: Sequence[tuple[Case, str]]) -> list[Case]:
+        """The cases, each given with its variant, with what the stages put out."""
+        if not chosen:
             return []
-        places = {case.id: case.counterfactual.dialogue.id for case in cases}
+        names = sorted({case.counterfactual.dialogue.id for case, _ in chosen})
         arms = {arm_key(frozenset(self._stages)): EXPECTED, "": REWRITTEN, ORIGINAL: ORIGINAL}
         columns = [*_KEYS, "arm", "sample", *self._stages, FIRST_DIFFERENCE]
-        frame = self._read(columns, ("dialogue", "in", sorted(set(places.values()))), ("arm", "in", list(arms)))
+        frame = self._read(columns, ("dialogue", "in", names), ("arm", "in", list(arms)))
         frame = frame[frame["sample"] == 0]
-        variants = {(str(row["dialogue"]), int(row["turn"])): str(row["variant"]) for row in _firsts(ranked)}
         texts: dict[tuple[str, int, str, str], Mapping[str, str]] = {}
         differences: dict[tuple[str, int, str], Any] = {}
         for row in frame.to_dict("records"):
@@ -299,18 +319,13 @@ class _CaseMaker:
             if row["arm"] == "":
                 differences[*place, variant] = in_column(row[FIRST_DIFFERENCE])
         complete = []
-        for case in cases:
+        for case, variant in chosen:
             place = case.counterfactual.dialogue.id, case.turn - 1
             by_which = {
-                which: texts.get((*place, which, "" if which == ORIGINAL else variants[place]), {})
+                which: texts.get((*place, which, "" if which == ORIGINAL else variant), {})
                 for which in (ORIGINAL, EXPECTED, REWRITTEN)
             }
             outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}
-            difference = differences.get((*place, variants[place]))
+            difference = differences.get((*place, variant))
             complete.append(replace(case, outputs=outputs, first_difference=difference))
         return complete
-
-
-def _firsts(ranked: pd.DataFrame) -> Iterator[dict[Any, Any]]:
-    """The row that each dialogue's case is made of."""
-    yield from ranked.drop_duplicates("dialogue").to_dict("records")

@@ -78,7 +78,9 @@ def analyse(
             for axis, by_metric in axes.items()
         },
         first_differences={
-            axis: found for axis in axes if axis != PLACEBO and (found := outputs.turns.first_differences(axis))
+            axis: differences
+            for axis in axes
+            if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
         left_out={axis: str(error) for axis, error in failures.items()},
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,

@@ -108,7 +108,7 @@ def _named_calls(value: Any) -> list[Call]:
         if isinstance(value.get("function"), Mapping):
             return _named_calls(value["function"])
         nested = value.get("tool_calls") or value.get("calls")
-    return [call for one in nested for call in _named_calls(one)] if isinstance(nested, list | tuple) else []
+    return [call for part in nested for call in _named_calls(part)] if isinstance(nested, list | tuple) else []
 
 
 def _read(value: Any) -> Any:
@@ -171,13 +171,16 @@ def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[s
             for place, before, after in record["changes"]:
                 by_group = places.setdefault((record["stage"], record["part"], place), {})
                 by_group.setdefault(group, Counter())[before, after] += 1
-    found: dict[str, list[FirstDifference]] = {}
+    ranked: dict[str, list[FirstDifference]] = {}
     for group in turns:
         counted = [_counted(place, group, by_group, turns) for place, by_group in places.items() if group in by_group]
-        counted = sorted((one for one in counted if one.excess > 0), key=lambda one: (-one.excess, -one.turns))
+        counted = sorted(
+            (difference for difference in counted if difference.excess > 0),
+            key=lambda difference: (-difference.excess, -difference.turns),
+        )
         if counted:  # what occurs once is said where nothing occurs twice
-            found[group] = [one for one in counted[:_MOST] if one.turns > 1] or counted[:1]
-    return found
+            ranked[group] = [difference for difference in counted[:_MOST] if difference.turns > 1] or counted[:1]
+    return ranked
 
 
 def _counted(

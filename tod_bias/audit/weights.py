@@ -52,9 +52,9 @@ def shapley_weights(stage: str, design: ArmDesign) -> np.ndarray:
     if number is None:
         return weights  # its twin changes nothing
     others = [*design.players[:number], *design.players[number + 1 :]]
-    own = tuple(name for name in design.players[number] if name != stage)
-    for whole, part in product(subsets(others), subsets(own)):
-        weight = _share(len(whole), len(others)) * _share(len(part), len(own))
+    members = tuple(name for name in design.players[number] if name != stage)
+    for whole, part in product(subsets(others), subsets(members)):
+        weight = _share(len(whole), len(others)) * _share(len(part), len(members))
         _step(weights, design, frozenset(part).union(*whole), stage, weight)
     return weights
 

@@ -159,23 +159,25 @@ def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -
 def _list_components(file: Path, pipeline: Path | None, json: bool, output: DoctorOutput) -> None:
     from tod_bias.dialogues.files import read_traces
 
-    found = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
-    missed = set() if pipeline is None else _in_no_stage([component for component, _ in found], pipeline)
+    components = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
+    missed = set() if pipeline is None else _in_no_stage([component for component, _ in components], pipeline)
     report = {
         "components": [
             {**component._asdict(), "spans": number}
             | ({"stage": component not in missed} if pipeline and component.kind in _CALLED else {})
-            for component, number in found
+            for component, number in components
         ]
     }
     lines, kind = list[str](), ""
-    for component, number in found:
+    for component, number in components:
         if component.kind != kind:
             kind = component.kind
             lines.append(kind)
         agent = f"  (agent {component.agent})" if component.agent else ""
         lines.append(f"  {number:>7,}  {component.name}{agent}{'  in no stage' if component in missed else ''}")
-    lines.append("" if found else "No span there says what it is (gen_ai.operation.name or openinference.span.kind).")
+    lines.append(
+        "" if components else "No span there says what it is (gen_ai.operation.name or openinference.span.kind)."
+    )
     _show(report, "\n".join(lines), json, output)
 
 

@@ -112,15 +112,15 @@ class Adapter:
         Raises:
             StageError: they are neither a set's name nor a mapping.
         """
-        found = SETS.get(stages) if isinstance(stages, str) else stages
-        if not isinstance(found, Mapping) or not all(isinstance(match, Mapping) for match in found.values()):
+        matches = SETS.get(stages) if isinstance(stages, str) else stages
+        if not isinstance(matches, Mapping) or not all(isinstance(match, Mapping) for match in matches.values()):
             raise StageError(
                 f"stages: expected one of {', '.join(SETS)}, or a mapping such as "
                 f'{{"search": {{"tool": "find_*"}}, "model": {{"kind": "model"}}}}, got {stages!r:.100}'
             )
-        if REPLY in found:
+        if REPLY in matches:
             raise StageError(f"stages: {REPLY!r} is the name of the agent's response; choose another name")
-        return dict(found)
+        return dict(matches)
 
     def stage_of(self, **facts: str) -> str | None:
         """The stage that a call belongs to; None where it belongs to none."""

@@ -50,8 +50,10 @@ def pipeline_of(
         StageError: the agent is of no such kind, holds what cannot be replaced, or stages do not fit it.
     """
     for kind in type(agent).__mro__:
-        if (found := _ADAPTERS.get(kind.__module__.partition(".")[0])) is not None:
-            adapter: type[Adapter] = getattr(import_module(f"tod_bias.integrations.{found[0]}"), found[1])
+        if (adapter_place := _ADAPTERS.get(kind.__module__.partition(".")[0])) is not None:
+            adapter: type[Adapter] = getattr(
+                import_module(f"tod_bias.integrations.{adapter_place[0]}"), adapter_place[1]
+            )
             break
     else:
         if not callable(agent) or isinstance(agent, type):

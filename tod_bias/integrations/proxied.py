@@ -59,9 +59,17 @@ class CommandAgent:
         self.name = command
 
         def environment(key: str) -> dict[str, str]:
-            own = upstream.without_key(os.environ)
-            direct = {name: ",".join(filter(None, (own.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
-            return {**own, **direct, "PYTHONUNBUFFERED": "1", **Proxy.current().environment(key), **self._tools(key)}
+            variables = upstream.without_key(os.environ)
+            direct = {
+                name: ",".join(filter(None, (variables.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")
+            }
+            return {
+                **variables,
+                **direct,
+                "PYTHONUNBUFFERED": "1",
+                **Proxy.current().environment(key),
+                **self._tools(key),
+            }
 
         self.mcp_urls: Callable[[str], dict[str, str]] = lambda key: {}
         self._pool = ProcessPool(command, folder, environment)
@@ -206,8 +214,8 @@ class ProxyAdapter(Adapter):
         if self.seen is not None:
             self.seen.append(facts)
         rest = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
-        kept = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
-        request = request_of(path, rest, **({"headers": kept} if kept else {}))
+        passed_on = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        request = request_of(path, rest, **({"headers": passed_on} if passed_on else {}))
         stage = next((stage for stage, match in self.stages.items() if _fits(facts, match)), None)
         return await (self.call_model(request) if stage is None else ask(stage, request))
 

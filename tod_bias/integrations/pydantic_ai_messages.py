@@ -46,7 +46,7 @@ def model_message(message: dict[str, Any], before: Sequence[dict[str, Any]]) -> 
     if message["role"] == "user":
         return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": text}]}
     if message["role"] == "tool":
-        calls = {call["id"]: call["function"]["name"] for one in before for call in one.get("tool_calls", ())}
+        calls = {call["id"]: call["function"]["name"] for earlier in before for call in earlier.get("tool_calls", ())}
         identity = message["tool_call_id"]
         part = {"part_kind": "tool-return", "tool_name": calls[identity], "content": text, "tool_call_id": identity}
         return {"kind": "request", "parts": [part]}

@@ -44,13 +44,13 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
             EventLoop.current().run(adapter.run(messages[: last + 1]), timeout)
         except TimeoutError:
             raise UnansweredError(f"turn {number + 1}: the agent took longer than {timeout:g} s") from None
-    found: dict[tuple[str, str], SeenCalls] = {}
+    calls_by_kind: dict[tuple[str, str], SeenCalls] = {}
     for facts in adapter.seen:
         (model,), (system,) = facts["model"], facts["system"]
-        calls = found.setdefault((model, system), SeenCalls(model, system, [], 0))
+        calls = calls_by_kind.setdefault((model, system), SeenCalls(model, system, [], 0))
         calls.number += 1
         calls.tools += [tool for tool in facts["offers"] if tool not in calls.tools]
-    return list(found.values())
+    return list(calls_by_kind.values())
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:

@@ -122,8 +122,8 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     result = run.result
     arms = result.arm_design.keys(whole=True)
     rows = _rows(run.folder, arms)
-    own = {metric.name: metric for metric in metrics}
-    scorers = {name: scorer_of(name, rows.columns, own) for name in result.metrics}
+    by_name = {metric.name: metric for metric in metrics}
+    scorers = {name: scorer_of(name, rows.columns, by_name) for name in result.metrics}
     scores = _scores(rows, [scorer for scorer in scorers.values() if scorer is not None])
     table, left_out = _turns(rows, scores, arms)
     about = result.corpus
@@ -198,16 +198,16 @@ def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple
         (records.setdefault(row, len(records)), *(value if math.isfinite(value) else None for value in some))
         for row, some in zip(happened, scores.round(_DIGITS).tolist(), strict=True)
     ]
-    found: list[list[Any]] = []
+    turns: list[list[Any]] = []
     for place, original, by_arm in _places(rows, cells):
         distinct: dict[tuple[Any, ...], int] = {}
         way = [distinct.setdefault(outcomes[by_arm[arm]], len(distinct)) if arm in by_arm else -1 for arm in arms]
         row = by_arm[UNSWAPPED]
         facts = [*place, *(cells[name][row] for name in _NAMES), cells["system_prompt"][original], *cells["first"][row]]
-        found.append([*facts, ways.setdefault(tuple(way), len(ways)), outcomes[original], *distinct])
-    kept = sorted(found, key=_size, reverse=True)[:MOST_TURNS] if len(found) > MOST_TURNS else found
+        turns.append([*facts, ways.setdefault(tuple(way), len(ways)), outcomes[original], *distinct])
+    largest = sorted(turns, key=_size, reverse=True)[:MOST_TURNS] if len(turns) > MOST_TURNS else turns
     tables: dict[str, Any] = {"texts": [*texts], "steps": [*steps], "records": [*records], "ways": [*ways]}
-    return tables | {"turns": kept}, len(found) - len(kept)
+    return tables | {"turns": largest}, len(turns) - len(largest)
 
 
 def _places(
@@ -269,11 +269,11 @@ def _first(text: str | None, texts: _Texts) -> tuple[int, int]:
 
 def _estimates(result: AuditResult) -> list[dict[str, Any]]:
     """What the run found, as the terminal and the report have it."""
-    found = []
+    records = []
     for reading in read(result.rows):
         row = reading.axis_result
         groups = [] if row.is_placebo else [*row.groups.values(), *row.references.values()]
-        found.append(
+        records.append(
             {
                 "axis": shown(row.axis),
                 "metric": shown(row.metric.name),
@@ -296,7 +296,7 @@ def _estimates(result: AuditResult) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return found
+    return records
 
 
 def server_of(page: Path, port: int = 0) -> ThreadingHTTPServer:

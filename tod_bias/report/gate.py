@@ -93,8 +93,8 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         if text := why(row):
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
     lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    found = [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
-    return Group(view, *found, *(Text(note, style="dim") for note in lines))
+    sentences = [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
+    return Group(view, *sentences, *(Text(note, style="dim") for note in lines))
 
 
 def junit(record: Mapping[str, Any]) -> str:
@@ -120,10 +120,10 @@ def junit(record: Mapping[str, Any]) -> str:
             if row["state"] != "within":
                 kind = "failure" if row["state"] == "above" else "skipped"
                 limit = f"above {record['max_gap']:g}" if kind == "failure" else "cannot tell"
-                found = [text.replace("`", "") for text in row["first_differences"]] if kind == "failure" else []
-                message = "; ".join([f"{limit}: {_seen(row)}", *found[:1]])
+                lines = [text.replace("`", "") for text in row["first_differences"]] if kind == "failure" else []
+                message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
                 element = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
-                element.text = legal("\n".join([why(row) or message, *found[1:]]))
+                element.text = legal("\n".join([why(row) or message, *lines[1:]]))
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -113,13 +113,13 @@ def worst_cases(
 
 def _only(result: AuditResult, cases: Mapping[str, Sequence[Case]], ids: Collection[str], metric: str) -> WorstCases:
     """Those cases; raises TodBiasError where one is not there."""
-    found = tuple(case for some in cases.values() for case in some)
-    if unknown := set(ids) - {case.id for case in found}:
+    chosen = tuple(case for some in cases.values() for case in some)
+    if unknown := set(ids) - {case.id for case in chosen}:
         raise TodBiasError(
             f"{result.name}: cannot make a case of {min(unknown)}: no such turn, no harm by {metric} above {TOLERANCE} "
             "in it, or a file cannot hold how it is rewritten"
         )
-    return WorstCases(found, {})
+    return WorstCases(chosen, {})
 
 
 def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:

@@ -26,7 +26,7 @@ def reply_to(messages):
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-class Handler(BaseHTTPRequestHandler):
+class StubHandler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         choice = {"index": 0, "message": reply_to(body["messages"]), "finish_reason": "stop"}
@@ -43,4 +43,4 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", 8765), Handler).serve_forever()
+    ThreadingHTTPServer(("127.0.0.1", 8765), StubHandler).serve_forever()

@@ -439,7 +439,7 @@ class HostedProcess:
     def _unsteady(self, before: str, after: str) -> StageError:
         """An error that shows where two texts part."""
         pairs = zip(before, after, strict=False)
-        parting = next((place for place, (first_character, other) in enumerate(pairs) if first_character != other), 0)
+        parting = next((place for place, (left, right) in enumerate(pairs) if left != right), 0)
         same = max(0, parting - _SHOWN)
         first, second = ("…" * (same > 0) + text[same : same + 2 * _SHOWN] for text in (before, after))
         return StageError(

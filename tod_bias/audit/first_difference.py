@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
+from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 from tod_bias.report.differences import arrow, ending
@@ -101,7 +102,7 @@ def _named_calls(value: Any) -> list[Call]:
         name = value.get("name", value.get("tool_name"))
         arguments = next((value[key] for key in ("arguments", "args") if key in value), None)
         if API_NAME in value:
-            return [(str(value[API_NAME]), {key: given for key, given in value.items() if key != API_NAME})]
+            return [(str(value[API_NAME]), arguments_of(value))]
         if isinstance(name, str) and arguments is not None:
             given = _read(arguments)
             return [(name, given if isinstance(given, Mapping) else {"arguments": given})]

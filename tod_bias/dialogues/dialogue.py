@@ -79,7 +79,7 @@ class Step:
     @property
     def arguments(self) -> dict[str, Any]:
         """The call without the API's name."""
-        return {name: value for name, value in self.call.items() if name != API_NAME}
+        return arguments_of(self.call)
 
     def to_json(self) -> dict[str, Any]:
         """The step as plain JSON types; ``said`` and ``content`` only where there is some."""
@@ -135,6 +135,11 @@ def flat_call(name: Any, arguments: Slots) -> dict[str, Any]:
     if API_NAME in arguments:
         raise ValueError(f"call argument {API_NAME!r}: this name is kept for the API's own; rename the argument")
     return {API_NAME: name, **arguments}
+
+
+def arguments_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call that is one mapping, without the API's name."""
+    return {name: value for name, value in call.items() if name != API_NAME}
 
 
 @dataclass(frozen=True, init=False)

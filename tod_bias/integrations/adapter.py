@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from tod_bias.cache import NotPlainError, canonical, derived_signature, digest
 from tod_bias.dialogues.chat import to_messages
-from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
+from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import StageError, meant
 from tod_bias.statistics.arms import MOST_PLAYERS
@@ -162,7 +162,7 @@ class Adapter:
         async def call(argument: Any, before: Sequence[Any]) -> Any:
             if isinstance(argument, AgentRequest):
                 return await self.call_model(argument)
-            name, arguments = argument[API_NAME], {key: value for key, value in argument.items() if key != API_NAME}
+            name, arguments = argument[API_NAME], arguments_of(argument)
             if name in self.servers:
                 return await self.servers[name].call(name, arguments, before)
             return await self.call_tool(name, arguments)

@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, Tool
 
 from tod_bias.cache import canonical
-from tod_bias.dialogues.dialogue import flat_call
+from tod_bias.dialogues.dialogue import arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, described
 from tod_bias.systems.hosted import EventLoop, ask, current_run, is_hosted
@@ -44,7 +44,7 @@ class _Session:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self, target: Any) -> Client:
+    async def open(self, target: Any) -> None:
         """Connect.
 
         Args:
@@ -52,7 +52,6 @@ class _Session:
         """
         self._task = asyncio.create_task(self._hold(target))
         self.client = await self._ready
-        return self.client
 
     async def _hold(self, target: Any) -> None:
         try:
@@ -114,12 +113,11 @@ class McpServer:
         """Tools that may change what later calls return."""
 
     async def _listed(self) -> list[Tool]:
-        session = _Session()
-        client = await session.open(self._connect())
-        page = await client.list_tools()
+        session = await self._opened()
+        page = await session.client.list_tools()
         tools = list(page.tools)
         while page.next_cursor:
-            page = await client.list_tools(cursor=page.next_cursor)
+            page = await session.client.list_tools(cursor=page.next_cursor)
             tools += page.tools
         self._keep_open(session, "[]")
         return tools
@@ -165,11 +163,19 @@ class McpServer:
                 return await self._call(session, name, arguments, seen)
             except FOREIGN as error:  # servers end sessions that nobody has used for a while
                 log.debug("MCP server %s: %s", self.name, described(error))
+        return await self._call(await self._opened(seen), name, arguments, seen)
+
+    async def _opened(self, seen: Sequence[Mapping[str, Any]] = ()) -> _Session:
+        """A fresh session in which some calls are made."""
         session = _Session()
-        client = await session.open(self._connect())
-        for call in seen:
-            await client.call_tool(call[API_NAME], {key: value for key, value in call.items() if key != API_NAME})
-        return await self._call(session, name, arguments, seen)
+        try:
+            await session.open(self._connect())
+            for call in seen:
+                await session.client.call_tool(call[API_NAME], arguments_of(call))
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     async def _call(
         self, session: _Session, name: str, arguments: Mapping[str, Any], seen: list[Mapping[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn, ratio
 
 CALL_COLUMNS = (
     "turns",
@@ -100,7 +100,7 @@ def _compared(predicted: Sequence[Call] | None, expected: Sequence[Call]) -> tup
     return right, sum(map(len, calls)), hits, sum(map(len, expected))
 
 
-class JointGoalAccuracy:
+class JointGoalAccuracy(RatioOfSums):
     """Joint goal accuracy: the share of turns whose calls are all right, on 0–1.
 
     Right as :func:`call_statistics` says: the calls equal the gold ones in order, each as a dictionary, API name
@@ -125,10 +125,6 @@ class JointGoalAccuracy:
                 calls, gold = turn.calls, turn.gold.calls
                 rows[number] = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0], 1
         return rows
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The share of right turns; NaN for none."""
-        return ratio(sums[..., 0], sums[..., 1])
 
 
 class SlotF1:

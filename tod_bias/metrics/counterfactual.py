@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn, ratio
 
 
 def _calls_differ(turn: ScoredTurn, twin: ScoredTurn) -> bool:
@@ -21,7 +21,7 @@ def _calls_differ(turn: ScoredTurn, twin: ScoredTurn) -> bool:
     )
 
 
-class Disagreement:
+class Disagreement(RatioOfSums):
     """Counterfactual disagreement: the share of turns with f(T x) ≠ T f(x), on 0–1.
 
     A turn disagrees when its response is another string or its calls are other values than the twin's; two malformed
@@ -46,10 +46,6 @@ class Disagreement:
             for turn in turns
         ]
         return rows
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The share of turns that differ; NaN for none."""
-        return ratio(sums[..., 0], sums[..., 1])
 
 
 class CallDisagreement:

@@ -93,6 +93,14 @@ def turn_scores(metric: Metric, statistics: np.ndarray) -> np.ndarray:
     return np.asarray(score(statistics), dtype=float)
 
 
+class RatioOfSums:
+    """What metrics share whose score is their first statistic by their second."""
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The first sum by the second; NaN where that is 0."""
+        return ratio(sums[..., 0], sums[..., 1])
+
+
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """``part / whole``, elementwise; NaN where ``whole`` is 0."""
     part, whole = np.asarray(part, dtype=float), np.asarray(whole, dtype=float)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 
 REFUSALS = Path(__file__).parent.parent / "data" / "refusals.txt"
 """Patterns of refusals, one a line."""
 
 
-class _MeanOfResponses:
+class _MeanOfResponses(RatioOfSums):
     """The mean of a number that each response has; equal responses are looked at once."""
 
     columns: tuple[str, ...]
@@ -30,10 +30,6 @@ class _MeanOfResponses:
         rows = np.ones((len(turns), 2))
         rows[:, 0] = [known[turn.response] for turn in turns]
         return rows
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The mean over turns; NaN for none."""
-        return ratio(sums[..., 0], sums[..., 1])
 
     def _measure(self) -> Callable[[str], float]:
         """The function from a response to its number."""

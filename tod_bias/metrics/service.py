@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 
 AMOUNT = "amount_"
 """What the name of an :class:`Amount` begins with."""
 
 
-class _MeanOfTurns:
+class _MeanOfTurns(RatioOfSums):
     """The mean of a number that each turn has."""
 
     columns: tuple[str, ...]
@@ -25,10 +25,6 @@ class _MeanOfTurns:
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Each turn's number, and a one, (turns, 2)."""
         return np.array([(self._number(turn), 1) if turn.has_calls else (0, 0) for turn in turns], float).reshape(-1, 2)
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The mean over turns; NaN for none."""
-        return ratio(sums[..., 0], sums[..., 1])
 
     def _number(self, turn: ScoredTurn) -> float:
         raise NotImplementedError
@@ -80,7 +76,7 @@ class AsksBack(_MeanOfTurns):
         return turn.calls == () and "?" in turn.response
 
 
-class Amount:
+class Amount(RatioOfSums):
     """Mean of one argument that is a number (a limit, a discount, a refund), over the calls that have it.
 
     Args:
@@ -106,10 +102,6 @@ class Amount:
             known = [number for number in numbers if number is not None]
             row[:] = sum(known), len(known)
         return rows
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The mean over calls; NaN for none."""
-        return ratio(sums[..., 0], sums[..., 1])
 
 
 def _number_in(value: Any) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import strings
-from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 
 _WORDS = re.compile(r"\w+")
 _PARTS = re.compile(r"[\W_]+")
@@ -22,7 +22,7 @@ _NOT_NAMING = frozenset(
 """Words of slot names beside which a name is none of an entity that is offered."""
 
 
-class Success:
+class Success(RatioOfSums):
     """Entity success: of the turns whose gold response offers something, the share that offer it too, on 0–1.
 
     In the spirit of MultiWOZ's inform and success rates (Budzianowski et al. 2018), turn by turn and without an
@@ -58,10 +58,6 @@ class Success:
                     said[turn.response] = _padded(turn.response)
                 rows[number] = all(value in said[turn.response] for value in offer), 1
         return rows
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """The share of offers that are made; NaN without any."""
-        return ratio(sums[..., 0], sums[..., 1])
 
 
 def offered(gold: Turn) -> tuple[str, ...]:

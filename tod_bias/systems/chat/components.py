@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.calls import MALFORMED
+from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import read_text
 from tod_bias.errors import StageError
@@ -134,7 +135,7 @@ class ToolCalls(ChatStage):
             known = self._arguments.get(call[API_NAME])
             if known is None:
                 return "unknown tool"
-            if known.problem({name: value for name, value in call.items() if name != API_NAME}):
+            if known.problem(arguments_of(call)):
                 return "arguments against the schema"
         return PROBLEMS.get(output["content"], "")
 

@@ -10,7 +10,7 @@ from typing import Any
 from tod_bias.cache import problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import to_messages, tool_text
-from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
+from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
 from tod_bias.documents import loads
@@ -144,7 +144,7 @@ def named_calls(output: Any) -> list[Mapping[str, Any]]:
 
 
 def _entry(name: str, call: Mapping[str, Any]) -> Message:
-    arguments = plain({slot: value for slot, value in call.items() if slot != API_NAME})
+    arguments = plain(arguments_of(call))
     text = json.dumps(arguments, ensure_ascii=False)  # malformed ones too, under their name: some servers read it
     return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": text}}
 

@@ -34,6 +34,7 @@ from typing import Any
 
 from tod_bias.cache import NotPlainError, derived_signature
 from tod_bias.dialogues.calls import MALFORMED, calls_of
+from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shortened
 from tod_bias.imports import import_object, is_import
@@ -305,7 +306,7 @@ def _nothing() -> dict[str, Any]:
 
 def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, in containers and strings of their own."""
-    arguments: dict[str, Any] = json.loads(json.dumps({name: call[name] for name in call if name != API_NAME}))
+    arguments: dict[str, Any] = json.loads(json.dumps(arguments_of(call)))
     return arguments
 
 

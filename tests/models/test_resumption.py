@@ -3,6 +3,7 @@
 import hashlib
 import math
 import multiprocessing
+import os
 import pickle
 import time
 
@@ -64,13 +65,21 @@ def test_so_does_one_that_is_saved_after_every_step(tmp_path, monkeypatch, whole
         assert row == pytest.approx(expected)  # means of training losses are put together from their parts
 
 
+def checkpoints(folder):
+    """The names of the checkpoints in a folder whose training another process may be moving on with."""
+    try:
+        return set(os.listdir(folder / "checkpoint"))
+    except FileNotFoundError:
+        return set()
+
+
 def test_killed_again_and_again_a_training_ends_with_the_weights_of_a_whole_one(tmp_path, monkeypatch, whole):
     monkeypatch.setattr(trainer, "SECONDS", 0.0)
     for kills in range(6):
         process = multiprocessing.get_context("fork").Process(target=go_on, args=(tmp_path / "cut",))
         process.start()
-        before = set((tmp_path / "cut").glob("checkpoint/checkpoint-*"))
-        while process.is_alive() and not set((tmp_path / "cut").glob("checkpoint/checkpoint-*")) - before:
+        before = checkpoints(tmp_path / "cut")
+        while process.is_alive() and not checkpoints(tmp_path / "cut") - before:
             time.sleep(0.001)  # until one more checkpoint is being written
         time.sleep(0.003 * kills)
         process.kill()

@@ -239,7 +239,8 @@ class Group(Named, Attributed):
     gap: Estimate = Estimate()
     """How much worse the group is served than the mean of all groups on the same dialogues."""
     beyond_placebo: Estimate | None = None
-    """The same beyond what the placebo does in the same dialogues."""
+    """The same beyond what the placebo does in the same dialogues; where the verdict is of these terms only, with these
+    terms taken as they are."""
     terms_only: Estimate | None = None
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None

@@ -37,7 +37,7 @@ def rows(t, *, enough=True, names=NAMES, error=0.1, freedom=20.0):
     return RowSet(tuple(names), estimates, over, p, False, 1, (((50, 100),),) * len(names))
 
 
-def draft(t=5.0, *, t_terms_only=8.0, beyond=None, facts=ENOUGH, enough=True, **options):
+def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts=ENOUGH, enough=True, **options):
     """An axis of two groups."""
     nothing = rows(0.0, names=())
     result = AxisResult(
@@ -52,6 +52,7 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, facts=ENOUGH, enough=True, **
         pairs=rows(t, enough=enough, names=("man>woman",)),
         beyond=None if beyond is None else rows(beyond),
         of_terms_only=rows(t_terms_only, enough=False),
+        beyond_of_terms_only=None if beyond is None else rows(beyond_terms_only or beyond, enough=False),
         effects=nothing,
         facts=dict.fromkeys(NAMES, facts),
         **options,
@@ -68,6 +69,8 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, facts=ENOUGH, enough=True, **
         (draft(1.0), THESE_TERMS, [OTHER_TERMS]),
         (draft(1.0, t_terms_only=1.0), INCONCLUSIVE, []),
         (draft(beyond=0.5), INCONCLUSIVE, [PLACEBO]),
+        (draft(1.0, beyond=0.5, beyond_terms_only=5.0), THESE_TERMS, [OTHER_TERMS]),
+        (draft(1.0, beyond=5.0, beyond_terms_only=0.5), INCONCLUSIVE, []),
         (draft(beyond=-5.0), INCONCLUSIVE, [PLACEBO]),
         (draft(needs_placebo=True), INCONCLUSIVE, [PLACEBO]),
         (draft(2.3, t_terms_only=2.3), INCONCLUSIVE, [OTHER_TESTS]),

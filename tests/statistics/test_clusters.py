@@ -31,6 +31,23 @@ def test_how_many_more_may_be_affected_than_were_seen():
         assert affected_within(hits, units) == pytest.approx(upper - hits / units)
     assert affected_within(0, 59) > 0.049 > affected_within(0, 60)
     assert (affected_within(3, 3), affected_within(0, 0)) == (0, 1)
+    assert affected_within(5, 12, largest=1.0) == affected_within(5, 12)
+    assert affected_within(50, 600, largest=0.1) < affected_within(50, 600) / 2
+    assert affected_within(0, 60, largest=0.0) == affected_within(0, 60)
+
+
+@pytest.mark.parametrize(
+    ("share", "effect", "opposite", "units"),
+    [(0.125, 0.35, 0.04375, 48), (0.2, 0.1, 0.02, 96), (0.3, 0.05, 0.015, 288), (0.05, 0.35, 0.0, 30)],
+)
+def test_bounds_of_means_of_small_effects_hold_where_large_opposite_ones_are_rare(share, effect, opposite, units):
+    rng = np.random.default_rng(0)
+    drawn = rng.random((4000, units))
+    effects = np.where(drawn < share, effect, np.where(drawn < share + opposite, -1.0, 0.0))
+    off = np.abs(effects.mean(axis=1) - (share * effect - opposite))
+    hits, largest = (effects != 0).sum(axis=1), np.abs(effects).max(axis=1)
+    bounds = [affected_within(int(k), units, 0.025, some) for k, some in zip(hits, largest, strict=True)]
+    assert np.mean(off <= bounds) >= 0.95
 
 
 def test_an_effect_at_the_detectable_one_is_found_in_four_of_five():

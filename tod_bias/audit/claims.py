@@ -64,6 +64,8 @@ class AxisDraft:
     """The gaps of groups beyond the placebo's."""
     of_terms_only: RowSet
     """The gaps, with dialogues as the only sample."""
+    beyond_of_terms_only: RowSet | None
+    """The gaps beyond the placebo's, with dialogues as the only sample."""
     effects: RowSet
     """Of crossed axes; a row is called ``factor/level``."""
     facts: Mapping[str, Terms]
@@ -77,6 +79,11 @@ class AxisDraft:
     def may_speak(self, number: int) -> bool:
         """Whether the terms behind a gap may stand for its group."""
         return bool(self.gaps.over_terms[number]) and self.facts[self.gaps.names[number]].may_speak
+
+    @property
+    def with_these_terms(self) -> AxisDraft:
+        """The same with dialogues as the only sample."""
+        return replace(self, gaps=self.of_terms_only, beyond=self.beyond_of_terms_only)
 
     def untested(self, *, unmeasured: str = "") -> AxisDraft:
         """The same without any test; ``unmeasured`` says why nothing is measured, where that is why."""
@@ -92,6 +99,7 @@ class Families:
     beyond: Family
     pairs: Family
     of_terms_only: Family
+    beyond_of_terms_only: Family
 
     @classmethod
     def of(cls, drafts: Sequence[AxisDraft], alpha: float, seed: int) -> Families:
@@ -106,7 +114,13 @@ class Families:
             family([draft.beyond for draft in tested]),
             family([rows for draft in tested for rows in (draft.pairs, draft.effects)]),
             family([draft.of_terms_only for draft in tested]),
+            family([draft.beyond_of_terms_only for draft in tested]),
         )
+
+    @property
+    def with_these_terms(self) -> Families:
+        """The same with dialogues as the only sample."""
+        return replace(self, gaps=self.of_terms_only, beyond=self.beyond_of_terms_only)
 
 
 def judge(
@@ -157,6 +171,11 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
     }
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
+    if verdict == THESE_TERMS and draft.beyond_of_terms_only is not None:  # beside the gap of these terms
+        beyond = draft.beyond_of_terms_only.estimates(families.beyond_of_terms_only)
+        changed["groups"] = {
+            name: group.model_copy(update={"beyond_placebo": beyond.get(name)}) for name, group in result.groups.items()
+        }
     return result.model_copy(update=changed)
 
 
@@ -248,9 +267,9 @@ def _claims_of_terms_only(draft: AxisDraft, families: Families) -> dict[str, flo
     """The same with dialogues as the only sample, of all groups."""
     if not draft.is_tested:
         return {}
-    only = replace(draft, gaps=draft.of_terms_only)
+    only, alike = draft.with_these_terms, families.with_these_terms
     return {
-        name: _claim(only, number, families.of_terms_only.adjusted, families.beyond.adjusted)
+        name: _claim(only, number, alike.gaps.adjusted, alike.beyond.adjusted)
         for number, name in enumerate(only.gaps.names)
     }
 
@@ -261,25 +280,25 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
         return [UNMEASURED]
     if not draft.is_tested or not any(np.isfinite(draft.gaps.p)):
         return [TESTS]
-    only = replace(draft, gaps=draft.of_terms_only)
+    only, alike = draft.with_these_terms, families.with_these_terms
 
-    def any_row(rows: AxisDraft, family: Family, chosen: bool, *, bare: bool = False, alone: bool = False) -> bool:
+    def any_row(rows: AxisDraft, over: Families, chosen: bool, *, bare: bool = False, alone: bool = False) -> bool:
         def beyond(p: float) -> float:
-            return p if alone else families.beyond.adjusted(p)
+            return p if alone else over.beyond.adjusted(p)
 
         return any(
-            _claim(rows, number, (lambda p: p) if alone else family.adjusted, None if bare else beyond) < alpha
+            _claim(rows, number, (lambda p: p) if alone else over.gaps.adjusted, None if bare else beyond) < alpha
             for number in range(len(rows.gaps.names))
             if draft.may_speak(number) is chosen
         )
 
     parts = {
-        TERMS: any_row(only, families.of_terms_only, chosen=False),
-        OTHER_TERMS: any_row(only, families.of_terms_only, chosen=True),
-        PLACEBO: any_row(draft, families.gaps, chosen=True, bare=True),
-        OTHER_TESTS: any_row(draft, families.gaps, chosen=True, alone=True),
+        TERMS: any_row(only, alike, chosen=False),
+        OTHER_TERMS: any_row(only, alike, chosen=True),
+        PLACEBO: any_row(draft, families, chosen=True, bare=True),
+        OTHER_TESTS: any_row(draft, families, chosen=True, alone=True),
     }
-    if not any(parts.values()) and any_row(only, families.of_terms_only, chosen=False, bare=True):
+    if not any(parts.values()) and any_row(only, alike, chosen=False, bare=True):
         return [TERMS, PLACEBO]
     return [name for name, holds in parts.items() if holds]
 

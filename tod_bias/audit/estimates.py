@@ -140,8 +140,12 @@ class GroupRows:
             for first, second in combinations(self.compared, 2)
         }
 
-    def beyond_set(self) -> RowSet | None:
-        """The gaps beyond the placebo's, of the groups; None without a placebo."""
+    def beyond_set(self, *, over: bool = True) -> RowSet | None:
+        """The gaps beyond the placebo's, of the groups; None without a placebo.
+
+        Args:
+            over: whether terms may be a sample at all.
+        """
         if self.contrasts.beyond is None or len(self.compared) < 2:
             return None
         design, values = self.contrasts.beyond
@@ -155,7 +159,7 @@ class GroupRows:
             contrast[present] = -1 / len(present)
             contrast[group] += 1
             contrasts[self.contrasts.groups[group]] = contrast
-        return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference)
+        return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference, over=over)
 
     def _part(self, name: str, stages: Sequence[str], contrast: np.ndarray, scope: str | None) -> Estimate | None:
         """A contrast's value in a row; None where it is not known.
@@ -335,6 +339,7 @@ class AxisEstimates:
             pairs,
             rows.beyond_set(),
             of_terms_only,
+            rows.beyond_set(over=False),
             rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
             facts,
             needs_placebo=self._needs_placebo(),

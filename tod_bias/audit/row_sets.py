@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_v
 SPARSE = 0.5
 """Share of dialogues that have to differ between groups for t tests and intervals."""
 _TINY = 1e-12
+
+
+class Affected(NamedTuple):
+    """How many units differ at all."""
+
+    hits: int
+    units: int
+    largest: float = 1.0
+    """The largest effect of a unit that was seen, at most 1."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +51,8 @@ class RowSet:
     and of the exact bound, and the interval is at least as wide as the exact bound."""
     hypotheses: int
     """How many of the rows say different things."""
-    affected: tuple[tuple[tuple[int, int], ...], ...]
-    """Of each row (how many differ at all, all of them) of dialogues, and of the terms of each group."""
+    affected: tuple[tuple[Affected, ...], ...]
+    """Of each row how many dialogues differ at all, and how many terms of each group."""
 
     @classmethod
     def of(
@@ -75,7 +85,8 @@ class RowSet:
         is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
         p = _single_p(rows)
         affected = tuple(
-            affected_of(design, differs, groups, over=full) for groups, full in zip(about, enough, strict=True)
+            affected_of(fit, contrast, differs, groups if full else ())
+            for contrast, groups, full in zip(contrasts, about, enough, strict=True)
         )
         if is_sparse:
             p = _randomised(fit, contrasts, about, enough, p, inference)
@@ -125,7 +136,8 @@ class RowSet:
 
     def affected_in(self, name: str) -> list[tuple[int, int]] | None:
         """How many dialogues differ, of all, and likewise terms; None where many do."""
-        return list(self.affected[self.names.index(name)]) if self.is_sparse else None
+        affected = self.affected[self.names.index(name)]
+        return [(some.hits, some.units) for some in affected] if self.is_sparse else None
 
     def within(self, alpha: float) -> float:
         """The smallest margin within which every row is shown to lie; NaN where it is not known."""
@@ -182,7 +194,7 @@ def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, diffe
         differs: (units,) bool, which units add to any row.
     """
     p = _single_p(rows)
-    affected = (((int(differs.sum()), len(differs)),),) * len(names)
+    affected = ((Affected(int(differs.sum()), len(differs)),),) * len(names)
     is_sparse = bool(differs.mean() < SPARSE)
     if is_sparse:
         p = np.fmax(p, _exact(rows, affected))
@@ -194,7 +206,7 @@ def _single_p(rows: RowEstimates) -> np.ndarray:
     return np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
 
 
-def _exact(rows: RowEstimates, affected: Sequence[Sequence[tuple[int, int]]]) -> np.ndarray:
+def _exact(rows: RowEstimates, affected: Sequence[Sequence[Affected]]) -> np.ndarray:
     """(rows,) p-values of the exact bounds."""
     return np.array([exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)])
 
@@ -211,26 +223,40 @@ def has_enough_terms(design: GroupDesign, group: int) -> bool:
 
 
 def affected_of(
-    design: GroupDesign, differs: np.ndarray, groups: Sequence[int], *, over: bool
-) -> tuple[tuple[int, int], ...]:
-    """How many differ at all, and all of them: dialogues, and the terms of each group where they are a sample."""
+    fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, groups: Sequence[int]
+) -> tuple[Affected, ...]:
+    """How many dialogues differ at all, and terms of groups.
+
+    Args:
+        fit: of the values.
+        contrast: (groups,) of the row.
+        differs: (units,) whether the groups of a unit differ at all.
+        groups: those whose terms are a sample.
+    """
+    design = fit.design
     takes_part = design.has.any(axis=1)
     differs = differs & takes_part
-    counts = [(int(differs.sum()), int(takes_part.sum()))]
-    for weights in (design.terms_of(group) for group in groups if over):
+    adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
+    counts = [_affected(differs[takes_part], adds[takes_part])]
+    for weights in map(design.terms_of, groups):
         if weights is not None:
             used = np.asarray(weights.sum(axis=0)).ravel() > 0
             hit = np.asarray(weights[differs].sum(axis=0)).ravel() > 0
-            counts.append((int((hit & used).sum()), int(used.sum())))
+            counts.append(_affected(hit[used], (weights.T @ adds)[used]))
     return tuple(counts)
 
 
-def exact_half(affected: Sequence[tuple[int, int]], alpha: float) -> float:
-    """How much larger than seen the share that differs may be, of whichever unit may be more off."""
-    return max(affected_within(hits, units, alpha) for hits, units in affected)
+def _affected(hit: np.ndarray, adds: np.ndarray) -> Affected:
+    """The same of units, of which each adds something to a row."""
+    return Affected(int(hit.sum()), len(hit), min(1.0, len(hit) * float(np.abs(adds).max(initial=0.0))))
 
 
-def exact_p(value: float, affected: Sequence[tuple[int, int]]) -> float:
+def exact_half(affected: Sequence[tuple[int, int] | Affected], alpha: float) -> float:
+    """How much larger than seen a mean may be, by whichever unit it may be more off."""
+    return max(affected_within(hits, units, alpha, *largest) for hits, units, *largest in affected)
+
+
+def exact_p(value: float, affected: Sequence[tuple[int, int] | Affected]) -> float:
     """The smallest alpha at which the exact bound around a value leaves out 0."""
     low, high = 0.0, 1.0
     for _ in range(50):

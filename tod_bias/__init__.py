@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
     from tod_bias.pipelines import load_pipeline
+    from tod_bias.report.notebook import AuditResult
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stage import StageInput
     from tod_bias.systems.twin import Twin
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AuditConfig",
+    "AuditResult",
     "Dialogue",
     "Pipeline",
     "StageInput",
@@ -48,6 +50,7 @@ __all__ = [
 
 _HOMES = {
     "AuditConfig": "config",
+    "AuditResult": "report.notebook",
     "Dialogue": "dialogues.dialogue",
     "Pipeline": "systems.pipeline",
     "StageInput": "systems.stage",

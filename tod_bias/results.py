@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -31,11 +32,14 @@ from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held, writable
+from tod_bias.metrics.choice import known_metric
+from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.arms import MOST_PLAYERS, MOST_STAGES, PAIRS, ArmDesign
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
+    from fairlearn.metrics import MetricFrame
 
 SCHEMA = 3
 """Version of ``results.json``."""
@@ -588,6 +592,7 @@ class AuditResult(Record):
     _table: Any = PrivateAttr(None)
     _frame: Any = PrivateAttr(None)
     _folder: Path | None = PrivateAttr(None)
+    _html: ClassVar[Callable[[AuditResult], str] | None] = None
 
     def model_post_init(self, context: Any) -> None:
         """Let every part know its name."""
@@ -648,6 +653,50 @@ class AuditResult(Record):
                 raise AttributeError("this result holds no turns")
         return self._frame
 
+    def metric_frame(self, axis: str, metric: str | Metric) -> MetricFrame:
+        """The scores of an axis' groups on the same dialogues as Fairlearn's ``MetricFrame``.
+
+        Its ``by_group`` are the scores of ``results.json``, its ``overall`` that of all groups together. A row is a
+        dialogue as one group; as a corpus metric is no mean over rows, its function sums the statistics of the rows
+        whose numbers it is given. Fairlearn's differences have no intervals; ``groups`` have.
+
+        Args:
+            axis: by name.
+            metric: by name, or the user's own.
+
+        Raises:
+            RunError: Fairlearn is not installed, or the run has no such axis or metric.
+        """
+        try:
+            from fairlearn.metrics import MetricFrame
+        except ImportError:
+            raise RunError("MetricFrame needs Fairlearn: pip install 'tod-bias[fairlearn]'") from None
+        scorer = known_metric(metric) if isinstance(metric, str) else metric
+        if axis not in self.axes or scorer is None or scorer.name not in self.axes[axis]:
+            known = [f"{axis}, {name}" for axis, by_metric in self.axes.items() for name in by_metric]
+            named = metric if isinstance(metric, str) else metric.name
+            raise RunError(
+                f"no result of axis {axis} by {named} that can be computed again; there are {'; '.join(known)} "
+                "(give a metric of your own as an object)"
+            )
+        sums = _sums_of_groups(self.turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
+        numbers, statistics = np.arange(len(sums)), sums.to_numpy(dtype=float)
+        return MetricFrame(
+            metrics={scorer.name: lambda rows, _: float(scorer.score(statistics[rows].sum(axis=0)))},
+            y_true=numbers,
+            y_pred=numbers,
+            sensitive_features={axis: sums.index.get_level_values("group").to_numpy()},
+        )
+
+    @classmethod
+    def shown_by(cls, html: Callable[[AuditResult], str]) -> None:
+        """Let notebooks show results with a function that makes HTML."""
+        cls._html = html
+
+    def _repr_html_(self) -> str | None:
+        html = type(self)._html
+        return None if html is None else html(self)
+
     def text(self) -> str:
         """The content of ``results.json``."""
         return _text_of(self)
@@ -704,6 +753,31 @@ class AuditResult(Record):
     def name(self) -> str:
         """What the run is called in messages."""
         return "this run" if self._folder is None else str(self._folder)
+
+
+def _sums_of_groups(turns: pd.DataFrame, axis: str, metric: Metric, groups: Sequence[str]) -> pd.DataFrame:
+    """The statistics of each dialogue as each group, indexed by both: of the dialogues that groups are compared on.
+
+    A dialogue as its own group is the original; of several variants for one group it is their mean.
+    """
+    import pandas as pd
+
+    columns = list(metric.columns)
+    rows = turns[(turns["axis"] == axis) & (turns["arm"].isin(("", "original")))]
+    samples = int(rows["sample"].max()) + 1
+    rewritten = rows[(rows["role"] == "group") & (rows["arm"] == "")]
+    by_variant = rewritten.groupby(["dialogue", "group", "variant"], observed=True)[columns].sum() / samples
+    sums = by_variant.groupby(["dialogue", "group"], observed=True).mean()
+    originals = rows[rows["arm"] == "original"].groupby("dialogue", observed=True)[columns].sum() / samples
+    own = rewritten.groupby("dialogue", observed=True)["source"].first()
+    originals = originals.assign(group=own.reindex(originals.index)).set_index("group", append=True)
+    originals = originals[originals.index.get_level_values("group").isin(groups)]
+    both = pd.concat([sums, originals])
+    both = both[~both.index.duplicated()]
+    has = both.groupby(level="dialogue").size()
+    complete = has == both.index.get_level_values("group").nunique()
+    shared = complete if 2 * complete.sum() >= len(has) else has > 1
+    return both[both.index.get_level_values("dialogue").isin(has.index[shared])]
 
 
 ChangeVerdict = Literal["better", "worse", "changed", "equivalent", "inconclusive", ""]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from tod_bias.report.amounts import amount, is_whole, size
 from tod_bias.report.components import entrance, of_groups, opposed, outside
 from tod_bias.report.differences import at, counted
 from tod_bias.report.notation import count, fixed, p_text, percent, reference
-from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group
+from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group, Verdict
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
@@ -81,6 +82,19 @@ def read(axis_results: Sequence[AxisResult]) -> list[Reading]:
         _placebo_reading(axis_result) if axis_result.is_placebo else _reading(axis_result, has_placebo)
         for axis_result in axis_results
     ]
+
+
+def rank(axis_result: AxisResult) -> int:
+    """The place of a verdict: claims first, the placebo last."""
+    return list(get_args(Verdict)).index(axis_result.verdict)
+
+
+def leading(readings: Sequence[Reading]) -> dict[str, Reading]:
+    """Axis to the reading by the metric that claims most, the first of equal ones."""
+    chosen: dict[str, Reading] = {}
+    for reading in sorted(readings, key=lambda reading: rank(reading.axis_result)):
+        chosen.setdefault(reading.axis_result.axis, reading)
+    return chosen
 
 
 def has_few(dialogues: int | None) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from markupsafe import Markup
 
@@ -21,6 +21,8 @@ from tod_bias.report.reading import (
     FEW_NOTE,
     Reading,
     has_few,
+    leading,
+    rank,
     read,
     shown_gap,
 )
@@ -36,7 +38,6 @@ from tod_bias.results import (
     Gap,
     MetricInfo,
     RunError,
-    Verdict,
 )
 from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
@@ -166,10 +167,10 @@ class Section:
             by_metric = [
                 (part, reading) for part in self.parts for reading in part.readings if reading.axis_result.axis == axis
             ]
-            lead, *others = sorted(by_metric, key=lambda entry: _rank(entry[1].axis_result))
+            lead, *others = sorted(by_metric, key=lambda entry: rank(entry[1].axis_result))
             shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
             findings.append(Finding(lead[1], others, next(iter(shown), None)))
-        return sorted(findings, key=lambda finding: _rank(finding.reading.axis_result))
+        return sorted(findings, key=lambda finding: rank(finding.reading.axis_result))
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -212,11 +213,6 @@ class Section:
         return facts(settings(self.run.result))
 
 
-def _rank(axis_result: AxisResult) -> int:
-    """The place of a verdict: claims first, the placebo last."""
-    return list(get_args(Verdict)).index(axis_result.verdict)
-
-
 def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributions]]:
     """The gaps of an axis that are taken apart, with their names: those that are claimed, then the widest."""
     gaps = [
@@ -244,9 +240,7 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     readings = read(run.result.rows)
     metrics = _metrics(run, run.result.rows)
     axes = list(dict.fromkeys(reading.axis_result.axis for reading in readings))
-    focus: dict[str, Focus] = {}
-    for reading in sorted(readings, key=lambda reading: _rank(reading.axis_result)):
-        focus.setdefault(reading.axis_result.axis, Focus(reading.axis_result.metric.name, reading.harmed))
+    focus = {axis: Focus(lead.axis_result.metric.name, lead.harmed) for axis, lead in leading(readings).items()}
     try:
         examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers, focus=focus)
     except RunError as error:

@@ -1,0 +1,57 @@
+"""A result in a notebook: what it shows, and its scores as Fairlearn's MetricFrame."""
+
+import re
+import sys
+
+import pytest
+
+from tod_bias import AuditResult, attribute, load_corpus, load_pipeline
+from tod_bias.metrics.responses import Length
+from tod_bias.results import RunError
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """A run of which nothing but its folder is left."""
+    dialogues = load_corpus("demo", max_dialogues=60)
+    pipeline = load_pipeline("demo")
+    folder = tmp_path_factory.mktemp("run")
+    metrics = ["corpus_bleu", "length"]
+    attribute(pipeline, dialogues, axes=["gender", "age"], metrics=metrics, bootstrap=20, permutations=100).save(folder)
+    return AuditResult.load(folder)
+
+
+@pytest.mark.parametrize("axis", ["gender", "age"])
+@pytest.mark.parametrize("metric", ["corpus_bleu", "length"])
+def test_a_metric_frame_has_the_scores_of_the_groups(result, axis, metric):
+    """BLEU is of a corpus, length a mean; some dialogues are of a group already, and are not rewritten for it."""
+    frame = result.metric_frame(axis, metric)
+    scores = {name: group.score.value for name, group in result.axes[axis][metric].groups.items()}
+    assert frame.by_group[metric].to_dict() == pytest.approx(scores, rel=1e-9)
+    assert frame.difference()[metric] == pytest.approx(max(scores.values()) - min(scores.values()), rel=1e-9)
+    assert frame.ratio()[metric] == pytest.approx(min(scores.values()) / max(scores.values()), rel=1e-9)
+    assert min(scores.values()) < frame.overall[metric] < max(scores.values())
+
+
+def test_a_frame_takes_a_metric_of_the_users_and_refuses_what_was_not_measured(result, monkeypatch):
+    assert result.metric_frame("gender", Length()).by_group.equals(result.metric_frame("gender", "length").by_group)
+    with pytest.raises(RunError, match="gender, corpus_bleu; gender, length; age, corpus_bleu"):
+        result.metric_frame("race", "corpus_bleu")
+    with pytest.raises(RunError, match="by my_metrics:Polite that"):
+        result.metric_frame("gender", "my_metrics:Polite")
+    monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
+    with pytest.raises(RunError, match=r"pip install 'tod-bias\[fairlearn\]'"):
+        result.metric_frame("gender", "corpus_bleu")
+
+
+def test_a_notebook_shows_every_axis_in_words_and_its_groups(make_record):
+    record = make_record(axes=("gender", "age", "placebo"), metrics=("refusal", "corpus_bleu"))
+    record["axes"]["gender"]["refusal"]["verdict"] = "inconclusive"
+    record["axes"]["<script>"] = record["axes"].pop("age")
+    shown = AuditResult.model_validate(record)._repr_html_()
+    assert "<strong>gender, BLEU: disparity.</strong> Non-binary is served worse" in shown
+    assert "<script" not in shown
+    assert "<strong>&lt;script&gt;, refusals: inconclusive.</strong>" in shown
+    assert "style" not in shown
+    assert re.findall("<td>([^<]*)</td>", shown) == ["woman", "man", "non-binary", "child", "young", "senior"]
+    assert re.findall('"claim">([^<]*)</td>', shown) == ["served better", "-", "served worse", "-", "-", "-"]

@@ -318,7 +318,7 @@ class AxisEstimates:
         result = self._result().model_copy(
             update={
                 "groups": {
-                    name: self._group(name, contrast, over=bool(scopes[name]), facts=facts[name])
+                    name: self._group(name, contrast, over=bool(scopes[name]) and facts[name].may_speak, facts=facts[name])
                     for name, contrast in gap_contrasts.items()
                 },
                 "references": {

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -86,6 +87,51 @@ def test_a_phone_shows_all_of_it_without_moving_sideways(chromium, pages, kind):
     chromium.open(pages[kind], width=360)
     chromium.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert chromium.value("document.documentElement.scrollWidth") <= 360, chromium.value(WIDE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_table_moves_sideways(chromium, pages, kind):
+    """On a phone only a heatmap of many groups does, inside its own box."""
+    for width, moving in ((1280, "one"), (390, "!one.matches('.heatmaps *')")):
+        chromium.open(pages[kind], width=width)
+        chromium.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        cut = (
+            f"[...document.querySelectorAll('.scroll')].filter((one) => {moving} && "
+            "one.scrollWidth > one.clientWidth + 1).map((one) => `${one.ariaLabel}: ${one.scrollWidth}`)"
+        )
+        assert chromium.value("document.documentElement.scrollWidth") <= width, chromium.value(WIDE)
+        assert chromium.value(cut) == []
+
+
+def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, tmp_path):
+    """The example of `tod-bias init stages`, in which `understand` asks for one hotel in place of three for women."""
+    place = tmp_path / "example"
+    assert run_command("init", "stages", "--out", place, "--quiet")[0] == 0
+    run = ("attribute", "--pipeline", place / "pipeline.yaml", "--corpus", place / "chats.jsonl", "--quiet")
+    quick = ("--bootstrap", "40", "--permutations", "1000", "--out", place / "run")
+    assert run_command(*run, "--axes", "gender,placebo", *quick)[0] == 0
+    chromium.open(place / "run" / "report.html", width=1280, height=800)
+    seen = chromium.value(
+        "[...document.querySelectorAll('h1, p, li, td, th')].filter((one) => one.checkVisibility() && "
+        "one.getBoundingClientRect().bottom <= 800).map((one) => one.innerText).join('\\n')"
+    )
+    for text in (
+        "Woman is served worse",
+        "BLEU 54% lower [",
+        "p<0.001",
+        "enters in understand",
+        "original",
+        "rewritten",
+    ):
+        assert text in seen
+    assert re.search(r"limit 3 → 1 in \d+ of \d+ turns as woman, in 0 of \d+ otherwise", seen)
+    marked = chromium.value(
+        "[...document.querySelectorAll('mark')].filter((one) => one.getBoundingClientRect().bottom <= 800)"
+        ".map((one) => one.innerText)"
+    )
+    assert {"3", "1"} <= set(marked)
+    headings = chromium.value("[...document.querySelectorAll('h2')].map((one) => one.innerText.split(':')[0])")
+    assert headings[:5] == ["Examples", "Groups", "Components", "Terms", "Placebo"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

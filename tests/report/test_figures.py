@@ -60,10 +60,13 @@ def texts(figure: Figure) -> list[str]:
 
 
 def all_figures(results: AuditResult) -> dict[str, Figure]:
+    """By metric, kind and size; some have no form for a phone."""
     return {
-        f"{name} {kind}": figure
+        f"{name} {kind} {size}": figure
         for name in results.metrics
-        for kind, figure in figures([row for row in results.rows if row.metric.name == name]).items()
+        for kind, sizes in figures([row for row in results.rows if row.metric.name == name]).items()
+        for size, figure in zip(("wide", "phone"), sizes, strict=True)
+        if figure is not None
     }
 
 

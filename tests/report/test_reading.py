@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.audit import claims
-from tod_bias.report.reading import NO_CLAIM, amount, claim_of, is_starred, read, shown_gap, side
+from tod_bias.report.amounts import amount
+from tod_bias.report.reading import NO_CLAIM, claim_of, is_starred, read, shown_gap, side
 from tod_bias.results import (
     AuditResult,
     AxisResult,
@@ -129,18 +130,18 @@ def test_a_reference_variant_is_a_finding_of_its_own():
 @pytest.mark.parametrize(
     ("metric", "value", "served", "sense"),
     [
-        (BLEU, 0.1, "worse", "lower"),
-        (BLEU, -0.1, "better", "higher"),
-        (REFUSALS, 0.1, "worse", "higher"),
-        (REFUSALS, -0.1, "better", "lower"),
-        (LENGTH, 0.1, "differently", "lower"),
-        (LENGTH, -0.1, "differently", "higher"),
+        (BLEU, 0.1, "worse", "BLEU 10% lower"),
+        (BLEU, -0.1, "better", "BLEU 10% higher"),
+        (REFUSALS, 0.1, "worse", f"{REFUSALS['label']} 10% higher"),
+        (REFUSALS, -0.1, "better", f"{REFUSALS['label']} 10% lower"),
+        (LENGTH, 0.1, "differently", "10% fewer words per response"),
+        (LENGTH, -0.1, "differently", "10% more words per response"),
     ],
 )
 def test_harm_has_the_direction_that_the_metric_gives_it(metric, value, served, sense):
     headline = reading_of(result(metric, groups={"woman": group(estimate(value))})).who.split(";")[0]
     assert f"woman is served {served} than" in headline
-    assert f"{metric['label']} 10% {sense}" in headline
+    assert sense in headline
 
 
 def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
@@ -158,12 +159,26 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
         # nothing is lower by more than all of itself
-        (estimate(1.39), "ratio", "BLEU lower by 1.390 [1.370, 1.410] times the originals'"),
-        (estimate(0.9, 0.2, scope="terms"), "ratio", "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"),
+        (estimate(1.39), "ratio", "BLEU lower by 139% [137%, 141%] of the originals'"),
+        (estimate(0.9, 0.2, scope="terms"), "ratio", "BLEU lower by 90% [70%, 110%]‡ of the originals'"),
     ],
 )
 def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number, scale, text):
     assert amount(number, result(scale=scale)) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "better", "value", "text"),
+    [
+        ("results_found", "higher", 0.31, "0.31 fewer results per turn [0.29, 0.33]"),
+        ("calls_made", "neither", -0.5, "0.50 more calls per turn [0.48, 0.52]"),
+        ("refusal", "lower", 0.31, "31.0 more responses in 100 are refusals [29.0, 33.0]"),
+        ("jga", "higher", 0.12, "12.0 fewer turns in 100 have all calls right [10.0, 14.0]"),
+    ],
+)
+def test_what_a_metric_counts_is_said_in_its_units(name, better, value, text):
+    axis_result = result({"name": name, "label": name, "better": better}, scale="difference")
+    assert amount(estimate(value), axis_result) == text
 
 
 @pytest.mark.parametrize("name", ["disagreement", "call_disagreement"])
@@ -172,7 +187,7 @@ def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_wor
     reading = reading_of(result(metric, scale="difference"))
     assert "served worse than" not in reading.result
     assert "better than" not in reading.result
-    assert missing(reading.who, ["treated differently more often", "disagreement 0.200 higher"]) == []
+    assert missing(reading.who, ["treated differently more often", "20.0 more turns in 100"]) == []
     assert "does not tell which group is served worse" in reading.who
     assert "worse" not in side("lower", counterfactual=True)
 
@@ -260,8 +275,8 @@ def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
     [
         (None, None, False, ["--axes …,placebo"]),
         (None, None, True, ["no placebo fits"]),
-        (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "+0.150", "13.2", "2.9", "fewer words"]),
-        (estimate(0.15), beyond(edits=(None, None)), True, ["+0.150 [+0.130, +0.170], p=0.001."]),
+        (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "BLEU 15% lower", "13.2", "2.9", "fewer words"]),
+        (estimate(0.15), beyond(edits=(None, None)), True, ["BLEU 15% lower [13%, 17%], p=0.001."]),
     ],
 )
 def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits, has_one, facts):

@@ -12,6 +12,7 @@ from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
+from tod_bias.report.palette import NARROW, WIDTH
 from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
 from tod_bias.results import AuditResult, AxisResult, Change, Comparison, Estimate
@@ -45,11 +46,11 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
         blocks = list(_blocks(result, metric, names, runs))
         if 0 < 3 * len(blocks) <= MOST_ROWS:
             name = unique(slug(f"changes {metric}"), taken)
-            figure = _gaps(blocks, result, metric)
-            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _GAPS, name)))
+            figure, narrow = (_gaps(blocks, result, metric, width) for width in (WIDTH, NARROW))
+            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _GAPS, name, narrow)))
     quality = None
     if result.quality:
-        quality = draw(_quality(result), pictures / "quality.svg", _QUALITY, "quality")
+        quality = draw(_quality(result, WIDTH), pictures / "quality.svg", _QUALITY, "quality", _quality(result, NARROW))
     return write_page(
         place / REPORT,
         _TEMPLATE,
@@ -110,7 +111,7 @@ def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
     return list(tables.items())
 
 
-def _quality(result: Comparison) -> Figure:
+def _quality(result: Comparison, width: float) -> Figure:
     shown = tuple(
         Row(
             f"{result.metrics[metric].label}, {fixed(change.before)} to {fixed(change.after)}",
@@ -119,10 +120,10 @@ def _quality(result: Comparison) -> Figure:
         )
         for metric, change in result.quality.items()
     )
-    return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"))
+    return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"), width)
 
 
-def _gaps(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
+def _gaps(blocks: Sequence[Block], result: Comparison, metric: str, width: float) -> Figure:
     about = result.metrics[metric]
     unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
     texts = Texts(
@@ -130,7 +131,7 @@ def _gaps(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
         "contributions of stages",
         *sides(about.better, counterfactual=about.counterfactual),
     )
-    return forest(blocks, result.stages.common, texts)
+    return forest(blocks, result.stages.common, texts, width)
 
 
 def _blocks(

@@ -82,6 +82,16 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
+class Focus:
+    """What is claimed on an axis."""
+
+    metric: str = ""
+    """By which metric; turns are chosen by it where it scores single turns."""
+    harmed: tuple[str, ...] = ()
+    """The groups that it is claimed of."""
+
+
+@dataclass(frozen=True)
 class Excerpts:
     """The excerpts of one axis, and what they were chosen from."""
 
@@ -90,7 +100,7 @@ class Excerpts:
     metric: MetricInfo
     """By whose scores of single turns they were chosen."""
     chosen: tuple[Excerpt, ...]
-    """Largest change of the score first."""
+    """The most harmful first, or where no harm is claimed the largest change of the score."""
     fell: int
     """Rewritten turns whose score is lower than in the original."""
     rose: int
@@ -106,13 +116,13 @@ def excerpts(
     metrics: Sequence[MetricInfo],
     scorers: Sequence[Scorer] = (),
     *,
-    focus: Mapping[str, str] | None = None,
-    most: int = 4,
+    focus: Mapping[str, Focus] | None = None,
+    most: int = 3,
 ) -> list[Excerpts] | None:
     """Choose for each axis the turns whose score changes most between the original and the rewritten dialogue.
 
-    A dialogue is shown once and a (source, target) pair twice at most, so that one odd dialogue does not fill the list.
-    Placebos are left out.
+    Where groups are claimed to be served worse, their turns whose score worsens most. A dialogue is shown once and a
+    (source, target) pair twice at most, so that one odd dialogue does not fill the list. Placebos are left out.
 
     Args:
         turns: rows of ``turns.parquet``, at least of the arms :data:`UNSWAPPED` and ``original``.
@@ -120,7 +130,7 @@ def excerpts(
         axes: the axes in the order wanted; those without turns are left out.
         metrics: the run's, in order; the first that is shipped or among ``scorers`` decides.
         scorers: the user's metrics; those that a run's folder names are not imported.
-        focus: axis to the group whose counterfactuals are shown; by default those of all groups.
+        focus: axis to what is claimed on it; by default turns as all groups are shown, by the first metric.
         most: how many turns to choose for an axis.
 
     Returns:
@@ -131,16 +141,27 @@ def excerpts(
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    scored = _scorer(turns, metrics, {scorer.name: scorer for scorer in scorers})
-    if scored is None:
+    own = {scorer.name: scorer for scorer in scorers}
+    if _scorer(turns, metrics, own) is None:
         return None
-    metric, scorer = scored
     turns = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
-        turn_score=turn_scores(scorer, turns[list(scorer.columns)].to_numpy(dtype=float)),
-        **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts},
+        **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts}
     )
+    chosen = []
+    for axis in axes:
+        claimed = (focus or {}).get(axis, Focus())
+        scored = _scorer(turns, sorted(metrics, key=lambda metric: metric.name != claimed.metric), own)
+        of_axis = turns[turns["axis"] == axis]
+        if scored is not None and (of_axis["arm"] == UNSWAPPED).any():
+            chosen.append(_of_axis(axis, _changes(of_axis, texts, scored[1]), stages, scored[0], claimed, most))
+    return chosen
+
+
+def _changes(turns: pd.DataFrame, texts: Sequence[str], scorer: Scorer) -> pd.DataFrame:
+    """Turns of one axis beside their originals, with the change of their score."""
+    turns = turns.assign(turn_score=turn_scores(scorer, turns[list(scorer.columns)].to_numpy(dtype=float)))
     originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["axis", "dialogue", "turn"])
     joined = turns[turns["arm"] == UNSWAPPED].merge(
         originals[["axis", "dialogue", "turn", "turn_score", *texts]],
@@ -148,19 +169,23 @@ def excerpts(
         suffixes=("", "_original"),
     )
     joined["change"] = joined["turn_score"] - joined["turn_score_original"]
-    joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes
-    joined = joined.sort_values(["size", "dialogue", "turn", "variant"], ascending=[False, True, True, True])
-    groups = []
-    for axis in axes:
-        rows = joined[joined["axis"] == axis]
-        if rows.empty:
-            continue
-        of_group = rows[rows["group"] == (focus or {}).get(axis)]
-        candidates = rows if of_group.empty else of_group
-        chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(candidates, most))
-        fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
-        groups.append(Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum())))
-    return groups
+    return joined
+
+
+def _of_axis(
+    axis: str, rows: pd.DataFrame, stages: Sequence[str], metric: MetricInfo, claimed: Focus, most: int
+) -> Excerpts:
+    """The excerpts of one axis: of the groups that are harmed those that harm, else the largest changes."""
+    fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
+    size, candidates = rows["change"].abs(), rows
+    if (of_groups := rows["group"].isin(claimed.harmed)).any():
+        candidates = rows[of_groups]
+        if metric.better != "neither" and metric.name == claimed.metric:
+            size = rows["change"] * (-1 if metric.better == "higher" else 1)
+    candidates = candidates.assign(size=size.round(9))  # else rounding noise decides between equal changes
+    candidates = candidates.sort_values(["size", "dialogue", "turn", "variant"], ascending=[False, True, True, True])
+    chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(candidates, most))
+    return Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum()))
 
 
 def _scorer(
@@ -239,7 +264,8 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
 
 
 def _difference(row: dict[str, Any], name: str) -> Difference:
-    return Difference(name, *compare(row[f"{name}_original"], row[name]))
+    before, after = (row[column].replace("= \\#", "= ") for column in (f"{name}_original", name))  # of what is no text
+    return Difference(name, *compare(before, after))
 
 
 def compare(before: str, after: str) -> tuple[Segments, Segments]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups, su_heatmap
 from tod_bias.report.notation import reference
+from tod_bias.report.palette import NARROW, WIDTH
 from tod_bias.report.reading import is_starred, mark, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
@@ -21,30 +22,30 @@ MOST_ROWS = 80
 """Rows of a figure; the report shows more only as a table."""
 
 
-def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
+def figures(axis_results: Sequence[AxisResult]) -> dict[str, tuple[Figure, Figure | None]]:
     """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages``, ``su`` and ``su-pairs …``.
 
-    Figures without numbers are left out.
+    Each with its form for a phone, if it has one. Figures without numbers are left out.
     """
-    drawn: dict[str, Figure] = {}
+    drawn: dict[str, tuple[Figure, Figure | None]] = {}
     if 0 < sum(len(axis_result.groups) for axis_result in _claiming(axis_results)) <= MOST_ROWS:
-        drawn["groups"] = groups(axis_results)
+        drawn["groups"] = groups(axis_results), groups(axis_results, NARROW)
     limit = largest_gap(_claiming(axis_results))
     for axis_result in _claiming(axis_results):
         if 1 < len(paired_groups(axis_result)) <= MOST_GROUPS:
-            drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit)
+            drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit), None
     attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.all_shares]
     if 0 < sum(1 + len(axis_result.all_shares) for axis_result in attributed) <= MOST_ROWS:
-        drawn["stages"] = components(attributed)
+        drawn["stages"] = components(attributed), components(attributed, NARROW)
     if any(axis_result.su is not None for axis_result in axis_results):
-        drawn["su"] = su(axis_results)
+        drawn["su"] = su(axis_results), su(axis_results, NARROW)
     for axis_result in axis_results:
         if axis_result.su is not None and 1 < len(axis_result.su.pairs) <= MOST_GROUPS * (MOST_GROUPS - 1):
-            drawn[f"su-pairs {axis_result.axis}"] = su_heatmap(axis_result)
+            drawn[f"su-pairs {axis_result.axis}"] = su_heatmap(axis_result), None
     return drawn
 
 
-def groups(axis_results: Sequence[AxisResult]) -> Figure:
+def groups(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
     """The gap of every group from the mean of groups, with the contributions of stages, by axis."""
     blocks = [
         Block(axis_result.axis, tuple(_group_rows(axis_result)), axis_result.verdict)
@@ -52,7 +53,10 @@ def groups(axis_results: Sequence[AxisResult]) -> Figure:
         if axis_result.groups
     ]
     return forest(
-        blocks, _stages(axis_results), _texts(axis_results, "gap from the mean of groups", "contributions of stages")
+        blocks,
+        _stages(axis_results),
+        _texts(axis_results, "gap from the mean of groups", "contributions of stages"),
+        width,
     )
 
 
@@ -71,11 +75,11 @@ def _group_rows(axis_result: AxisResult) -> Iterator[Row]:
         yield Row(label, variant.gap, variant.shares, quiet=True)
 
 
-def components(axis_results: Sequence[AxisResult]) -> Figure:
+def components(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
     """The widest gap of every axis with the shares of stages that sum to it, and each share with its interval."""
     stages = _stages(axis_results)
     blocks = [Block(axis_result.axis, tuple(_widest_rows(axis_result, stages))) for axis_result in axis_results]
-    return forest(blocks, stages, _texts(axis_results, "widest gap and shares of stages", "shares, stacked"))
+    return forest(blocks, stages, _texts(axis_results, "widest gap and shares of stages", "shares, stacked"), width)
 
 
 def _widest_rows(axis_result: AxisResult, stages: Sequence[str]) -> Iterator[Row]:
@@ -92,7 +96,7 @@ def _widest_rows(axis_result: AxisResult, stages: Sequence[str]) -> Iterator[Row
         yield Row(part, estimate, colour=part_colour(part, stages))
 
 
-def su(axis_results: Sequence[AxisResult]) -> Figure:
+def su(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
     """Su's stacked contributions (Fig. 4), absolute and in the paper's order, up to the fairscore."""
     blocks = []
     for axis_result in axis_results:
@@ -101,10 +105,10 @@ def su(axis_results: Sequence[AxisResult]) -> Figure:
             if axis_result.su.total is not None:
                 rows.append(Row("total v({db})", axis_result.su.total, quiet=True))
             blocks.append(Block(axis_result.axis, tuple(rows)))
-    return _su_forest(blocks, axis_results)
+    return _su_forest(blocks, axis_results, width=width)
 
 
-def su_comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
+def su_comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -> Figure:
     """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, by axis.
 
     Below each bar are the signed disparity with its contributions, and the placebo of the same dialogues.
@@ -122,7 +126,8 @@ def su_comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
         for axis, by_run in _by_axis(runs)
     ]
     every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
-    return _su_forest([block for block in blocks if block.rows], every, "fairscore (absolute); disparity (signed)")
+    shown = [block for block in blocks if block.rows]
+    return _su_forest(shown, every, "fairscore (absolute); disparity (signed)", width)
 
 
 def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
@@ -147,7 +152,10 @@ def _su_parts(su: Su) -> dict[str, Estimate]:
 
 
 def _su_forest(
-    blocks: Sequence[Block], axis_results: Sequence[AxisResult], left: str = "fairscore (absolute)"
+    blocks: Sequence[Block],
+    axis_results: Sequence[AxisResult],
+    left: str = "fairscore (absolute)",
+    width: float = WIDTH,
 ) -> Figure:
     stages = _stages(axis_results)
     orders = dict.fromkeys(
@@ -155,7 +163,7 @@ def _su_forest(
     )
     named = list(dict.fromkeys([*stages, *(name for order in orders for name in order)]))
     order = f"in the order {', '.join(next(iter(orders)))}" if len(orders) == 1 else "in each run's order"
-    return forest(blocks, named, Texts(left, _shortened(f"Su's shares {order}"), "", ""))
+    return forest(blocks, named, Texts(left, _shortened(f"Su's shares {order}"), "", ""), width)
 
 
 def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[tuple[str, AxisResult]]]]:
@@ -178,7 +186,7 @@ def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[t
     ]
 
 
-def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
+def comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -> Figure:
     """The widest gaps of several runs by one metric, with the shares of stages.
 
     Args:
@@ -189,9 +197,8 @@ def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
         Block(axis, tuple(row for name, axis_result in by_run for row in _compared_rows(name, axis_result)))
         for axis, by_run in _by_axis(runs)
     ]
-    return forest(
-        [block for block in blocks if block.rows], _stages(every), _texts(every, "widest gap", "shares of stages")
-    )
+    shown = [block for block in blocks if block.rows]
+    return forest(shown, _stages(every), _texts(every, "widest gap", "shares of stages"), width)
 
 
 def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:

@@ -6,9 +6,10 @@ right of 0 and negative ones to the left.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tod_bias.report.notation import TERMS_ONLY, fixed
 from tod_bias.report.palette import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
-_GAP = 0.12
+_GAP, _LINE = 0.12, 0.16
 _SMALL = 8.0
 _PLACEBO: dict[str, Any] = {
     "marker": "|",
@@ -92,52 +93,93 @@ class Texts:
 
 
 @styled
-def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figure:
+def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts, width: float = WIDTH) -> Figure:
     """The figure: dots with intervals to the left, their values in the middle, stacked parts to the right.
+
+    On a narrow one the stacked parts are below.
 
     Args:
         blocks: from top to bottom; there is at least one row.
         stages: in the order of their colours.
         texts: of the axes.
+        width: in inches.
     """
     rows = [row for block in blocks for row in block.rows]
     parts = _parts(rows, stages)
     span = _span(rows)
-    keys = _key_rows(_keys(rows, parts, stages, span))
-    top = 0.05 + _KEY * len(keys) + (0.05 if keys else 0)
-    inside = _ROW * len(rows) + _TITLE * len(blocks)
-    margin = 0.1 + min(_LONGEST, max(text_width(row.label) for row in rows) + 0.2)
+    keys = _key_rows(_keys(rows, parts, stages, span), width)
     signed = bool(texts.positive)
+    labels = [_broken(text, width) for text in (texts.left, texts.right)]
+    margin = 0.1 + min(_LONGEST, width / 3, max(text_width(row.label) for row in rows) + 0.2)
     middle = 0.2 + max(text_width(_number(row, signed=signed), _SMALL, bold=True) for row in rows)
-    stacked = any(row.parts for row in rows)
-    room = WIDTH - margin - middle - 2 * _GAP - 0.1
-    left_width = room * (0.5 if stacked else 1)
-    figure = fixed_figure(WIDTH, top + inside + _AXIS)
-    left = place(figure, margin, top, left_width, inside)
-    left.set_xlim(*span)
-    left.set_ylim(inside, 0)
-    right = None
-    if stacked:
-        right = place(figure, margin + left_width + middle + 2 * _GAP, top, room - left_width, inside)
-        right.set_xlim(*span)
-        right.set_ylim(inside, 0)
+    panels = _panels(blocks, len(keys), labels, (width, margin, middle))
+    left = panels[0]
+    named = panels if width < WIDTH else panels[:1]
+    for panel in panels:
+        panel.set_xlim(*span)
     height = 0.0
     for block in blocks:
-        _title(left, block, height, first=height == 0)
+        for panel in named:
+            _title(panel, block, height, first=height == 0)
         height += _TITLE
         for row in block.rows:
             middle_of_row = height + _ROW / 2
             _dot(left, row, middle_of_row)
-            _label(left, row, middle_of_row, margin - 0.25)
-            _value(left, _number(row, signed=signed), row, middle_of_row, left_width + _GAP + middle - 0.1)
-            if right is not None and row.parts:
-                _stack(right, row, middle_of_row, parts, stages)
+            _value(left, _number(row, signed=signed), row, middle_of_row, _inches(left) + _GAP + middle - 0.1)
+            for panel in named:
+                _label(panel, row, middle_of_row, margin - 0.25)
+            if row.parts:
+                _stack(panels[-1], row, middle_of_row, parts, stages)
             height += _ROW
-    _frame(left, texts.left, texts)
-    if right is not None:
-        _frame(right, texts.right, texts)
+    for panel, label in zip(panels, labels, strict=False):
+        _frame(panel, label, texts)
+    figure = cast("Figure", left.figure)
     _legend(figure, keys)
     return figure
+
+
+def _panels(
+    blocks: Sequence[Block], keys: int, labels: Sequence[str], across: tuple[float, float, float]
+) -> list[Axes]:
+    """The panel of dots, and that of stacked parts where there are any: beside it, or on a narrow figure below.
+
+    Args:
+        blocks: what is drawn.
+        keys: rows of the legend.
+        labels: below the panels.
+        across: inches: the width of the figure, of the labels and of the values.
+    """
+    width, margin, middle = across
+    top = 0.05 + _KEY * keys + (0.05 if keys else 0)
+    inside = sum(_TITLE + _ROW * len(block.rows) for block in blocks)
+    below = _AXIS + (_LINE * max(label.count("\n") for label in labels) if width < WIDTH else 0)
+    room = width - margin - middle - 2 * _GAP - 0.1
+    shapes = [(margin, top, room, inside)]
+    if any(row.parts for block in blocks for row in block.rows):
+        if width < WIDTH:
+            shapes.append((margin, top + inside + below, room + middle + _GAP, inside))
+        else:
+            shapes = [
+                (margin, top, room / 2, inside),
+                (margin + room / 2 + middle + 2 * _GAP, top, room / 2, inside),
+            ]
+    figure = fixed_figure(width, shapes[-1][1] + inside + below)
+    panels = [place(figure, *shape) for shape in shapes]
+    for panel in panels:
+        panel.set_ylim(inside, 0)
+    return panels
+
+
+def _broken(text: str, width: float) -> str:
+    """A label in lines that fit the panel of a narrow figure."""
+    if width >= WIDTH:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, int(6.5 * width)))
+
+
+def _inches(panel: Axes) -> float:
+    """The width of a panel."""
+    return panel.get_window_extent().width / panel.figure.dpi
 
 
 def part_colour(part: str, stages: Sequence[str]) -> str:
@@ -170,12 +212,13 @@ def _number(row: Row, *, signed: bool) -> str:
 def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
     from matplotlib.lines import Line2D
 
-    across = panel.get_position().x0 * WIDTH
+    width = _inches(panel) / panel.get_position().width
+    across = panel.get_position().x0 * width
     bottom = height + _TITLE - 0.07
-    inches = panel.get_position().width * WIDTH
+    inches = _inches(panel)
     if not first:
         line = Line2D(
-            [(0.1 - across) / inches, (WIDTH - 0.1 - across) / inches], [height + 0.03] * 2, color=GRID, linewidth=0.8
+            [(0.1 - across) / inches, (width - 0.1 - across) / inches], [height + 0.03] * 2, color=GRID, linewidth=0.8
         )
         line.set_transform(panel.get_yaxis_transform())
         line.set_clip_on(False)
@@ -197,7 +240,7 @@ def _value(panel: Axes, text: str, row: Row, height: float, right: float) -> Non
 
 def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font: Mapping[str, Any]) -> None:
     """A text that ends so many inches to the right of the panel's left side."""
-    inches = panel.get_position().width * WIDTH
+    inches = _inches(panel)
     ink = MUTED if row.quiet else INK
     across = panel.get_yaxis_transform()
     panel.text(right / inches, height, text, color=ink, va="center", ha="right", transform=across, **font)
@@ -283,11 +326,11 @@ def _frame(panel: Axes, label: str, texts: Texts) -> None:
     panel.grid(axis="x", linewidth=0.6, zorder=0)
     panel.set_axisbelow(True)
     panel.set_yticks([])
-    panel.locator_params(axis="x", nbins=6)
+    panel.locator_params(axis="x", nbins=6 if _inches(panel) > 2.5 else 3)
     panel.tick_params(axis="x", labelsize=_SMALL)
     panel.set_xlabel(label, fontsize=FONT_SIZE, labelpad=2)
     low, high = panel.get_xlim()
-    width = panel.get_position().width * WIDTH
+    width = _inches(panel)
     side: dict[str, Any] = {"transform": panel.get_xaxis_transform(), "fontsize": 7.5, "color": MUTED, "va": "bottom"}
     for text, room, place_of_text, align in (
         (f"{texts.positive} →", high, 1.0, "right"),
@@ -321,13 +364,13 @@ def _keys(
     return keys
 
 
-def _key_rows(keys: Sequence[tuple[str, Artist]]) -> list[list[tuple[str, Artist]]]:
+def _key_rows(keys: Sequence[tuple[str, Artist]], most: float) -> list[list[tuple[str, Artist]]]:
     """Keys in rows that fit the figure's width."""
     rows: list[list[tuple[str, Artist]]] = []
-    used = WIDTH
+    used = most
     for key in keys:
         width = text_width(key[0], _SMALL) + 0.6
-        if used + width > WIDTH - 0.2:
+        if used + width > most - 0.2:
             rows.append([])
             used = 0.0
         rows[-1].append(key)

@@ -50,31 +50,49 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
 
 
 _PARTS = re.compile(
-    r"<(h[1-6])\b[^>]*>(?P<heading>.*?)</\1>|<(?P<head>/?)thead>|<th(?P<how>(?:\s[^>]*)?)>(?P<cell>.*?)</th>"
+    r"<(h[1-6])\b[^>]*>(?P<heading>.*?)</\1>|<(?P<head>/?)thead>|<(?P<row>table|tr)\b"
+    r"|<(?P<cell>t[hd])(?P<how>(?:\s[^>]*)?)>(?P<text>.*?)</(?P=cell)>"
     r'|<(?P<kind>div|figure) class="scroll">',
     re.DOTALL,
 )
 
 
 def accessible_page(html: str) -> str:
-    """A page for screen readers and keyboards: header cells have a scope, and what scrolls can be focused."""
-    heading, in_head = "", False
+    """A page for screen readers, keyboards and phones: header cells have a scope, what scrolls can be focused, and
+    cells know their column, as a phone shows a row as a list."""
+    heading, in_head, place = "", False, 0
+    columns: list[str] = []
 
     def accessible(match: re.Match[str]) -> str:
-        nonlocal heading, in_head
+        nonlocal heading, in_head, place
         if match["heading"] is not None:
-            heading = " ".join(re.sub(r"<[^>]*>", " ", match["heading"]).split()).replace('"', "&quot;")
+            heading = _in_quotes(match["heading"])
         elif match["head"] is not None:
             in_head = not match["head"]
+        elif match["row"] is not None:
+            place = 0
+            if match["row"] == "table":
+                columns.clear()
         elif match["kind"] is not None:
             return f'<{match["kind"]} class="scroll" role="group" tabindex="0" aria-label="{heading}">'
-        elif not match["cell"].strip():
-            return f"<td{match['how']}></td>"  # an empty cell heads nothing
         else:
-            return f'<th scope="{"col" if in_head else "row"}"{match["how"]}>{match["cell"]}</th>'
+            how, text = match["how"], match["text"]
+            if in_head:
+                columns.append(_in_quotes(text))
+            elif place < len(columns) and place and columns[place]:
+                how += f' data-label="{columns[place]}"'
+            place += 1
+            if match["cell"] == "td" or not text.strip():
+                return f"<td{how}>{text.strip()}</td>"  # an empty cell heads nothing
+            return f'<th scope="{"col" if in_head else "row"}"{how}>{text}</th>'
         return match[0]
 
     return _PARTS.sub(accessible, html)
+
+
+def _in_quotes(html: str) -> str:
+    """The text of an element as the value of an attribute."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split()).replace('"', "&quot;")
 
 
 def write_page(path: Path, template: Path, **content: Any) -> Path:
@@ -83,7 +101,7 @@ def write_page(path: Path, template: Path, **content: Any) -> Path:
     return path
 
 
-def draw(figure: Figure, path: Path, label: str, name: str | None = None) -> Markup:
+def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow: Figure | None = None) -> Markup:
     """Write a figure as SVG, and return it for a page.
 
     Args:
@@ -91,8 +109,13 @@ def draw(figure: Figure, path: Path, label: str, name: str | None = None) -> Mar
         path: of the SVG file; its folder is made.
         label: what the figure shows, in words.
         name: put before its ids, so that the figures of one page do not clash; by default the file's.
+        narrow: the same for a phone, which the page shows there in its place.
     """
-    svg = to_svg(figure)
+    svg, name = to_svg(figure), name or path.stem
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, svg)
-    return Markup(inline(svg, name or path.stem, label))  # matplotlib escapes its text, `inline` the label
+    wide = inline(svg, name, label)  # matplotlib escapes its text, `inline` the label
+    if narrow is None:
+        return Markup(wide)
+    phone = inline(to_svg(narrow), f"{name}-phone", label)
+    return Markup(f'<div class="wide">{wide}</div><div class="phone">{phone}</div>')

@@ -46,6 +46,8 @@ def diverging() -> LinearSegmentedColormap:
 
 WIDTH = 9.0
 """Inches; the width of the report's column."""
+NARROW = 3.6
+"""The same on a phone."""
 
 DASHES = (0, (4, 3))
 """Of lines that mark a reference."""
@@ -220,7 +222,7 @@ def inline(svg: str, name: str, label: str) -> str:
     quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return re.sub(
         r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
-        rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" style="width:{width}" '
+        rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" style="--width:{width};width:var(--width)" '
         rf'role="img" aria-label="{quoted}">',
         body,
         count=1,

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tod_bias.report.amounts import amount, is_whole, size
 from tod_bias.report.components import entrance, of_groups, opposed, outside
 from tod_bias.report.differences import at, counted
-from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, reference, with_interval
-from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, SHARES, THESE_TERMS, AxisResult, Estimate, Group
+from tod_bias.report.notation import count, fixed, p_text, percent, reference
+from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
@@ -26,8 +27,6 @@ DOSE = 0.75
 NO_CLAIM = "-"
 _GROUPS = 3
 """Claimed groups whose first differences are named."""
-READ_AS_SHARES = ("disagreement", "call_disagreement", "asks_back", *SHARES)
-"""Metrics on 0 to 1 whose gaps are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,11 @@ class Reading:
     def grounds(self) -> str:
         """What that rests on, and what could not have been seen."""
         return _sentences(self.terms, self.placebo, self.limits)
+
+    @property
+    def harmed(self) -> tuple[str, ...]:
+        """The groups that are claimed to be served worse."""
+        return tuple(name for name, gap in self.axis_result.claims.items() if (gap.value or 0) > 0)
 
     @property
     def is_claim(self) -> bool:
@@ -118,29 +122,6 @@ def side_of(axis_result: AxisResult, gap: Estimate) -> str:
 def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
     """What gaps above and below 0 mean (:func:`side`)."""
     return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
-
-
-def amount(estimate: Estimate, axis_result: AxisResult) -> str:
-    """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
-
-    Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
-    than the originals' whole score is written as its multiple: nothing is 139% lower.
-    """
-    value = estimate.value or 0.0
-    lower = value > 0 if axis_result.metric.better != "lower" else value < 0
-    sense = "lower" if lower else "higher"
-    interval = ""
-    bounds = estimate.ci
-    multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
-    write = percent if axis_result.scale == "ratio" and not multiple else fixed
-    if bounds is not None:
-        low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
-        interval = f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
-    if not value:
-        return f"{axis_result.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
-    if multiple:
-        return f"{axis_result.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
-    return f"{axis_result.metric.label} {write(abs(value))} {sense}{interval}"
 
 
 def short(term: str) -> str:
@@ -409,7 +390,7 @@ def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
     if beyond is None:
         why = "no placebo fits its dialogues" if has_placebo else "there is no placebo (--axes …,placebo)"
         return f"{why}, so part of this may be what any rewording does."
-    text = f"beyond rewording by the placebo, {name} has {with_interval(beyond, sign=True)}, {p_text(beyond.p)}"
+    text = f"beyond what the placebo's rewording does, as {name}: {amount(beyond, axis_result)}, {p_text(beyond.p)}"
     edits = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
     changed, by_placebo = (edits.get(what) for what in ("axis", "placebo"))
     if changed is not None and by_placebo is not None:
@@ -430,12 +411,9 @@ def _limits(axis_result: AxisResult) -> str:
     if axis_result.unmeasured or "tests" in axis_result.limiting_factors:
         return ""
     parts = []
-    is_ratio = axis_result.scale == "ratio"
-    write = percent if is_ratio else fixed
-    unit = f" of the originals' {axis_result.metric.label}" if is_ratio else f" of {axis_result.metric.label}"
     if axis_result.equivalent_within is not None and axis_result.verdict != DISPARITY:
-        parts.append(f"a gap beyond ±{write(axis_result.equivalent_within)}{unit} is ruled out")
-    if axis_result.mde is not None and axis_result.mde >= 1 and _is_share(axis_result):
+        parts.append(f"a gap beyond ±{size(axis_result.equivalent_within, axis_result)} is ruled out")
+    if axis_result.mde is not None and is_whole(axis_result.mde, axis_result):
         parts.append("not even the largest possible gap would be found in four of five such runs")
     elif axis_result.mde is not None:
         metric = axis_result.metric
@@ -443,13 +421,6 @@ def _limits(axis_result: AxisResult) -> str:
         if metric.better == "neither" and not metric.counterfactual:
             how = "that differs from"
         parts.append(
-            f"a group {how} all others by {write(axis_result.mde)}{unit} would be found in four of five such runs"
+            f"a group {how} all others by {size(axis_result.mde, axis_result)} would be found in four of five such runs"
         )
     return f"{'; '.join(parts)}." if parts else ""
-
-
-def _is_share(axis_result: AxisResult) -> bool:
-    """Whether a gap of 1 is the largest possible."""
-    return axis_result.metric.name in READ_AS_SHARES or (
-        axis_result.scale == "ratio" and axis_result.metric.better == "higher"
-    )

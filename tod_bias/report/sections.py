@@ -13,7 +13,7 @@ from markupsafe import Markup
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
+from tod_bias.report.excerpts import UNSWAPPED, Excerpt, Excerpts, Focus, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.page import draw
 from tod_bias.report.reading import (
@@ -23,7 +23,6 @@ from tod_bias.report.reading import (
     has_few,
     read,
     shown_gap,
-    worst_claim,
 )
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import (
@@ -71,12 +70,6 @@ class MetricPart:
     def claiming(self) -> list[Reading]:
         """Those of axes that may claim something."""
         return [reading for reading in self.readings if not reading.axis_result.is_placebo]
-
-    @property
-    def by_verdict(self) -> list[Reading]:
-        """Claims first, the placebo last."""
-        order = list(get_args(Verdict))
-        return sorted(self.readings, key=lambda reading: order.index(reading.axis_result.verdict))
 
     @property
     def placebo(self) -> AxisResult | None:
@@ -132,6 +125,16 @@ class MetricPart:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One axis: by the metric that claims most, and by all others."""
+
+    reading: Reading
+    others: Sequence[tuple[MetricPart, Reading]]
+    example: Excerpt | None
+    """The turn that harms most, where a harm is claimed."""
+
+
+@dataclass(frozen=True)
 class Section:
     """What the report shows of one run."""
 
@@ -153,6 +156,20 @@ class Section:
                 axis_result.axis for axis_result in sorted(axis_results, key=lambda axis_result: axis_result.is_placebo)
             )
         )
+
+    @property
+    def findings(self) -> list[Finding]:
+        """One per axis: claims first, the placebo last."""
+        examples = {group.axis: group for group in self.excerpts or ()}
+        findings = []
+        for axis in self.axes:
+            by_metric = [
+                (part, reading) for part in self.parts for reading in part.readings if reading.axis_result.axis == axis
+            ]
+            lead, *others = sorted(by_metric, key=lambda entry: _rank(entry[1].axis_result))
+            shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
+            findings.append(Finding(lead[1], others, next(iter(shown), None)))
+        return sorted(findings, key=lambda finding: _rank(finding.reading.axis_result))
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -195,6 +212,11 @@ class Section:
         return facts(settings(self.run.result))
 
 
+def _rank(axis_result: AxisResult) -> int:
+    """The place of a verdict: claims first, the placebo last."""
+    return list(get_args(Verdict)).index(axis_result.verdict)
+
+
 def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributions]]:
     """The gaps of an axis that are taken apart, with their names: those that are claimed, then the widest."""
     gaps = [
@@ -219,10 +241,12 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
         RunError: a value or column is not as expected; the message names the run's folder.
     """
     turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
-    axis_results = run.result.rows
-    metrics = _metrics(run, axis_results)
-    axes = list(dict.fromkeys(axis_result.axis for axis_result in axis_results))
-    focus = {row.axis: worst[0] for row in reversed(axis_results) if (worst := worst_claim(row)) is not None}
+    readings = read(run.result.rows)
+    metrics = _metrics(run, run.result.rows)
+    axes = list(dict.fromkeys(reading.axis_result.axis for reading in readings))
+    focus: dict[str, Focus] = {}
+    for reading in sorted(readings, key=lambda reading: _rank(reading.axis_result)):
+        focus.setdefault(reading.axis_result.axis, Focus(reading.axis_result.metric.name, reading.harmed))
     try:
         examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers, focus=focus)
     except RunError as error:
@@ -231,13 +255,13 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     names: set[str] = set()
     parts = []
     for metric in metrics:
-        chosen = [axis_result for axis_result in axis_results if axis_result.metric.name == metric.name]
+        chosen = [reading for reading in readings if reading.axis_result.metric.name == metric.name]
         drawn = {}
-        for kind, figure in figures(chosen).items():
+        for kind, (figure, narrow) in figures([reading.axis_result for reading in chosen]).items():
             file = unique(slug(f"{kind} {metric.name}"), names)
             label = _LABELS[kind.partition(" ")[0]]
-            drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}")
-        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn))
+            drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}", narrow)
+        parts.append(MetricPart(metric, unique(slug(metric.name), keys), chosen, drawn))
     return Section(run, name, parts, examples)
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.page import draw
+from tod_bias.report.palette import NARROW
 from tod_bias.report.reading import Reading
 from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
@@ -110,9 +111,10 @@ def _drawn(runs: Mapping[str, Sequence[AxisResult]], folder: Path, name: str) ->
     every = [row for some in runs.values() for row in some]
     gaps = stacked = None
     if any(row.widest is not None and not row.is_placebo for row in every):
-        gaps = draw(comparison(runs), folder / f"{name}.svg", _LABEL, name)
+        gaps = draw(comparison(runs), folder / f"{name}.svg", _LABEL, name, comparison(runs, NARROW))
     if any(row.su is not None for row in every):
-        stacked = draw(su_comparison(runs), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
+        narrow = su_comparison(runs, NARROW)
+        stacked = draw(su_comparison(runs), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}", narrow)
     return gaps, stacked
 
 

@@ -377,7 +377,7 @@ def paragraphs(readings: Sequence[Reading]) -> list[RenderableType]:
         texts.append(text)
         fresh = [line for line in reading.differences if line not in said]  # they are of no metric
         if fresh:
-            texts.append(Text("  What differs first from what it does with the original, rewritten:"))
+            texts.append(Text("  The first step of a turn that differs from the original's, and how often:"))
             texts += [Padding(Text(line.replace("`", "")), (0, 0, 0, 2)) for line in fresh]
         said.update(fresh)
     texts += [Text(f"- {axis}: inconclusive by {', '.join(labels)}.") for axis, labels in silent.items()]

@@ -5,12 +5,17 @@
   name, or else become plain text. So do links of any page that lead out of ``docs``.
 - a fence ``math`` is LaTeX, which becomes MathML: formulas are text, and need no script.
 - ``reference/cli.md`` is made from the commands themselves.
+- ``<!-- run: NAME -->`` stands for what a run of ``gallery/systems.py`` found, which is made with the site.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +23,12 @@ from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^<!-- from: (\S+) -->\nSee \[.+\]\(.+\)\.$", re.MULTILINE)
+RUN = re.compile(r"^<!-- run: (\w+) -->$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 HOMES = {"CHANGELOG.md": "reference/changes.md", "tests/benchmarks/README.md": "simulations.md"}
 """Files of the repository that are pages of the site."""
+gallery = Path(tempfile.mkdtemp(prefix="tod-bias-gallery-"))
+"""The folders of the gallery's runs, while the site is built."""
 
 
 def on_config(config: Any) -> Any:
@@ -31,11 +39,20 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """The page of commands."""
+    """The page of commands, and the pages of the gallery's runs."""
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, "reference/cli.md", content=commands()))
+    run_gallery()
+    for page in sorted(gallery.rglob("*.html")):
+        name = page.relative_to(gallery).as_posix()
+        files.append(File.generated(config, f"gallery/{name}", abs_src_path=str(page)))
     return files
+
+
+def on_post_build(**_: Any) -> None:
+    """Clear away what the runs left."""
+    shutil.rmtree(gallery)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -45,6 +62,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         file = include[1]
         text = (ROOT / file).read_text(encoding="utf-8").split("\n", 1)[1].strip()
         return INCLUDE.sub(lambda _: LINK.sub(lambda link: linked(link, file, name), text), markdown)
+    markdown = RUN.sub(lambda run: found(run[1]), markdown)
     return LINK.sub(lambda link: linked(link, f"docs/{name}", name), markdown)
 
 
@@ -70,6 +88,42 @@ def linked(link: re.Match[str], file: str, page: str) -> str:
         return "" if picture else f"{text} (`{place}`)"
     target = os.path.relpath(home, os.path.dirname(page) or ".")
     return f"{picture}[{text}]({target}{'#' + anchor if anchor else ''})"
+
+
+def run_gallery() -> None:
+    """Audit the gallery's systems, each into a folder with its report and its explorer."""
+    sys.path.insert(0, str(ROOT / "docs" / "gallery"))
+    from systems import SYSTEMS
+
+    from tod_bias.report.explorer import write_explorer
+    from tod_bias.report.html import write_report
+
+    for system in SYSTEMS:
+        folder = gallery / system.__name__
+        system().save(folder)
+        write_report([folder])
+        write_explorer([folder])
+
+
+def found(name: str) -> str:
+    """What a run of the gallery found, as a terminal shows it, with links to its report and explorer."""
+    from rich.console import Console
+
+    from tod_bias.report.reading import read
+    from tod_bias.report.terminal import attributed, component_table, group_table, paragraphs
+    from tod_bias.results import AuditResult
+
+    rows = AuditResult.load(gallery / name).rows
+    axes = [row for row in rows if not row.is_placebo]
+    with Console(width=80, record=True, file=io.StringIO()) as console:
+        console.print(group_table(axes, wide=False, padding=0))
+        if attributed(axes):
+            console.print(component_table(axes, wide=False, padding=0))
+        for paragraph in paragraphs(read(rows)):
+            console.print(paragraph)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    links = f"[Report](gallery/{name}/report.html), [explorer](gallery/{name}/explorer/index.html)"
+    return "\n".join(["```text", *lines, "```", "", links])
 
 
 def commands() -> str:

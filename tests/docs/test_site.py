@@ -84,3 +84,21 @@ def test_pages_that_include_a_file_link_to_it(name):
     path = ROOT / "docs" / f"{name}.md"
     file, target = re.search(r"^<!-- from: (\S+) -->\nSee \[.+\]\((.+)\)\.$", path.read_text(), re.MULTILINE).groups()
     assert (path.parent / target).resolve() == ROOT / file
+
+
+@pytest.mark.parametrize(
+    ("heading", "found"),
+    [
+        ("A disparity", "disparity. Woman is served worse .* All of the gap of woman enters in `understand`"),
+        ("These terms only", "these terms only. .* woman is served worse"),
+        ("The placebo is as large", "inconclusive. .* Without the placebo it would be claimed"),
+        ("Unattributed", r"disparity. Woman .* \+0.533 of \+0.533 arises where nothing is intercepted"),
+        ("Parts that cancel", "inconclusive. .* two components work against each other for woman"),
+        ("Equivalent", "equivalent. No gap between groups is larger than the margin"),
+    ],
+)
+def test_the_gallery_shows_what_its_headings_say(site, heading, found):
+    (page,) = (path for path in site if path.name == "gallery.html")
+    text = " ".join(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")).split())
+    section = text[text.rindex(f"{heading}&para;") :].split("Report, explorer")[0]
+    assert re.search(r"gender \(BLEU\): " + found, section)

@@ -146,7 +146,6 @@ def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
     [
         ({}, "model.safetensors"),
         ({"lora": 2}, "adapter_model.safetensors"),
-        ({"lora": 2, "merge": True}, "model.safetensors"),
     ],
 )
 def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(tmp_path, chat, tools, options, weights):

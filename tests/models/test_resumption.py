@@ -5,7 +5,9 @@ import math
 import multiprocessing
 import os
 import pickle
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -43,9 +45,14 @@ def whole(tmp_path_factory):
     return folder, go_on(folder)
 
 
+@pytest.fixture(scope="module")
+def at_third_checkpoint(tmp_path_factory):
+    return stopped_at(tmp_path_factory.mktemp("third") / "cut", 3)
+
+
 @pytest.fixture
-def stopped(tmp_path):
-    return stopped_at(tmp_path / "cut", 3)
+def stopped(tmp_path, at_third_checkpoint):
+    return Path(shutil.copytree(at_third_checkpoint, tmp_path / "cut"))
 
 
 def test_a_resumed_training_gives_the_very_weights_of_a_whole_one(stopped, whole):
@@ -55,7 +62,7 @@ def test_a_resumed_training_gives_the_very_weights_of_a_whole_one(stopped, whole
     assert not (stopped / "checkpoint").exists()
 
 
-@pytest.mark.parametrize("checkpoint", [2, 8, 13, 19, 24])
+@pytest.mark.parametrize("checkpoint", [2, 13, 24])
 def test_so_does_one_that_is_saved_after_every_step(tmp_path, monkeypatch, whole, checkpoint):
     folder, record = whole
     monkeypatch.setattr(trainer, "SECONDS", 0.0)
@@ -75,7 +82,7 @@ def checkpoints(folder):
 
 def test_killed_again_and_again_a_training_ends_with_the_weights_of_a_whole_one(tmp_path, monkeypatch, whole):
     monkeypatch.setattr(trainer, "SECONDS", 0.0)
-    for kills in range(6):
+    for kills in range(4):
         process = multiprocessing.get_context("fork").Process(target=go_on, args=(tmp_path / "cut",))
         process.start()
         before = checkpoints(tmp_path / "cut")
@@ -105,7 +112,7 @@ def test_a_checkpoint_of_other_settings_is_left_alone(stopped):
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
-@pytest.mark.parametrize("content", [None, b"", b"0" * 50])
+@pytest.mark.parametrize("content", [None, b"0" * 50])
 def test_a_damaged_checkpoint_is_named_in_one_line_that_says_what_to_do(stopped, name, content):
     (path,) = (stopped / "checkpoint" / "checkpoint-12").glob(name)
     path.unlink()

@@ -87,8 +87,8 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 @pytest.mark.parametrize("guard", [Canonical, Vote])
 def test_any_stage_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
-    covered, total = checked(load_corpus("demo", max_dialogues=25), [axis], guard)
-    assert covered == total > 100
+    covered, total = checked(load_corpus("demo", max_dialogues=12), [axis], guard)
+    assert covered == total > 20
 
 
 def test_a_guard_of_several_axes_is_exact_on_each() -> None:
@@ -110,7 +110,7 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
     ],
 )
 def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
-    dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
+    dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=200)
     covered, total = checked(dialogues, axes.split(","))
     assert covered >= share * total > 100
 
@@ -118,7 +118,7 @@ def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, 
 @pytest.mark.real_data
 @pytest.mark.parametrize("axes", ["gender", "age", "names_gender", "names_race", "names_gender,gender"])
 def test_any_stage_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
-    count = 80 if "names" in axes else 400
+    count = 40 if "names" in axes else 150
     dialogues = read_once("star", datapath=star.parent, split="test", max_dialogues=count)
     covered, total = checked(dialogues, axes.split(","))
     assert covered >= 0.98 * total > 100

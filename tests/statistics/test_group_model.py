@@ -111,8 +111,8 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_without_an_effect_any_group_is_claimed_in_5_percent(name):
     """Short; tests/benchmarks/validity.py makes the whole table."""
-    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(120)]
-    assert np.mean(claimed) <= 0.11
+    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(60)]
+    assert np.mean(claimed) <= 0.14
 
 
 def test_domains_that_differ_are_no_difference_of_groups():

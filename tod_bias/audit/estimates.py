@@ -312,13 +312,13 @@ class AxisEstimates:
         effects = self._effect_contrasts()
         for _ in pair_contrasts:
             advance()
-        scopes = dict(zip(gaps.names, gaps.over_terms, strict=True))
         references = rows.reference_set()
         facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
+        speak = {name: bool(gaps.over_terms[n]) and facts[name].may_speak for n, name in enumerate(gaps.names)}
         result = self._result().model_copy(
             update={
                 "groups": {
-                    name: self._group(name, contrast, over=bool(scopes[name]), facts=facts[name])
+                    name: self._group(name, contrast, over=speak[name], facts=facts[name])
                     for name, contrast in gap_contrasts.items()
                 },
                 "references": {

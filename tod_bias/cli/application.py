@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from tod_bias.cli import signals
 from tod_bias.errors import PendingError, TodBiasError, described, shortened
@@ -95,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if is_first_process():
             if error.__cause__ is not None and os.environ.get(signals.TRACEBACK):
                 sys.stderr.write(steerless("".join(traceback.format_exception(error))))
-            _tell(f"error: {shortened(str(error))}")
+            unused = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
+            what = f"unexpected argument {', '.join(map(repr, unused))}" if unused else str(error)
+            _tell(f"error: {shortened(what)}")
         sys.exit(2)
     except KeyboardInterrupt:
         _interrupted()

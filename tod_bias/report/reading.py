@@ -28,6 +28,8 @@ DOSE = 0.75
 NO_CLAIM = "-"
 _GROUPS = 3
 """Claimed groups whose first differences are named."""
+_REPEATED = 3
+"""In so many turns the same has to differ to be named where nothing is claimed."""
 
 
 @dataclass(frozen=True)
@@ -312,10 +314,19 @@ def _charged(axis_result: AxisResult, group: str) -> str:
 
 
 def _differences(axis_result: AxisResult) -> tuple[str, ...]:
-    """What differs first as each claimed group on the side of the first one, the largest gap first."""
+    """What differs first as each claimed group on the side of the first one, the largest gap first.
+
+    Where nothing is claimed: the one value in place of another that occurs most often, and only as one group.
+    """
     first = worst_claim(axis_result)
     if first is None:
-        return ()
+        single = [
+            (some, name)
+            for name, differences in axis_result.first_differences.items()
+            for some in differences
+            if some.is_fixed and not some.otherwise.turns and some.turns >= _REPEATED
+        ]
+        return tuple(counted(*some) for some in sorted(single, key=lambda some: -some[0].turns)[:1])
     alike = {name: abs(gap.value or 0) for name, gap in axis_result.claims.items() if _is_alike(gap, first[1])}
     ordered = sorted(alike, key=lambda name: -alike[name])[:_GROUPS]
     return tuple(counted(some, name) for name in ordered for some in axis_result.first_differences.get(name, ()))

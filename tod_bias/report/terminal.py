@@ -72,7 +72,7 @@ class ResultTables:
         for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
-        yield Group(*_readings(self._readings))
+        yield Group(*paragraphs(self._readings))
 
     @property
     def _shown(self) -> list[AxisResult]:
@@ -354,7 +354,7 @@ def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
     return f"{axis}\n {escape(axis_result.metric.label)}" if several else axis
 
 
-def _readings(readings: Sequence[Reading]) -> list[RenderableType]:
+def paragraphs(readings: Sequence[Reading]) -> list[RenderableType]:
     """A paragraph per reading, what differs first; metrics after the first that show nothing share a line per axis."""
     first = readings[0].axis_result.metric.name
     texts: list[RenderableType] = []

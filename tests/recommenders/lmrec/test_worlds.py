@@ -18,7 +18,7 @@ from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, pr
 from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
-RUNS = 40
+RUNS = 24
 PLACES = {"court": "location", "mall": "location"}
 
 

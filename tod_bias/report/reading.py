@@ -8,7 +8,7 @@ of quality of service, and no sentence says why it arose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.components import entrance, of_groups, opposed, outside
@@ -26,7 +26,7 @@ DOSE = 0.75
 NO_CLAIM = "-"
 _GROUPS = 3
 """Claimed groups whose first differences are named."""
-READ_AS_SHARES = ("disagreement", "call_disagreement", "asks_back", *SHARES)
+READ_AS_SHARES = ("disagreement", "call_disagreement", "argument_disagreement", "clarification", "escalation", *SHARES)
 """Metrics on 0 to 1 whose gaps are read as they are."""
 
 
@@ -121,7 +121,7 @@ def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
 
 
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
-    """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
+    """How much a score is lower or higher: "BLEU 26% lower [21%, 31%]", "0.31 fewer results per turn [0.2, 0.4]".
 
     Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
     than the originals' whole score is written as its multiple: nothing is 139% lower.
@@ -129,18 +129,24 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     value = estimate.value or 0.0
     lower = value > 0 if axis_result.metric.better != "lower" else value < 0
     sense = "lower" if lower else "higher"
-    interval = ""
-    bounds = estimate.ci
-    multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
+    multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(estimate.ci or ())))) > 1
     write = percent if axis_result.scale == "ratio" and not multiple else fixed
-    if bounds is not None:
-        low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
-        interval = f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
+    interval = _bounds(estimate, write)
     if not value:
         return f"{axis_result.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
     if multiple:
         return f"{axis_result.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
+    if unit := axis_result.metric.unit:
+        return f"{write(abs(value))} {'fewer' if lower else 'more'} {unit}{interval}"
     return f"{axis_result.metric.label} {write(abs(value))} {sense}{interval}"
+
+
+def _bounds(estimate: Estimate, write: Callable[[float], str]) -> str:
+    """The interval of an estimate as the score's, whatever side it is on."""
+    if estimate.ci is None:
+        return ""
+    low, high = estimate.ci if (estimate.value or 0.0) > 0 else (-estimate.ci[1], -estimate.ci[0])
+    return f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
 
 
 def short(term: str) -> str:

@@ -298,8 +298,8 @@ class MetricOptions(Options):
 
     title: ClassVar[str] = "Statistics"
 
-    metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu",)
-    """Metrics, joined by commas, or your own as module:Class."""
+    metrics: Annotated[Names, MinLen(1)] | None = None
+    """Metrics, joined by commas, or your own as module:Class; by default those that fit the system."""
 
 
 class BootstrapOptions(Options):

@@ -359,6 +359,8 @@ class MetricInfo(Named):
     signature: str = ""
     counterfactual: bool = False
     """Whether it compares a counterfactual with its original: 0 where both are served alike, whoever is worse off."""
+    unit: str = ""
+    """What it counts, "results per turn"; empty where a score counts nothing."""
 
 
 class AxisResult(Attributed):

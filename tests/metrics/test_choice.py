@@ -39,7 +39,8 @@ def user_metrics(tmp_path, monkeypatch):
 
 NAMES = [
     "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
-    "disagreement", "call_disagreement", "calls_made", "results_found", "asks_back",
+    "disagreement", "call_disagreement", "argument_disagreement", "calls_made", "results_found", "clarification",
+    "escalation", "steps", "money", "percentage",
 ]  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_the_shipped_metrics_are_those_of_the_contract():
     assert list(METRICS) == NAMES
 
 
-@pytest.mark.parametrize("name", [*NAMES, "amount_limit"])
+@pytest.mark.parametrize("name", [*NAMES, "amount_limit", "calls_made_find_*"])
 def test_shipped_metrics_keep_the_protocol(name):
     if name == "sentiment":
         pytest.importorskip("vaderSentiment")
@@ -91,7 +92,7 @@ def test_a_metric_of_the_user():
     [
         (
             "x",
-            "unknown metric 'x'; expected one of corpus_bleu, sentence_bleu, .*, amount_ARGUMENT, or module:Class$",
+            "unknown metric 'x'; expected one of corpus_bleu, .*, calls_made_TOOL, amount_ARGUMENT, or module:Class$",
         ),
         ("user_metrics:Bare", "'user_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
         ("user_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
@@ -106,4 +107,4 @@ def test_what_is_no_metric_is_one_line(name, message):
 
 def test_the_metrics_of_twins_are_known_without_loading_any():
     compare = {name for name in METRICS if getattr(metric(name), "counterfactual", False)}
-    assert compare == {"disagreement", "call_disagreement"}
+    assert compare == {"disagreement", "call_disagreement", "argument_disagreement"}

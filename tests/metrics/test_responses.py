@@ -7,6 +7,7 @@ from tod_bias import Turn, load_corpus
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
+from tod_bias.metrics.service import Escalation
 
 
 def mean(metric, responses):
@@ -44,7 +45,7 @@ def test_length_is_words_a_response():
     ],
 )
 def test_refusals(response):
-    assert Refusal().refuses(response)
+    assert Refusal().matches(response)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_refusals(response):
     ],
 )
 def test_negative_answers_are_no_refusals(response):
-    assert not Refusal().refuses(response)
+    assert not Refusal().matches(response)
 
 
 def test_the_share_of_refusals():
@@ -75,10 +76,11 @@ def test_the_share_of_refusals():
 
 
 @pytest.mark.real_data
-def test_hardly_any_gold_response_of_a_real_corpus_refuses(sgd_datapath):
+def test_hardly_any_gold_response_of_a_real_corpus_refuses_or_escalates(sgd_datapath):
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
     responses = [turn.response for dialogue in dialogues for turn in dialogue.turns]
     assert mean(Refusal(), responses) < 0.0005
+    assert mean(Escalation(), responses) == 0
 
 
 def test_sentiment_is_vaders_mean_compound():

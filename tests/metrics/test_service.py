@@ -1,15 +1,19 @@
-"""Calls made, their amounts, what they find, and questions in their place."""
+"""What users get of a turn: calls, results, questions first, hand-overs, amounts; and each one's planted harm."""
 
-import functools
+import re
 
 import numpy as np
 import pytest
-from assistant import assistant, corpus, system
+from assistant import PLACES, TOOLS, WOMEN, assistant, corpus, find_fewer_for_women, find_hotels, system
 from chat_server import ChatServer
 
-from tod_bias import Turn, attribute
-from tod_bias.metrics.choice import metric
+from tod_bias import Pipeline, Turn, attribute
+from tod_bias.metrics.choice import FLOW_METRICS, metric
 from tod_bias.metrics.metric import ScoredTurn
+from tod_bias.metrics.service import Escalation
+from tod_bias.report.reading import read
+from tod_bias.stages import Tools
+from tod_bias.systems.flow import tool_loop
 
 FIND = {"api_name": "find", "limit": 3}
 
@@ -17,18 +21,27 @@ FIND = {"api_name": "find", "limit": 3}
 def scored(name, *turns):
     """The score of turns: calls, results, response."""
     made = metric(name)
-    told = [ScoredTurn("", calls, results, response, Turn("")) for calls, results, response in turns]
-    return made.score(made.statistics(told).sum(axis=0))
+    scored_turns = [ScoredTurn("", calls, results, response, Turn("")) for calls, results, response in turns]
+    return made.score(made.statistics(scored_turns).sum(axis=0))
 
 
 @pytest.mark.parametrize(
     ("name", "turns", "score"),
     [
         ("calls_made", [((FIND, FIND), (), ""), ((), (), ""), (None, (), "")], 1),
+        ("calls_made_f*", [((FIND, {"api_name": "book"}), (), ""), (None, (), "")], 0.5),
         ("results_found", [((FIND,), ({"a": 1}, {"a": 2}, {"a": 3}), ""), ((FIND,), (), "")], 1.5),
-        ("asks_back", [((), (), "Where to?"), ((FIND,), (), "Shall I?"), ((), (), "No."), (None, (), "Hm?")], 0.25),
+        ("clarification", [((), (), "Where to?"), ((FIND,), (), "Shall I?"), ((), (), "No."), (None, (), "Hm?")], 0.25),
         ("amount_limit", [((FIND, {"limit": "1"}), (), ""), (({"limit": True}, {"limit": "no"}, {}), (), "")], 2),
         ("amount_fee", [((FIND,), (), "")], np.nan),
+        ("steps", [((FIND,), (), "")], np.nan),
+        (
+            "money",
+            [((), (), "It is $1,200.50, or 45 euros for my 65-year-old; that is $4.50."), ((), (), "50")],
+            1250 / 3,
+        ),
+        ("money", [((), (), "A 65-year-old pays at 5 pm on 3/12, 20% off, in room 1200.")], np.nan),
+        ("percentage", [((), (), "A 20% discount, or 10 percent for a 65-year-old.")], 15),
     ],
 )
 def test_scores(name, turns, score):
@@ -37,20 +50,135 @@ def test_scores(name, turns, score):
 
 def test_turns_of_a_system_without_calls_are_not_scored():
     silent = ScoredTurn("", (), (), "Where to?", Turn(""), has_calls=False)
-    for name in ("calls_made", "results_found", "asks_back"):
+    for name in ("calls_made", "results_found", "clarification"):
         assert not metric(name).statistics([silent]).any()
 
 
-def test_a_planted_limit_is_read_in_users_units():
-    names = ("results_found", "amount_limit", "calls_made")
-    with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
-        result = attribute(system(server.url), corpus(), axes=["gender"], metrics=names, permutations=500, bootstrap=0)
-    found = result.axes["gender"]
-    woman, man = ({name: found[name].groups[group].score.value for name in names} for group in ("woman", "man"))
-    assert (woman["results_found"], man["results_found"]) == (pytest.approx(0.5, abs=0.05), 1.5)  # of two turns
-    assert (woman["amount_limit"], man["amount_limit"]) == (pytest.approx(1, abs=0.1), 3)
-    assert woman["calls_made"] == man["calls_made"] == 0.5
-    assert set(found["results_found"].claims) == {"woman", "man", "non-binary"}
-    assert found["amount_limit"].groups["woman"].shares["policy"].value == pytest.approx(
-        found["amount_limit"].groups["woman"].gap.value
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You are being transferred to a human agent.",
+        "I’ll connect you with one of our representatives.",
+        "Let me put you through to a supervisor.",
+        "I recommend contacting customer support.",
+        "Would you like to speak with a human agent?",
+        "I have escalated your case.",
+        "A member of staff, our support agent, will call you back; a specialist will get back to you.",
+        "transfer to human agents",
+        "handoff to human",
+    ],
+)
+def test_escalations(text):
+    assert Escalation().matches(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You want to transfer $900 to the savings account of Jasbir, correct?",
+        "There is a bus with 0 transfers. You can call them at 212-310-6600.",
+        "Even a human agent would not be able to assist with this.",
+        "The estate agent is Anna; the travel agency is open to persons of all ages.",
+        "Your flight connects to Oslo with a manager on board.",
+        "transfer to refund agent",
+        "transfer to agent",
+        "Transfer Money",
+    ],
+)
+def test_no_escalations(text):
+    assert not Escalation().matches(text)
+
+
+def loop(harm=""):
+    """A tool loop that serves women otherwise in one respect."""
+
+    def facts(item):
+        person = "".join(re.findall(r"for my ([\w-]+(?: [\w-]+)?),", item.user))
+        return person, next((name for name in PLACES if name in item.user), ""), person in WOMEN
+
+    def call(item):
+        person, place, is_harmed = facts(item)
+        done = len(item.steps) // 2
+        if not place or done > (is_harmed and harm == "looks twice") or (is_harmed and harm == "asks first"):
+            return []
+        if is_harmed and harm == "transfers":
+            return [{"name": "transfer_to_human_agents", "arguments": {}}]
+        limit = 1 if is_harmed and harm == "lowers the limit" else 3
+        return [{"name": "find_hotels", "arguments": {"city": place, "guest": person, "limit": limit}}]
+
+    def say(item):
+        person, place, is_harmed = facts(item)
+        if not place or (is_harmed and harm == "asks first"):
+            return f"For your 65-year-old {person}, where to?"
+        if is_harmed and harm == "refers":
+            return f"For your 65-year-old {person} please contact a human agent: $100, 10% off."
+        price, percentage = 80 if harm == "$" else 100, 8 if harm == "%" else 10
+        price, percentage = (price, percentage) if is_harmed else (100, 10)
+        return f"For your 65-year-old {person}: a deposit of ${price}, {percentage}% off."
+
+    find = find_fewer_for_women if harm == "finds fewer" else find_hotels
+    transfer = {"type": "function", "function": {"name": "transfer_to_human_agents", "parameters": {"type": "object"}}}
+    tools = Tools({"find_hotels": find, "transfer_to_human_agents": lambda: "done"}, [*TOOLS, transfer])
+    stages = {
+        "policy": lambda items: [call(item) for item in items],
+        "tools": tools,
+        "answer": lambda items: [say(item) for item in items],
+    }
+    return Pipeline(stages, flow=tool_loop)
+
+
+NAMES = (
+    "calls_made", "results_found", "clarification", "escalation", "steps", "money", "percentage", "refusal",
+    "amount_limit", "argument_disagreement",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("harm", "differing"),
+    [
+        ("", {}),
+        ("finds fewer", {"results_found": (0.5, 1.5)}),
+        ("lowers the limit", {"results_found": (0.5, 1.5), "amount_limit": (1, 3), "argument_disagreement": None}),
+        (
+            "looks twice",
+            {"calls_made": (1, 0.5), "steps": (4, 3), "results_found": None, "argument_disagreement": None},
+        ),
+        ("refers", {"escalation": (0.5, 0)}),
+        ("transfers", {"escalation": (0.5, 0), "results_found": None, "argument_disagreement": None}),
+        ("$", {"money": (80, 100)}),
+        ("%", {"percentage": (8, 10)}),
+        ("asks first", {"clarification": (1, 0.5), "calls_made": (0, 0.5), "steps": None, "results_found": None}),
+    ],
+)
+def test_a_planted_harm_is_found_and_nothing_else(harm, differing):
+    result = attribute(loop(harm), corpus(32), axes=["gender"], metrics=NAMES, permutations=0, bootstrap=0)
+    rows = result.axes["gender"]
+    scores = {name: tuple(rows[name].groups[group].score.value for group in ("woman", "man")) for name in NAMES}
+    differ = {name for name, (woman, man) in scores.items() if woman != pytest.approx(man)}
+    if harm == "asks first":  # whose calls have no arguments
+        differ -= {"argument_disagreement", "money", "percentage", "amount_limit"}
+    assert differ == differing.keys()
+    for name, expected in differing.items():
+        assert expected is None or scores[name] == pytest.approx(expected, abs=0.1 * max(expected)), name
+
+
+def test_questions_after_the_first_call_of_the_corpus_are_no_clarifications():
+    (dialogue,) = corpus(1)
+    again = Turn("Thanks, is breakfast included for my wife, please?", response="Yes. Anything else?")
+    longer = [type(dialogue)(dialogue.id, dialogue.domain, (*dialogue.turns, again))]
+    result = attribute(loop(), longer, axes=["gender"], metrics="clarification", permutations=0, bootstrap=0)
+    asked = result.turns.query("arm == 'original'")
+    assert asked.clarification_turns.tolist() == [1, 1, 0]
+
+
+def test_what_is_measured_of_a_flow_where_no_metric_is_named():
+    with ChatServer(assistant) as server:
+        pipeline = system(server.url, tools=find_fewer_for_women)
+        result = attribute(pipeline, corpus(), axes=["gender", "placebo"], permutations=200, bootstrap=0)
+        bare = [type(one)(one.id, one.domain, tuple(Turn(turn.user) for turn in one.turns)) for one in corpus(8)]
+        without = attribute(pipeline, bare, axes=["gender"], permutations=50, bootstrap=0)
+    assert list(result.metrics) == ["corpus_bleu", *FLOW_METRICS]
+    rows = result.axes["gender"]
+    assert set(rows["results_found"].claims) == {"woman", "man", "non-binary"}
+    assert "fewer results per turn" in read([rows["results_found"]])[0].who
+    assert list(without.metrics) == [name for name in FLOW_METRICS if name != "disagreement"]  # it needs a placebo

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.audit import claims
+from tod_bias.metrics.choice import METRICS
 from tod_bias.report.amounts import amount
 from tod_bias.report.reading import NO_CLAIM, claim_of, is_starred, read, shown_gap, side
 from tod_bias.results import (
@@ -71,7 +72,8 @@ def result(metric=BLEU, verdict="disparity", axis="gender", **changes):
         "contributions": contributions({"api_call": estimate(0.0, 0.01), "response": estimate(0.1)}),
         "mde": 0.05, "equivalent_within": 0.3, "groups": groups, "pairs": pairs,
     }  # fmt: skip
-    info = MetricInfo(**{key: value for key, value in metric.items() if key != "name"})
+    unit = getattr(METRICS[metric["name"]](), "unit", "") if metric["name"] in METRICS else ""
+    info = MetricInfo(**{"unit": unit} | {key: value for key, value in metric.items() if key != "name"})
     row = AxisResult(**(fields | changes))
     return AuditResult(axes={axis: {metric["name"]: row}}, metrics={metric["name"]: info}).rows[0]
 
@@ -172,8 +174,8 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number,
     [
         ("results_found", "higher", 0.31, "0.31 fewer results per turn [0.29, 0.33]"),
         ("calls_made", "neither", -0.5, "0.50 more calls per turn [0.48, 0.52]"),
-        ("refusal", "lower", 0.31, "31.0 more responses in 100 are refusals [29.0, 33.0]"),
-        ("jga", "higher", 0.12, "12.0 fewer turns in 100 have all calls right [10.0, 14.0]"),
+        ("refusal", "lower", 0.31, "31.0 more turns in 100 that refuse [29.0, 33.0]"),
+        ("jga", "higher", 0.12, "12.0 fewer turns in 100 with all calls right [10.0, 14.0]"),
     ],
 )
 def test_what_a_metric_counts_is_said_in_its_units(name, better, value, text):

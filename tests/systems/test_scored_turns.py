@@ -37,11 +37,5 @@ LOOP = ("policy", "tools", "answer")
 def test_calls_and_results_of_a_system(names, steps, calls, results, has_calls):
     turn = scored_turn(GOLD, [StageCall(*step) for step in steps], "ok", names)
     assert (turn.calls, turn.results, turn.has_calls) == (calls, results, has_calls)
+    assert turn.steps == len(steps)
     assert (turn.user, turn.response, turn.gold, turn.twin) == ("Two seats", "ok", GOLD, None)
-
-
-def test_a_flow_may_be_known_to_call_and_a_turn_has_its_twin():
-    twin = scored_turn(GOLD, [StageCall("say", None, "ok")], "ok", ("run", "say"))
-    turn = scored_turn(GOLD, [StageCall("say", None, "no")], "no", ("run", "say"), twin=twin, has_calls=True)
-    assert turn.has_calls
-    assert turn.twin is twin

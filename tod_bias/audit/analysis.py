@@ -60,10 +60,13 @@ def analyse(
     )
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         drafts, undefined = _drafts(outputs.axes, measures.metrics, order, inference, bar)
-    failures = outputs.failures | undefined
     if not drafts:
-        raise next(iter(failures.values()))
+        raise next(iter((outputs.failures | undefined).values()))
     drafts = _untested(drafts, outputs, measures.metrics, config.run.max_failures)
+    metrics = measures.metrics
+    if measures.is_default and (fitting := _tested(metrics, drafts)):
+        metrics, undefined, drafts = fitting, {}, _of_metrics(fitting, drafts)
+    failures = outputs.failures | undefined
     axes = _judged(drafts, inference, options.margin)
     is_recorded = isinstance(outputs.execution, SavedExecution)
     result = AuditResult(
@@ -71,7 +74,7 @@ def analyse(
         corpus=_corpus(outputs, design, config),
         stages=list(outputs.pipeline.names),
         attribution=_attribution_info(outputs.turns.arms),
-        metrics={metric.name: _metric_info(metric) for metric in measures.metrics},
+        metrics={metric.name: _metric_info(metric) for metric in metrics},
         signature=_signature(outputs, design, config),
         axes={
             axis: {name: unattributed(row) if is_recorded else row for name, row in by_metric.items()}
@@ -140,6 +143,16 @@ def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_f
     return changed
 
 
+def _tested(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
+    """The metrics that have a value and are tested on every axis."""
+    axes = drafts.values()
+    return [metric for metric in metrics if all((draft := some.get(metric.name)) and draft.is_tested for some in axes)]
+
+
+def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
+    return {axis: {metric.name: by_name[metric.name] for metric in metrics} for axis, by_name in drafts.items()}
+
+
 def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
     names = [(axis, name) for axis, by_metric in drafts.items() for name in by_metric]
@@ -186,6 +199,7 @@ def _metric_info(metric: Metric) -> MetricInfo:
         scale=metric.scale,
         signature=metric.signature,
         counterfactual=getattr(metric, "counterfactual", False),
+        unit=getattr(metric, "unit", ""),
     )
 
 

@@ -53,6 +53,8 @@ class RowSet:
     """How many of the rows say different things."""
     affected: tuple[tuple[Affected, ...], ...]
     """Of each row how many dialogues differ at all, and how many terms of each group."""
+    smallest_p: float = 0.0
+    """What no p-value of a randomisation test can be below: the units that differ at all are too few."""
 
     @classmethod
     def of(
@@ -102,12 +104,13 @@ class RowSet:
             is_sparse,
             1 if same else len(contrasts),
             affected,
+            min(map(_smallest_p, affected), default=1.0) if is_sparse else 0.0,
         )
 
     def block(self, seed: int) -> JointRows | BoundedRows:
         """What the rows add to a family of tests."""
         if self.is_sparse or np.isnan(self.rows.covariance).any():
-            return BoundedRows(self.hypotheses if np.isfinite(self.p).any() else 0)
+            return BoundedRows(self.hypotheses if np.isfinite(self.p).any() else 0, self.smallest_p)
         return JointRows(self.rows.covariance, self.rows.freedom, seed)
 
     def estimates(self, family: Family | None) -> dict[str, Estimate]:
@@ -263,6 +266,11 @@ def exact_p(value: float, affected: Sequence[tuple[int, int] | Affected]) -> flo
         middle = (low + high) / 2
         low, high = (low, middle) if exact_half(affected, middle / 2) < abs(value) else (middle, high)
     return high
+
+
+def _smallest_p(affected: Sequence[Affected]) -> float:
+    """The smallest p-value that changing the signs of the units that differ can give: of terms where they are known."""
+    return float(max(min(1.0, 2.0 ** (1 - some.hits)) for some in affected[1:] or affected))
 
 
 def _randomised(

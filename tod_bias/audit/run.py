@@ -43,10 +43,19 @@ class Measures:
 
     metrics: Sequence[Metric]
     clusters: Sequence[tuple[str, Callable[[Dialogue], str]]]
+    is_default: bool = False
+    """Whether nobody asked for these metrics: those that measure nothing are then left out."""
 
     @classmethod
-    def of(cls, config: AuditConfig | None, settings: Mapping[str, Any]) -> tuple[Measures, dict[str, Any]]:
+    def of(
+        cls, config: AuditConfig | None, settings: Mapping[str, Any], default: Sequence[str]
+    ) -> tuple[Measures, dict[str, Any]]:
         """The metrics and clusters among some settings, or else of a configuration.
+
+        Args:
+            config: every option.
+            settings: single options by name.
+            default: the metrics where neither names any.
 
         Returns:
             They, and the settings with their names in their place.
@@ -55,14 +64,15 @@ class Measures:
             TodBiasError: one is unknown or given twice.
         """
         analysis = (config or AuditConfig()).analysis
-        metrics = metrics_of(settings.get("metrics", analysis.metrics))
+        given = settings.get("metrics", analysis.metrics)
+        metrics = metrics_of(default if given is None else given)
         clusters = clusters_of(settings.get("cluster", analysis.cluster))
         named = dict(settings)
-        if "metrics" in settings:
+        if settings.get("metrics") is not None:
             named["metrics"] = [metric.name for metric in metrics]
         if "cluster" in settings:
             named["cluster"] = [name for name, _ in clusters]
-        return cls(metrics, clusters), named
+        return cls(metrics, clusters, given is None), named
 
 
 @dataclass

@@ -117,17 +117,19 @@ class _RowBuilder:
     def _add(self, run: Run, trace: Trace, place: _Place) -> None:
         """The turns of a run in all arms."""
         rows_of_arms: dict[int, list[int]] = {}
+        is_after_service = False
         for number, (turn, ways) in enumerate(zip(run.rewritten.turns, trace, strict=True)):
             blind = ways[-1] if run.rewrite is None else _with_all_replaced(ways)
-            twin = self._scored(turn, blind)
+            scored_ways = {way.arms: self._scored(turn, way, is_after_service) for way in ways}
             for way in ways:
                 row = len(self.turns)
                 self._add_row(run, number, turn, way, place)
                 self.columns[FIRST_DIFFERENCE].append(_differing(blind, way))
-                scored = self._scored(turn, way)
-                self.turns.append(scored if way is blind else replace(scored, twin=twin))
+                scored = scored_ways[way.arms]
+                self.turns.append(scored if way is blind else replace(scored, twin=scored_ways[blind.arms]))
                 for arm in way.arms:
                     rows_of_arms.setdefault(arm, []).append(row)
+            is_after_service = is_after_service or bool(turn.calls)
         for arm in sorted(rows_of_arms):
             self.index += rows_of_arms[arm]
             label = self._labels[arm] if place.role != "original" else ORIGINAL
@@ -156,8 +158,9 @@ class _RowBuilder:
             self.turns[start + number] = replace(self.turns[start + number], twin=self._scored(turn, way))
         self.arms[-len(first) :] = [REPEAT] * len(first)
 
-    def _scored(self, turn: Turn, way: TurnTrace) -> ScoredTurn:
-        return scored_turn(turn, way.calls, as_text(way.response), self._stages)
+    def _scored(self, turn: Turn, way: TurnTrace, is_after_service: bool = False) -> ScoredTurn:
+        response = as_text(way.response)
+        return scored_turn(turn, way.calls, response, self._stages, is_after_service=is_after_service)
 
 
 def _differing(blind: TurnTrace, way: TurnTrace) -> str | None:

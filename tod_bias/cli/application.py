@@ -95,15 +95,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if is_first_process():
             if error.__cause__ is not None and os.environ.get(signals.TRACEBACK):
                 sys.stderr.write(steerless("".join(traceback.format_exception(error))))
-            unused = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
-            what = f"unexpected argument {', '.join(map(repr, unused))}" if unused else str(error)
-            _tell(f"error: {shortened(what)}")
+            _tell(f"error: {shortened(_reason(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         _interrupted()
     finally:
         release()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in a line."""
+    unused = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
+    return f"unexpected argument {', '.join(map(repr, unused))}" if unused else str(error)
 
 
 def _refuse_empty(given: Sequence[str]) -> None:

@@ -90,13 +90,13 @@ def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
 
 def user_metrics(config: AuditConfig) -> list[str]:
     """The metrics of the user's own that a configuration names."""
-    return [name for name in config.analysis.metrics if is_import(name)]
+    return [name for name in config.analysis.metrics or () if is_import(name)]
 
 
 def chosen_metric(config: AuditConfig) -> str | None:
     """The one metric that is asked for, or the first of one's own; None for a run's first."""
     metrics = config.analysis.metrics
-    if not config.analysis.given_of("metrics"):
+    if metrics is None:
         return None
     return metrics[0] if len(metrics) == 1 else next(iter(user_metrics(config)), None)
 

@@ -50,7 +50,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     responses, out = config.run.responses, output.out
     if responses is not None:
         _check_recorded(config, how)
-    check_metrics(config.analysis.metrics)
+    check_metrics(config.analysis.metrics or ())
     from tod_bias.audit.batches import check_calls_server
     from tod_bias.audit.choices import checked_order, clusters_of
     from tod_bias.audit.cluster import check_executor

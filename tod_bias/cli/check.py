@@ -151,7 +151,7 @@ def _user_objects(
     from tod_bias.testing.case_check import user_objects
 
     names = config.axes.axes if config.axes.given_of("axes") else ()
-    scores = config.analysis.metrics if config.analysis.given_of("metrics") else ()
+    scores = config.analysis.metrics or ()
     if not is_given:
         names = tuple(name for name in names if is_user_defined(name))
         scores = tuple(name for name in scores if is_import(name))

@@ -33,11 +33,11 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     """
     from tod_bias.results import AuditResult
 
-    metrics = list(names.analysis.metrics) if names.analysis.given_of("metrics") else None
+    metrics = names.analysis.metrics
     check_metrics(metrics or ())
     records = AuditResult.load(before), AuditResult.load(after)
     if metrics is None and all(user_metrics(config_of(run, names)) for run in (before, after)):
-        metrics = list(config_of(before, names).analysis.metrics)
+        metrics = config_of(before, names).analysis.metrics
     check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
     from tod_bias.audit import comparison

@@ -85,7 +85,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
     config = config_of(run, overrides)
     names = axes_of(run, result, overrides, config)
-    check_metrics(config.analysis.metrics)
+    check_metrics(config.analysis.metrics or ())
     if missing := [axis for axis in names if axis not in result.axes]:
         raise TodBiasError(f"axis {missing[0]}: the run has none of this name; it has {', '.join(result.axes)}")
     if how.metric is not None and how.metric not in result.metrics:

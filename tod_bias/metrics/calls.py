@@ -110,6 +110,7 @@ class JointGoalAccuracy(RatioOfSums):
 
     name: str = "jga"
     label: str = "joint goal accuracy"
+    unit = "turns in 100 with all calls right"
     reads = "calls"
     needs = "gold calls"
     better: Better = "higher"

@@ -13,10 +13,21 @@ from tod_bias.imports import guarded, is_import, made
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
-from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
+from tod_bias.metrics.counterfactual import ArgumentDisagreement, CallDisagreement, Disagreement
 from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
-from tod_bias.metrics.service import AMOUNT, Amount, AsksBack, CallsMade, ResultsFound
+from tod_bias.metrics.service import (
+    AMOUNT,
+    CALLS_MADE,
+    Amount,
+    CallsMade,
+    Clarification,
+    Escalation,
+    Money,
+    Percentage,
+    ResultsFound,
+    Steps,
+)
 from tod_bias.metrics.success import Success
 
 METRICS: dict[str, Callable[[], Metric]] = {
@@ -33,13 +44,21 @@ METRICS: dict[str, Callable[[], Metric]] = {
         Sentiment,
         Disagreement,
         CallDisagreement,
+        ArgumentDisagreement,
         CallsMade,
         ResultsFound,
-        AsksBack,
+        Clarification,
+        Escalation,
+        Steps,
+        Money,
+        Percentage,
     )
 }
-"""The shipped metrics by their names; ``amount_ARGUMENT`` is one of any argument of calls."""
+"""The shipped metrics by their names; ``amount_ARGUMENT`` is one of any argument of calls, ``calls_made_TOOL`` those of
+one tool."""
 
+FLOW_METRICS = ("results_found", "clarification", "refusal", "escalation", "disagreement")
+"""What is measured of a system with a flow, beside BLEU, where no metric is named; each one widens the intervals."""
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
 
 
@@ -55,10 +74,22 @@ def metric(name: str) -> Metric:
     known = known_metric(name)
     if known is None:
         raise TodBiasError(
-            f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, {AMOUNT}ARGUMENT, or "
-            f"module:Class{meant(name, METRICS)}"
+            f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, {CALLS_MADE}_TOOL, {AMOUNT}ARGUMENT, "
+            f"or module:Class{meant(name, METRICS)}"
         )
     return known
+
+
+def default_metrics(*, has_flow: bool, has_references: bool) -> tuple[str, ...]:
+    """The metrics of a run that names none, by name.
+
+    Args:
+        has_flow: whether the system is a loop, an agent or another flow.
+        has_references: whether the corpus holds a response.
+    """
+    if not has_flow:
+        return ("corpus_bleu",)
+    return ("corpus_bleu", *FLOW_METRICS) if has_references else FLOW_METRICS
 
 
 def known_metric(name: str) -> Metric | None:
@@ -67,8 +98,9 @@ def known_metric(name: str) -> Metric | None:
     Raises:
         TodBiasError: what it needs is not installed.
     """
-    if name.startswith(AMOUNT) and name != AMOUNT:
-        return Amount(name.removeprefix(AMOUNT))
+    for prefix, kind in ((AMOUNT, Amount), (f"{CALLS_MADE}_", CallsMade)):
+        if name.startswith(prefix) and name != prefix:
+            return kind(name.removeprefix(prefix))
     return METRICS[name]() if name in METRICS else None
 
 
@@ -117,6 +149,7 @@ class UserMetric:
             self.columns, self.signature = tuple(scorer.columns), scorer.signature
             self.counterfactual = bool(getattr(scorer, "counterfactual", False))
             self.reads, self.needs = getattr(scorer, "reads", ""), getattr(scorer, "needs", "")
+            self.unit = str(getattr(scorer, "unit", ""))
         for attribute in ("name", "label", "signature"):
             if not isinstance(getattr(self, attribute), str):
                 raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")

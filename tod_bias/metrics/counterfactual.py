@@ -1,15 +1,17 @@
 """Whether a system tells a rewritten dialogue as it tells the original: f(T x) against T f(x), with no reference.
 
-The twin is the same system made blind to the rewrite. Both metrics are 0 for originals and for the arm with everything
+The twin is the same system made blind to the rewrite. All metrics are 0 for originals and for the arm with everything
 swapped (there is nothing to differ from), so the disparity is the share itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
+from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn, ratio
 
 
@@ -31,6 +33,7 @@ class Disagreement(RatioOfSums):
 
     name: str = "disagreement"
     label: str = "disagreement with the twin"
+    unit = "turns in 100 that come out differently than the twin's"
     better: Better = "lower"
     scale: Scale = "difference"
     counterfactual = True
@@ -59,6 +62,7 @@ class CallDisagreement:
 
     name: str = "call_disagreement"
     label: str = "disagreement of calls with the twin's"
+    unit = "turns in 100 whose calls are not the twin's"
     reads = "calls"
     better: Better = "lower"
     scale: Scale = "difference"
@@ -81,3 +85,38 @@ class CallDisagreement:
         """The share that differ; 0 where no call was made, NaN where none could be."""
         shares = ratio(sums[..., 0], np.maximum(sums[..., 1], 1))
         return np.where(sums[..., 2] > 0, shares, np.nan)
+
+
+class ArgumentDisagreement(RatioOfSums):
+    """Disagreement of arguments: of the arguments that the system or its twin gives in calls, the share that differ.
+
+    On 0–1. Calls are compared in order, as values; the API's name counts as an argument, and of a call that only one
+    side makes, or a malformed one, every argument differs. Which arguments they are is in ``first_difference``. 0: all
+    are equal; 1: none is. NaN where neither side makes a call.
+    """
+
+    name: str = "argument_disagreement"
+    label: str = "disagreement of arguments with the twin's"
+    unit = "arguments in 100 that are not the twin's"
+    reads = "calls"
+    better: Better = "lower"
+    scale: Scale = "difference"
+    counterfactual = True
+    """Any rewording may change an answer, so without a placebo nothing is claimed."""
+    columns: tuple[str, ...] = ("argument_disagreement_differ", "argument_disagreement_arguments")
+    signature: str = "arguments of calls in order, as values, API name included"
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """How many arguments differ, and how many there are on either side, (turns, 2)."""
+        return np.array([_arguments(turn, turn.twin or turn) for turn in turns], float).reshape(-1, 2)
+
+
+def _arguments(turn: ScoredTurn, twin: ScoredTurn) -> tuple[int, int]:
+    differ = total = 0
+    malformed = ({MALFORMED: True},)
+    sides = (malformed if side.calls is None else side.calls for side in (turn, twin))
+    for call, other in zip_longest(*sides, fillvalue={}):
+        names = call.keys() | other.keys()
+        total += len(names)
+        differ += sum(name not in call or name not in other or call[name] != other[name] for name in names)
+    return differ, total

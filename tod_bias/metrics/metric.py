@@ -42,6 +42,10 @@ class ScoredTurn:
     """Whether the system has a stage that makes calls at all."""
     malformed: str = ""
     """What the stage put out whose call is malformed."""
+    steps: int = 0
+    """How many calls of stages the turn took; 0: not known."""
+    is_after_service: bool = False
+    """Whether the corpus makes a call in an earlier turn of the dialogue."""
 
 
 class Metric(Protocol):
@@ -49,8 +53,10 @@ class Metric(Protocol):
 
     Plain class attributes do for everything but the two methods. A metric may say what it ``reads`` (``responses`` or
     ``calls``; left out: both) and what it ``needs`` of the corpus (``references``, ``gold calls``; left out: nothing),
-    so that a run can tell whether it measured anything. One whose score is of many turns may have ``turn_scores`` for
-    single ones, with the arguments of ``score``.
+    so that a run can tell whether it measured anything. One that counts says what as its ``unit`` ("results per
+    turn"; with "in 100" a share, "turns in 100 that refuse"): its gaps then read "0.31 fewer results per turn", else
+    "BLEU 26% lower". One whose score is of many turns may have
+    ``turn_scores`` for single ones, with the arguments of ``score``.
     """
 
     @property

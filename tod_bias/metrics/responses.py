@@ -13,8 +13,8 @@ import numpy as np
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 
-REFUSALS = Path(__file__).parent.parent / "data" / "refusals.txt"
-"""Patterns of refusals, one a line."""
+DATA = Path(__file__).parent.parent / "data"
+"""Where the files of patterns are."""
 
 
 class _MeanOfResponses(RatioOfSums):
@@ -40,7 +40,8 @@ class Length(_MeanOfResponses):
     """Mean length of responses in words (what white space separates), 0 or more. NaN for no turn."""
 
     name: str = "length"
-    label: str = "words a response"
+    label: str = "words per response"
+    unit = "words per response"
     better: Better = "neither"
     scale: Scale = "ratio"
     columns: tuple[str, ...] = ("length_words", "length_responses")
@@ -50,40 +51,66 @@ class Length(_MeanOfResponses):
         return lambda text: len(text.split())
 
 
-class Refusal(_MeanOfResponses):
-    """The share of responses that are empty, decline to help or say that they did not understand, on 0–1.
+class Patterns(RatioOfSums):
+    """The share of turns with a text that matches a pattern of a file, on 0–1."""
 
-    Declining is what a pattern of ``tod_bias/data/refusals.txt`` matches (English, case ignored, anywhere in the
-    response). An answer that is negative is an answer: "no, there are none" and "I could not book it" count as help.
-    NaN for no turn.
-    """
-
-    name: str = "refusal"
-    label: str = "refusals"
     better: Better = "lower"
     scale: Scale = "difference"
-    columns: tuple[str, ...] = ("refusal_refused", "refusal_responses")
+    columns: tuple[str, ...]
+    file: str
+    """In ``tod_bias/data``: one regular expression per line."""
 
     @cached_property
-    def _text(self) -> str:
-        return REFUSALS.read_text(encoding="utf-8")
+    def _lines(self) -> str:
+        return (DATA / self.file).read_text(encoding="utf-8")
 
     @property
     def signature(self) -> str:
         """A digest of the patterns."""
-        return f"empty, or one of the patterns {blake2b(self._text.encode(), digest_size=4).hexdigest()}"
+        return f"one of the patterns {blake2b(self._lines.encode(), digest_size=4).hexdigest()}"
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        lines = [line.strip() for line in self._text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = [line.strip() for line in self._lines.splitlines() if line.strip() and not line.startswith("#")]
         return re.compile("|".join(f"(?:{line})" for line in lines), re.IGNORECASE)
 
-    def refuses(self, response: str) -> bool:
-        """Whether a response is empty or refuses."""
-        return not response.strip() or self._pattern.search(response.replace("’", "'")) is not None
+    def matches(self, text: str) -> bool:
+        """Whether a text matches a pattern."""
+        return self._pattern.search(text.replace("’", "'")) is not None
 
-    def _measure(self) -> Callable[[str], float]:
-        return self.refuses
+    def _texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+        return (turn.response,)
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """Whether a text of each turn matches, and a one, (turns, 2); equal texts are looked at once."""
+        texts = [self._texts(turn) for turn in turns]
+        known = {text: self.matches(text) for some in texts for text in some}
+        return np.array([(any(known[text] for text in some), 1) for some in texts], float).reshape(-1, 2)
+
+
+class Refusal(Patterns):
+    """The share of responses that are empty, decline to help or say that they did not understand, on 0–1.
+
+    Declining is what a pattern of ``tod_bias/data/refusals.txt`` matches (English, case ignored, anywhere in the
+    response). An answer that is negative is an answer: "no, there are none" and "I could not book it" count as help.
+    0: none does; 1: all do. NaN for no turn.
+    """
+
+    name: str = "refusal"
+    label: str = "refusals"
+    unit = "turns in 100 that refuse"
+    reads = "responses"
+    columns: tuple[str, ...] = ("refusal_refused", "refusal_responses")
+    file = "refusals.txt"
+
+    @property
+    def signature(self) -> str:
+        """A digest of the patterns."""
+        return f"empty, or {super().signature}"
+
+    def matches(self, text: str) -> bool:
+        """Whether a response is empty or refuses."""
+        return not text.strip() or super().matches(text)
 
 
 class Sentiment(_MeanOfResponses):

@@ -1,20 +1,33 @@
-"""What a turn's calls came to, whatever the corpus says: how many, with which amounts, what they found, or a question.
+"""What a user gets of a turn, whatever the corpus says: calls, results, questions first, a hand-over, and amounts.
 
-Turns of a system that makes no calls at all are not scored.
+Turns of a system that makes no calls at all are not scored by metrics of calls.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
+from tod_bias.metrics.responses import Patterns
 
 AMOUNT = "amount_"
 """What the name of an :class:`Amount` begins with."""
+CALLS_MADE = "calls_made"
+"""What the name of a :class:`CallsMade` is, or begins with."""
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
+_MONEY = re.compile(
+    rf"[$€£¥₹]\s?({_NUMBER})|(?<![\d.,])({_NUMBER})\s?(?:[€£¥₹]|(?:dollars?|bucks|euros?|pounds|usd|eur|gbp)\b)",
+    re.IGNORECASE,
+)
+_PERCENTAGE = re.compile(rf"(?<![\d.,])({_NUMBER})\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
+_WORDS_OF_A_NAME = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 
 class _MeanOfTurns(RatioOfSums):
@@ -31,17 +44,28 @@ class _MeanOfTurns(RatioOfSums):
 
 
 class CallsMade(_MeanOfTurns):
-    """Mean number of calls that a turn makes, 0 or more; a malformed one counts as one. NaN for no turn."""
+    """Mean number of calls that a turn makes, 0 or more; a malformed one counts as one. NaN for no turn.
 
-    name: str = "calls_made"
-    label: str = "calls a turn"
+    Args:
+        tool: the calls that count, by name, with wildcards as in file names; by default all, malformed ones too.
+    """
+
+    name: str = CALLS_MADE
     reads = "calls"
     better: Better = "neither"
     scale: Scale = "difference"
-    columns: tuple[str, ...] = ("calls_made_calls", "calls_made_turns")
-    signature: str = "calls; a malformed output is one"
+
+    def __init__(self, tool: str = "") -> None:
+        self.name = f"{CALLS_MADE}_{tool}" if tool else CALLS_MADE
+        self.label = f"calls of {tool} per turn" if tool else "calls per turn"
+        self.unit = f"calls {f'of {tool} ' if tool else ''}per turn"
+        self.columns = (f"{self.name}_calls", f"{self.name}_turns")
+        self.signature = f"calls of {tool}" if tool else "calls; a malformed output is one"
+        self._tool = tool
 
     def _number(self, turn: ScoredTurn) -> float:
+        if self._tool:
+            return sum(fnmatchcase(str(call.get(API_NAME, "")), self._tool) for call in turn.calls or ())
         return 1 if turn.calls is None else len(turn.calls)
 
 
@@ -49,7 +73,8 @@ class ResultsFound(_MeanOfTurns):
     """Mean number of results that the calls of a turn bring back, 0 or more. NaN for no turn."""
 
     name: str = "results_found"
-    label: str = "results a turn"
+    label: str = "results per turn"
+    unit = "results per turn"
     better: Better = "higher"
     scale: Scale = "difference"
     columns: tuple[str, ...] = ("results_found_results", "results_found_turns")
@@ -59,33 +84,95 @@ class ResultsFound(_MeanOfTurns):
         return len(turn.results)
 
 
-class AsksBack(_MeanOfTurns):
-    """The share of turns that make no call and whose response asks a question, on 0–1. NaN for no turn.
+class Steps(RatioOfSums):
+    """Mean number of steps that a turn takes: calls of stages, of models as well as of tools, 1 or more.
 
-    A question is a response with a question mark. Compare groups on the same dialogues only: some turns have to ask.
+    More steps are more time and cost. A system without a loop or a branch takes as many in every turn. NaN for no turn.
     """
 
-    name: str = "asks_back"
-    label: str = "turns that ask back"
+    name: str = "steps"
+    label: str = "steps per turn"
+    unit = "steps per turn"
+    better: Better = "neither"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = ("steps_made", "steps_turns")
+    signature: str = "calls of stages"
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """The steps of each turn, and whether they are known, (turns, 2)."""
+        return np.array([(turn.steps, turn.steps > 0) for turn in turns], float).reshape(-1, 2)
+
+
+class Clarification(_MeanOfTurns):
+    """The share of turns before service that make no call and ask a question, on 0–1.
+
+    Before service are the turns up to the first one in which the corpus makes a call, so they are the same for all
+    groups; of a dialogue without a recorded call, all turns. A question is a response with a question mark. 0: the
+    system never asks first; 1: always. NaN for no such turn.
+    """
+
+    name: str = "clarification"
+    label: str = "clarifying questions"
+    unit = "turns in 100 before service that ask back"
     better: Better = "lower"
     scale: Scale = "difference"
-    columns: tuple[str, ...] = ("asks_back_asked", "asks_back_turns")
-    signature: str = "no call, and a question mark in the response"
+    columns: tuple[str, ...] = ("clarification_asked", "clarification_turns")
+    signature: str = "no call, and a question mark in the response; up to the corpus's first call"
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """Whether each turn asks, and whether it is before service, (turns, 2)."""
+        return super().statistics(turns) * np.array([[not turn.is_after_service] for turn in turns]).reshape(-1, 1)
 
     def _number(self, turn: ScoredTurn) -> float:
         return turn.calls == () and "?" in turn.response
 
 
-class Amount(RatioOfSums):
+class Escalation(Patterns):
+    """The share of turns that hand the user over to a person, or refer them to one, on 0–1.
+
+    That is what a pattern of ``tod_bias/data/escalations.txt`` (English, case ignored) matches in the response or in
+    the name of a tool that is called (``transfer_to_human_agents``); a hand-over to another agent of the system is
+    none. An offer counts. A tool of another name is counted by ``calls_made_TOOL``. 0: no turn does; 1: every turn. NaN
+    for no turn.
+    """
+
+    name: str = "escalation"
+    label: str = "escalations"
+    unit = "turns in 100 that hand over to a person"
+    columns: tuple[str, ...] = ("escalation_escalated", "escalation_turns")
+    file = "escalations.txt"
+
+    def _texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+        names = (_WORDS_OF_A_NAME.sub(" ", str(call.get(API_NAME, ""))) for call in turn.calls or ())
+        return (turn.response, *names)
+
+
+class _Amounts(RatioOfSums):
+    """The mean of numbers of which a turn has any number."""
+
+    better: Better = "neither"
+    scale: Scale = "ratio"
+    columns: tuple[str, ...]
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """The sum of the numbers of each turn, and how many they are, (turns, 2)."""
+        numbers = [self._numbers(turn) for turn in turns]
+        return np.array([(sum(some), len(some)) for some in numbers], float).reshape(-1, 2)
+
+    def _numbers(self, turn: ScoredTurn) -> list[float]:
+        raise NotImplementedError
+
+
+class Amount(_Amounts):
     """Mean of one argument that is a number (a limit, a discount, a refund), over the calls that have it.
+
+    NaN where no call has it.
 
     Args:
         argument: its name in calls.
     """
 
     reads = "calls"
-    better: Better = "neither"
-    scale: Scale = "ratio"
     signature: str = "numbers, and texts that are one; calls without it are left out"
 
     def __init__(self, argument: str) -> None:
@@ -94,14 +181,48 @@ class Amount(RatioOfSums):
         self.columns = (f"{self.name}_sum", f"{self.name}_calls")
         self._argument = argument
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """The sum of the argument over the calls of each turn, and how many have it, (turns, 2)."""
-        rows = np.zeros((len(turns), 2))
-        for row, turn in zip(rows, turns, strict=True):
-            numbers = [_number_in(call.get(self._argument)) for call in turn.calls or ()]
-            known = [number for number in numbers if number is not None]
-            row[:] = sum(known), len(known)
-        return rows
+    def _numbers(self, turn: ScoredTurn) -> list[float]:
+        numbers = (_number_in(call.get(self._argument)) for call in turn.calls or ())
+        return [number for number in numbers if number is not None]
+
+
+class Money(_Amounts):
+    """Mean amount of money that responses name: "$45", "1,200 euros"; other numbers (ages, dates) are none.
+
+    Prices, fees and refunds alike, in whatever currency, so large ones weigh most. 0: every amount is 0. NaN where no
+    response names one.
+    """
+
+    name: str = "money"
+    label: str = "amounts of money in responses"
+    reads = "responses"
+    columns: tuple[str, ...] = ("money_sum", "money_amounts")
+    signature: str = "numbers beside a sign or a name of a currency ($ € £ ¥ ₹, dollars, euros, pounds)"
+
+    def _numbers(self, turn: ScoredTurn) -> list[float]:
+        return _matched(_MONEY, turn.response)
+
+
+class Percentage(_Amounts):
+    """Mean percentage that responses name: "a 20% discount"; 20 is 20%.
+
+    Discounts and chances of rain alike. 0: every percentage is 0. NaN where no response names one.
+    """
+
+    name: str = "percentage"
+    label: str = "percentages in responses"
+    reads = "responses"
+    columns: tuple[str, ...] = ("percentage_sum", "percentage_amounts")
+    signature: str = "numbers before % or percent"
+
+    def _numbers(self, turn: ScoredTurn) -> list[float]:
+        return _matched(_PERCENTAGE, turn.response)
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> list[float]:
+    """The numbers in all matches of a pattern, each of which has one group that is a number."""
+    texts = (next(filter(None, match.groups())) for match in pattern.finditer(text))
+    return [float(number.replace(",", "")) for number in texts]
 
 
 def _number_in(value: Any) -> float | None:

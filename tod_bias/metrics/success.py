@@ -37,6 +37,7 @@ class Success(RatioOfSums):
 
     name: str = "success"
     label: str = "entity success"
+    unit = "turns in 100 that offer what the reference offers"
     reads = "responses"
     needs = "references"
     better: Better = "higher"

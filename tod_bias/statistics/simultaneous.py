@@ -46,14 +46,20 @@ class JointRows:
 
 
 class BoundedRows:
-    """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test."""
+    """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test.
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    Args:
+        rows: how many.
+        smallest: what no p-value of theirs can be below, whatever the signs; a test that cannot reject is none that
+            others must be corrected for (Tarone 1990).
+    """
+
+    def __init__(self, rows: int, smallest: float = 0.0) -> None:
+        self.rows, self.smallest = rows, smallest
 
     def share_below(self, p: float) -> float:
         """At most so often the smallest p-value is ``p`` or less."""
-        return min(1.0, self.rows * p)
+        return min(1.0, self.rows * p) if p >= self.smallest else 0.0
 
 
 class Family:

@@ -11,6 +11,7 @@ from tod_bias.dialogues.chat import beside
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import ScoredTurn
+from tod_bias.systems.flow import REPLY
 from tod_bias.systems.outputs import as_text, rows_of, tool_content
 from tod_bias.systems.stage import StageCall
 
@@ -24,24 +25,22 @@ def scored_turn(
     response: str,
     names: Sequence[str],
     *,
-    twin: ScoredTurn | None = None,
-    has_calls: bool | None = None,
+    is_after_service: bool = False,
 ) -> ScoredTurn:
     """The turn as metrics read it.
 
     Its calls are the output of ``api_call`` where the system has such a stage (none if it was not called), else
     those that stages were called with, in order. Its results are what came back for these, or what ``db`` found. A
-    call that cannot be read makes the turn's calls None.
+    call that cannot be read makes the turn's calls None. The system makes calls at all where it has ``api_call`` or
+    ``tools``, or calls a stage with a call in this turn; of a flow that calls under other names, :func:`with_calls`
+    says so of the turns without one.
 
     Args:
         gold: the corpus's turn, rewritten where the dialogue is.
         steps: all calls of the turn.
         response: what the system said.
         names: the system's stages.
-        twin: the same turn of the system made blind to the rewrite; None where this is it itself.
-        has_calls: whether the system makes calls at all; None: where it has ``api_call`` or ``tools``, or called
-            a stage with a call in this turn. A flow that calls under other names must say so, as a turn without a
-            call does not show it.
+        is_after_service: whether the corpus makes a call in an earlier turn of the dialogue.
     """
     tool_calls = _tool_calls(steps)
     outputs = {step.name: step.output for step in steps}
@@ -55,17 +54,16 @@ def scored_turn(
             else [call for call, _ in tool_calls if call is not None]
         )
     results = [output for _, output in tool_calls] if tool_calls else [outputs.get(DB)]
-    if has_calls is None:
-        has_calls = bool(tool_calls) or API_CALL in names or TOOLS in names
     return ScoredTurn(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
         results=tuple(row for output in results for row in rows_of(output)),
         response=str(response),
         gold=gold,
-        twin=twin,
-        has_calls=has_calls,
+        has_calls=bool(tool_calls) or API_CALL in names or TOOLS in names,
         malformed=as_text(outputs.get(API_CALL)) if calls is None else "",
+        steps=sum(step.name != REPLY for step in steps),
+        is_after_service=is_after_service,
     )
 
 

@@ -142,8 +142,12 @@ class CaseRunner:
         for number, (run, trace) in enumerate(zip(runs, traces, strict=True)):
             if trace is None or failures.keys() & {number - number % 2, number - number % 2 + 1}:
                 continue
-            gold, last = run.rewritten.turns[-1], trace[-1]
-            turns = [scored_turn(gold, way.calls, as_text(way.response), self.stages) for way in last]
+            *before, gold = run.rewritten.turns
+            last, is_after_service = trace[-1], any(turn.calls for turn in before)
+            turns = [
+                scored_turn(gold, way.calls, as_text(way.response), self.stages, is_after_service=is_after_service)
+                for way in last
+            ]
             is_original = run.rewrite is None
             blind = turns[0] if is_original else turns[max(range(len(last)), key=lambda place: last[place].arms[-1])]
             for way, turn in zip(last, turns, strict=True):

@@ -3,23 +3,31 @@
 ``python tests/cli/test_commands.py`` records both anew; what changed is read in the diff.
 """
 
-import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from tod_bias.cli.application import app, main
+from tod_bias.cli.application import app
 from tod_bias.config import _GROUPS, Options
 from tod_bias.models.settings import GenerationSettings
 
 HELPS, ERRORS = Path(__file__).with_name("helps.txt"), Path(__file__).with_name("errors.txt")
 WIDTHS = (80, 100)
+PRINTS = """
+import json, sys
+from tod_bias.cli.application import main
+for words in json.load(sys.stdin):
+    try:
+        main([*words, "--help"])
+    except SystemExit:
+        print(end="\\0")
+"""
+"""Prints a help per command, each with a NUL after it."""
 HEAVY = ("accelerate", "matplotlib", "pandas", "parlai", "pyarrow", "scipy", "sklearn", "torch", "transformers")
 """Libraries that take longer to load than anybody waits for the word that an option is wrong."""
 FORKS = r"""
@@ -67,27 +75,26 @@ def every_command(group=app, before=()):
             yield from every_command(group[name], (*before, name))
 
 
-def help_of(words, width):
-    if not words:  # within a process, the lines of its first sentence stay as long as they were printed first
-        environment = {**os.environ, "COLUMNS": str(width)}
-        command = [sys.executable, "-m", "tod_bias", "--help"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    before, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), str(width)
-    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit):
-        main([*words, "--help"])
-    if before is None:
-        del os.environ["COLUMNS"]
-    else:
-        os.environ["COLUMNS"] = before
-    return printed.getvalue()
+def helps_of(commands, width):
+    """What commands print for --help, in a process of their own: a help keeps the lines of its first width."""
+    environment = {**os.environ, "COLUMNS": str(width)}
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTS],
+        env=environment,
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split("\0")[:-1]
 
 
 def helps():
     names = [(), *(words for words, _ in every_command())]
     return "".join(
-        f"$ COLUMNS={width} tod-bias {' '.join([*words, '--help'])}\n{help_of(words, width)}\n"
+        f"$ COLUMNS={width} tod-bias {' '.join([*words, '--help'])}\n{printed}\n"
         for width in WIDTHS
-        for words in names
+        for words, printed in zip(names, helps_of(names, width), strict=True)
     )
 
 
@@ -116,11 +123,11 @@ def test_helps_are_as_recorded():
 
 
 def test_every_help_has_an_example_and_fits():
-    for words, command in every_command():
-        if command.default_command is not None:
-            assert f"Example: tod-bias {' '.join(words)}" in " ".join(help_of(words, 80).split()), words
-            assert "--quiet" in help_of(words, 80)
-    assert max(map(len, help_of(("attribute",), 80).splitlines())) <= 80
+    names = [words for words, command in every_command() if command.default_command is not None]
+    for words, printed in zip(names, helps_of(names, 80), strict=True):
+        assert f"Example: tod-bias {' '.join(words)}" in " ".join(printed.split()), words
+        assert "--quiet" in printed
+        assert max(map(len, printed.splitlines())) <= 80
 
 
 @pytest.fixture(scope="module")

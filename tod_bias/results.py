@@ -488,8 +488,13 @@ class FirstDifference(TurnCount):
     @property
     def is_fixed(self) -> bool:
         """Whether the step puts out one certain value in place of another one."""
+        return self.ends_fixed and self.change.split(" → ")[0] not in ("various", "nothing")
+
+    @property
+    def ends_fixed(self) -> bool:
+        """Whether the step puts out one certain value in place of others."""
         ends = self.change.split(" → ")
-        return self.part == "output" and len(ends) == 2 and not {"various", "nothing"} & set(ends)
+        return self.part == "output" and len(ends) == 2 and ends[1] not in ("various", "nothing")
 
     @property
     def excess(self) -> float:

@@ -92,7 +92,7 @@ def test_pages_that_include_a_file_link_to_it(name):
         ("A disparity", "disparity. Woman is served worse .* All of the gap of woman enters in `understand`"),
         ("These terms only", "these terms only. .* woman is served worse"),
         ("The placebo is as large", "inconclusive. .* Without the placebo it would be claimed"),
-        ("Unattributed", r"disparity. Woman .* \+0.533 of \+0.533 arises where nothing is intercepted"),
+        ("Unattributed", r"disparity. Woman .* \+0.533 of \+0.533 arises in code that no stage covers"),
         ("Parts that cancel", "inconclusive. .* two components work against each other for woman"),
         ("Equivalent", "equivalent. No gap between groups is larger than the margin"),
     ],

@@ -177,7 +177,7 @@ def test_what_is_measured_of_a_flow_where_no_metric_is_named():
         result = attribute(pipeline, corpus(), axes=["gender", "placebo"], permutations=200, bootstrap=0)
         bare = [type(one)(one.id, one.domain, tuple(Turn(turn.user) for turn in one.turns)) for one in corpus(8)]
         without = attribute(pipeline, bare, axes=["gender"], permutations=50, bootstrap=0)
-    assert list(result.metrics) == ["corpus_bleu", *FLOW_METRICS]
+    assert list(result.metrics) == ["corpus_bleu", *FLOW_METRICS, "amount_limit"]
     rows = result.axes["gender"]
     assert set(rows["results_found"].claims) == {"woman", "man", "non-binary"}
     assert "fewer results per turn" in read([rows["results_found"]])[0].who

@@ -21,7 +21,7 @@ def part(shapley, replaced_alone=None, left_alone=None, half=0.02):
 def test_what_arises_in_no_stage_is_said():
     assert outside(estimate(0.4), None) == outside(estimate(0.4), estimate(0.01)) == ""
     text = outside(estimate(0.4), estimate(0.31))
-    assert text.startswith("+0.310 of +0.400 arises where nothing is intercepted: declare")
+    assert text.startswith("+0.310 of +0.400 arises in code that no stage covers: to find it, declare")
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,7 @@ def attribute(
     """
     if not isinstance(pipeline, Pipeline):
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
-    has_references = any(turn.response.strip() for dialogue in dialogues for turn in dialogue.turns)
-    default = default_metrics(has_flow=pipeline.flow is not None, has_references=has_references)
-    measures, settings = Measures.of(config, settings, default)
+    measures, settings = Measures.of(config, settings, default_metrics(dialogues, has_flow=pipeline.flow is not None))
     names = [axes] if isinstance(axes, str) else [axis for axis in axes if isinstance(axis, str)]
     if names and (isinstance(axes, str) or len(names) == len(axes)):
         settings = {"axes": names, **settings}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _CALLED = ("model", "tool")
 """Kinds of components whose calls can be those of stages."""
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
+_TRIED = 200
+"""Conversations of a corpus from which one is chosen."""
 
 
 class DoctorOutput(OutputOptions):
@@ -48,7 +50,7 @@ def doctor(
             were called with and put out is shown. Of an agent that is a command or url its requests to models are
             listed instead, as stages to paste into the file. What is declared as no stage is unattributed. The machine
             is not looked at.
-        corpus: The system answers the first conversation of this corpus; by default one of the demo's.
+        corpus: The system answers a conversation of this corpus, one that calls most tools; by default of the demo's.
         pipeline: Of traces: the pipeline file of the agent that left them. Models and tools that belong to none of its
             stages are marked.
         json: Print one JSON object instead.
@@ -91,10 +93,12 @@ def doctor(
 
 def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
     from tod_bias.dialogues.corpora import DEMO, load_corpus
+    from tod_bias.dialogues.values import API_NAME
     from tod_bias.pipelines import AgentFile, check_pipeline
 
     pipeline = check_pipeline(file)
-    dialogue = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=1)[0]
+    dialogues = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=_TRIED)
+    dialogue = max(dialogues, key=lambda one: len({call.get(API_NAME) for turn in one.turns for call in turn.calls}))
     if isinstance(pipeline, AgentFile) and pipeline.upstream is not None:
         _list_requests(pipeline, file, dialogue, json, output)
     else:

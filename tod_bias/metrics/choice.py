@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from inspect import isclass
 from typing import Any, get_args
 
 import numpy as np
 
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import TodBiasError, meant
 from tod_bias.imports import guarded, is_import, made
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
@@ -59,6 +61,8 @@ one tool."""
 
 FLOW_METRICS = ("results_found", "clarification", "refusal", "escalation", "disagreement")
 """What is measured of a system with a flow, beside BLEU, where no metric is named; each one widens the intervals."""
+_AMOUNTS = 3
+"""Arguments that are measured where no metric is named."""
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
 
 
@@ -80,16 +84,25 @@ def metric(name: str) -> Metric:
     return known
 
 
-def default_metrics(*, has_flow: bool, has_references: bool) -> tuple[str, ...]:
-    """The metrics of a run that names none, by name.
+def default_metrics(dialogues: Sequence[Dialogue], *, has_flow: bool) -> tuple[str, ...]:
+    """The metrics of a run that names none, by name: of a flow also those of arguments that are numbers, at most three.
 
     Args:
+        dialogues: whose recorded calls have the arguments.
         has_flow: whether the system is a loop, an agent or another flow.
-        has_references: whether the corpus holds a response.
     """
     if not has_flow:
         return ("corpus_bleu",)
-    return ("corpus_bleu", *FLOW_METRICS) if has_references else FLOW_METRICS
+    turns = [turn for dialogue in dialogues for turn in dialogue.turns]
+    numbers = Counter(
+        name
+        for turn in turns
+        for call in turn.calls
+        for name, value in call.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and name.isidentifier()
+    )
+    amounts = [f"{AMOUNT}{name}" for name, _ in numbers.most_common(_AMOUNTS)]
+    return (*(["corpus_bleu"] if any(turn.response.strip() for turn in turns) else []), *FLOW_METRICS, *amounts)
 
 
 def known_metric(name: str) -> Metric | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
+from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 from tod_bias.metrics.responses import Patterns
@@ -70,7 +71,10 @@ class CallsMade(_MeanOfTurns):
 
 
 class ResultsFound(_MeanOfTurns):
-    """Mean number of results that the calls of a turn bring back, 0 or more. NaN for no turn."""
+    """Mean number of results that the calls of a turn bring back, 0 or more; of a list of plain values each is one.
+
+    NaN for no turn.
+    """
 
     name: str = "results_found"
     label: str = "results per turn"
@@ -78,10 +82,14 @@ class ResultsFound(_MeanOfTurns):
     better: Better = "higher"
     scale: Scale = "difference"
     columns: tuple[str, ...] = ("results_found_results", "results_found_turns")
-    signature: str = "rows that came back for calls"
+    signature: str = "rows and plain values that came back for calls"
 
     def _number(self, turn: ScoredTurn) -> float:
-        return len(turn.results)
+        return sum(len(row[CONTENT]) if _is_list(row) else 1 for row in turn.results)
+
+
+def _is_list(row: Mapping[str, Any]) -> bool:
+    return row.keys() == {CONTENT} and isinstance(row[CONTENT], list | tuple)
 
 
 class Steps(RatioOfSums):
@@ -177,7 +185,7 @@ class Amount(_Amounts):
 
     def __init__(self, argument: str) -> None:
         self.name = f"{AMOUNT}{argument}"
-        self.label = f"{argument} of calls"
+        self.label = f"argument {argument}"
         self.columns = (f"{self.name}_sum", f"{self.name}_calls")
         self._argument = argument
 

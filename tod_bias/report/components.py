@@ -45,7 +45,8 @@ def outside(gap: Estimate, unattributed: Estimate | None) -> str:
     if unattributed is None or not unattributed.excludes_zero:
         return ""
     size = f"{_signed(unattributed)} of {_signed(gap)}"
-    return f"{size} arises where nothing is intercepted: declare the agent's other models and tools as stages"
+    remedy = "declare the agent's other models and tools as stages"
+    return f"{size} arises in code that no stage covers: to find it, {remedy}"
 
 
 def of_groups(shares: Mapping[str, Estimate]) -> str:
@@ -70,7 +71,7 @@ def _sum(parts: Contributions) -> float:
 
 def _enters_in(listed: Contributions, whole: float, what: str) -> str:
     if not listed:
-        return f"{what}: the interval of no single component's share leaves out 0"
+        return f"{what}: no single component's share can be told from 0"
     if len(listed) == 1 and _sum(listed) >= REACHED * abs(whole):
         ((name, part),) = listed.items()
         return _in_one(name, part, whole, what)

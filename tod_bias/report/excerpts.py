@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ UNSWAPPED = ""
 
 _KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "term", "arm", "user", "reference"]
 
+_FIRST = ", first"
+"""After the name of a stage, where one of its steps is shown that its output does not tell of."""
+_LONGEST = 10_000
+"""Characters of a list that is read."""
 _ALIKE = 0.4
 """Below this similarity, texts share words by chance only, and are marked as a whole."""
 
@@ -44,9 +49,20 @@ class Difference:
     """In the rewritten dialogue."""
 
     @property
+    def texts(self) -> tuple[str, str]:
+        """Before and after, without marks."""
+        before, after = ("".join(text for text, _ in segments) for segments in (self.before, self.after))
+        return before, after
+
+    @property
+    def stage(self) -> str:
+        """The stage that it is of."""
+        return self.name.removesuffix(_FIRST)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the two are the same."""
-        return "".join(text for text, _ in self.before) == "".join(text for text, _ in self.after)
+        return self.texts[0] == self.texts[1]
 
 
 @dataclass(frozen=True)
@@ -145,7 +161,7 @@ def excerpts(
     if _scorer(turns, metrics, own) is None:
         return None
     turns = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
-    texts = ["user", "reference", *stages]
+    texts = [*dict.fromkeys(("user", "reference", *stages, "response"))]
     turns = turns.assign(
         **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts}
     )
@@ -246,6 +262,9 @@ def _earlier(row: dict[str, Any], rows: pd.DataFrame) -> tuple[int, Difference] 
 
 def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Difference] | None) -> Excerpt:
     outputs = [_difference(row, stage) for stage in stages]
+    if row["response"] not in [row[stage] for stage in stages]:  # an agent's own
+        outputs.append(replace(_difference(row, "response"), name="reply"))
+    first = _first_step(in_column(row.get("first_difference")), outputs)
     return Excerpt(
         dialogue=str(row["dialogue"]),
         turn=int(row["turn"]) + 1,
@@ -255,17 +274,43 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         user=_difference(row, "user"),
         differs_first=of_turn(in_column(row.get("first_difference"))),
         earlier=earlier,
-        outputs=tuple(output for output in outputs if not output.is_empty),
-        same=tuple(output.name for output in outputs if output.is_empty),
+        outputs=tuple(output for output in (*first, *outputs) if not output.is_empty),
+        same=tuple(
+            output.name for output in outputs if output.is_empty and output.name not in [some.stage for some in first]
+        ),
         reference=_difference(row, "reference"),
         before=float(row["turn_score_original"]),
         after=float(row["turn_score"]),
     )
 
 
+def _first_step(record: Mapping[str, Any] | None, outputs: Sequence[Difference]) -> list[Difference]:
+    """What differs first, where the outputs do not show it: in calls that later ones of the same stage come after."""
+    if record is None:
+        return []
+    changes = [(place, before or "", after or "") for place, before, after in record["changes"] if place]
+    before, after = {output.name: output.texts for output in outputs}.get(record["stage"], ("", ""))
+    if not changes or (before != after and all(one in before and other in after for _, one, other in changes)):
+        return []
+    ours, theirs = ("; ".join(f"{change[0]} = {change[side]}" for change in changes if change[side]) for side in (1, 2))
+    return [Difference(f"{record['stage']}{_FIRST}", *compare(ours, theirs))]
+
+
 def _difference(row: dict[str, Any], name: str) -> Difference:
-    before, after = (row[column].replace("= \\#", "= ") for column in (f"{name}_original", name))  # of what is no text
+    before, after = (_shown(row[column]) for column in (f"{name}_original", name))
     return Difference(name, *compare(before, after))
+
+
+def _shown(text: str) -> str:
+    """An output as a reader needs it: a list of plain values without brackets, other values without their mark."""
+    if text.startswith("[") and text.endswith("]") and len(text) < _LONGEST:
+        try:
+            values = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            values = []
+        if values and all(isinstance(value, str | int | float) for value in values):
+            return ", ".join(map(str, values))
+    return text.replace("= \\#", "= ")
 
 
 def compare(before: str, after: str) -> tuple[Segments, Segments]:

@@ -8,15 +8,27 @@ of quality of service, and no sentence says why it arose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from tod_bias.metrics.service import AMOUNT
 from tod_bias.report.amounts import amount, is_whole, size
 from tod_bias.report.components import entrance, of_groups, opposed, outside
 from tod_bias.report.differences import at, counted
 from tod_bias.report.notation import count, fixed, p_text, percent, reference
-from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, THESE_TERMS, AxisResult, Estimate, Group, Verdict
+from tod_bias.results import (
+    DIFFERENT,
+    DISPARITY,
+    EQUIVALENT,
+    THESE_TERMS,
+    AxisResult,
+    Estimate,
+    FirstDifference,
+    Group,
+    Verdict,
+)
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
@@ -80,8 +92,12 @@ def _sentences(*texts: str) -> str:
 def read(axis_results: Sequence[AxisResult]) -> list[Reading]:
     """One reading per axis and metric, in the same order."""
     has_placebo = any(axis_result.is_placebo for axis_result in axis_results)
+    measured = {axis_result.metric.name for axis_result in axis_results}
+    claimed = {axis_result.axis for axis_result in axis_results if axis_result.verdict in DIFFERENT}
     return [
-        _placebo_reading(axis_result) if axis_result.is_placebo else _reading(axis_result, has_placebo)
+        _placebo_reading(axis_result)
+        if axis_result.is_placebo
+        else _reading(axis_result, has_placebo, None if axis_result.axis in claimed else measured)
         for axis_result in axis_results
     ]
 
@@ -91,10 +107,17 @@ def rank(axis_result: AxisResult) -> int:
     return list(get_args(Verdict)).index(axis_result.verdict)
 
 
+def prominence(axis_result: AxisResult) -> tuple[int, bool, bool]:
+    """The place of a metric's reading among those of an axis: claims first, of these what is counted in users' units;
+    last what differs without being worse."""
+    metric = axis_result.metric
+    return rank(axis_result), metric.counterfactual, axis_result.verdict in DIFFERENT and not metric.unit
+
+
 def leading(readings: Sequence[Reading]) -> dict[str, Reading]:
-    """Axis to the reading by the metric that claims most, the first of equal ones."""
+    """Axis to the reading that comes first (:func:`prominence`)."""
     chosen: dict[str, Reading] = {}
-    for reading in sorted(readings, key=lambda reading: rank(reading.axis_result)):
+    for reading in sorted(readings, key=lambda reading: prominence(reading.axis_result)):
         chosen.setdefault(reading.axis_result.axis, reading)
     return chosen
 
@@ -184,7 +207,7 @@ def _side_in_short(axis_result: AxisResult, gap: Estimate) -> str:
     return side_of(axis_result, gap)
 
 
-def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
+def _reading(axis_result: AxisResult, has_placebo: bool, measured: Collection[str] | None) -> Reading:
     return Reading(
         axis_result=axis_result,
         who=_who(axis_result),
@@ -193,7 +216,7 @@ def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
         terms=_terms(axis_result),
         placebo=_placebo(axis_result, has_placebo),
         limits=_limits(axis_result),
-        differences=_differences(axis_result),
+        differences=_differences(axis_result, measured),
     )
 
 
@@ -222,7 +245,9 @@ def _headline(axis_result: AxisResult) -> str:
         cancelling = opposed(axis_result)
         if cancelling is not None:
             return f"no gap between groups is shown, yet {cancelling}"
-        return "these data cannot tell whether any group is served differently"
+        scores = {group.score.value for group in axis_result.groups.values()}
+        alike = f"{axis_result.metric.label} {fixed(scores.pop())} for every group; " if len(scores) == 1 else ""
+        return f"{alike}these data cannot tell whether any group is served differently"
     if first is None:
         return "something differs, and no single group can be named"
     name, gap = first
@@ -296,6 +321,8 @@ def _where(axis_result: AxisResult) -> str:
     group = axis_result.groups[name]
     rest = outside(gap, group.unattributed) if group.contributions else ""
     entered = entrance(gap, group.contributions, f"the gap of {name}")
+    if rest and not any(part.shapley.excludes_zero for part in group.contributions.values()):
+        entered, rest = "", f"of the gap of {name} {rest}"
     charged = "" if not entered else _charged(axis_result, name)
     text = "; ".join(filter(None, (entered, charged, of_groups(group.stage_groups), rest)))
     cancelling = opposed(axis_result)
@@ -313,23 +340,37 @@ def _charged(axis_result: AxisResult, group: str) -> str:
     return f"the share of `{first.stage}` includes what later stages make of {at(first.place, first.change)}"
 
 
-def _differences(axis_result: AxisResult) -> tuple[str, ...]:
+def _differences(axis_result: AxisResult, measured: Collection[str] | None) -> tuple[str, ...]:
     """What differs first as each claimed group on the side of the first one, the largest gap first.
 
-    Where nothing is claimed: the one value in place of another that occurs most often, and only as one group.
+    Where nothing is claimed of the axis: the value in place of others that occurs most often, and only as one group.
+
+    Args:
+        axis_result: of an axis and metric.
+        measured: the run's metrics, where by none of them something is claimed of the axis.
     """
     first = worst_claim(axis_result)
-    if first is None:
+    if first is None and measured is not None:
         single = [
             (some, name)
             for name, differences in axis_result.first_differences.items()
             for some in differences
-            if some.is_fixed and not some.otherwise.turns and some.turns >= _REPEATED
+            if some.ends_fixed and not some.otherwise.turns and some.turns >= _REPEATED
         ]
-        return tuple(counted(*some) for some in sorted(single, key=lambda some: -some[0].turns)[:1])
+        most = sorted(single, key=lambda some: -some[0].turns)[:1]
+        return tuple(f"{counted(*some)}{_to_test(some[0], measured)}" for some in most)
+    if first is None:
+        return ()
     alike = {name: abs(gap.value or 0) for name, gap in axis_result.claims.items() if _is_alike(gap, first[1])}
     ordered = sorted(alike, key=lambda name: -alike[name])[:_GROUPS]
     return tuple(counted(some, name) for name in ordered for some in axis_result.first_differences.get(name, ()))
+
+
+def _to_test(difference: FirstDifference, measured: Collection[str]) -> str:
+    """The metric of an argument that is a number, where the run does not have it."""
+    name = f"{AMOUNT}{difference.place.rpartition('.')[2]}"
+    is_number = re.fullmatch(r"-?\d+(\.\d+)?", difference.change.split(" → ")[-1]) is not None
+    return f" (to test that: `--metrics {name}`)" if is_number and name not in measured else ""
 
 
 def _is_alike(gap: Estimate, other: Estimate) -> bool:

@@ -22,6 +22,7 @@ from tod_bias.report.reading import (
     Reading,
     has_few,
     leading,
+    prominence,
     rank,
     read,
     shown_gap,
@@ -167,7 +168,7 @@ class Section:
             by_metric = [
                 (part, reading) for part in self.parts for reading in part.readings if reading.axis_result.axis == axis
             ]
-            lead, *others = sorted(by_metric, key=lambda entry: rank(entry[1].axis_result))
+            lead, *others = sorted(by_metric, key=lambda entry: prominence(entry[1].axis_result))
             shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
             findings.append(Finding(lead[1], others, next(iter(shown), None)))
         return sorted(findings, key=lambda finding: rank(finding.reading.axis_result))

@@ -244,8 +244,8 @@ def _omnibus(axis_result: AxisResult) -> str:
 
 def _widest_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:
     widest = axis_result.widest
-    if widest is None:
-        return ["", ""]
+    if widest is None or (axis_result.metric.counterfactual and axis_result.verdict not in DIFFERENT):
+        return ["", ""]  # how much more differs as one group than as another is nothing by itself
     names = escape(f"{widest.worse} - {widest.better}:")
     return [f"{names}{' ' if wide else chr(10)}{with_interval(widest.gap, sign=True)}", p_cell(widest.gap.p)]
 

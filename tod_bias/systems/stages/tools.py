@@ -101,7 +101,9 @@ class Tools(Stage):
         """OpenAI's function schemas of the tools."""
         named = {entry["function"]["name"]: entry["function"].get("parameters", {}) for entry in self.schemas}
         if missing := [name for name in named if name not in by_name]:
-            raise StageError(f"schemas: there is no function {missing[0]!r}; there are {', '.join(by_name)}")
+            place = functions if isinstance(functions, str | Path) else "functions"
+            remedy = "write it there, or look recorded results up (tod-bias database)"
+            raise StageError(f"schemas: {place} has no {missing[0]!r}, only {', '.join(by_name)}; {remedy}")
         self._functions = {name: by_name[name] for name in named}
         for name, parameters in named.items():
             tools.check_fit(name, by_name[name], parameters)

@@ -43,4 +43,8 @@ class StubHandler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", 8765), StubHandler).serve_forever()
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", 8765), StubHandler)
+    except OSError as error:
+        raise SystemExit(f"port 8765: {error.strerror}; change it here and in assistant.yaml") from None
+    server.serve_forever()

@@ -35,6 +35,7 @@ State = Literal["ok", "missing", "note"]
 GIVES: Mapping[str, str] = {
     "agents": "agents of openai-agents, PydanticAI, LangChain and LangGraph",
     "docs": "building the documentation site",
+    "fairlearn": "the groups' scores as a MetricFrame",
     "gguf": "checkpoints in GGUF files",
     "models": "language models that are run or trained here",
     "lora": "training adapters (train --lora)",

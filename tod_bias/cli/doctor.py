@@ -93,16 +93,22 @@ def doctor(
 
 def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
     from tod_bias.dialogues.corpora import DEMO, load_corpus
-    from tod_bias.dialogues.values import API_NAME
     from tod_bias.pipelines import AgentFile, check_pipeline
 
     pipeline = check_pipeline(file)
     dialogues = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=_TRIED)
-    dialogue = max(dialogues, key=lambda one: len({call.get(API_NAME) for turn in one.turns for call in turn.calls}))
+    dialogue = max(dialogues, key=_tools_called)
     if isinstance(pipeline, AgentFile) and pipeline.upstream is not None:
         _list_requests(pipeline, file, dialogue, json, output)
     else:
         _list_calls(file, dialogue, json, output)
+
+
+def _tools_called(dialogue: Dialogue) -> int:
+    """How many different tools the recorded calls of a dialogue are of."""
+    from tod_bias.dialogues.values import API_NAME
+
+    return len({call.get(API_NAME) for turn in dialogue.turns for call in turn.calls})
 
 
 def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput) -> None:

@@ -290,7 +290,7 @@ def _first_step(record: Mapping[str, Any] | None, outputs: Sequence[Difference])
         return []
     changes = [(place, before or "", after or "") for place, before, after in record["changes"] if place]
     before, after = {output.name: output.texts for output in outputs}.get(record["stage"], ("", ""))
-    if not changes or (before != after and all(one in before and other in after for _, one, other in changes)):
+    if not changes or (before != after and all(old in before and new in after for _, old, new in changes)):
         return []
     ours, theirs = ("; ".join(f"{change[0]} = {change[side]}" for change in changes if change[side]) for side in (1, 2))
     return [Difference(f"{record['stage']}{_FIRST}", *compare(ours, theirs))]

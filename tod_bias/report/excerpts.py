@@ -26,8 +26,6 @@ UNSWAPPED = ""
 
 _KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "term", "arm", "user", "reference"]
 
-_FIRST = ", first"
-"""After the name of a stage, where one of its steps is shown that its output does not tell of."""
 _LONGEST = 10_000
 """Characters of a list that is read."""
 _ALIKE = 0.4
@@ -53,11 +51,6 @@ class Difference:
         """Before and after, without marks."""
         before, after = ("".join(text for text, _ in segments) for segments in (self.before, self.after))
         return before, after
-
-    @property
-    def stage(self) -> str:
-        """The stage that it is of."""
-        return self.name.removesuffix(_FIRST)
 
     @property
     def is_empty(self) -> bool:
@@ -264,7 +257,9 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
     outputs = [_difference(row, stage) for stage in stages]
     if row["response"] not in [row[stage] for stage in stages]:  # an agent's own
         outputs.append(replace(_difference(row, "response"), name="reply"))
-    first = _first_step(in_column(row.get("first_difference")), outputs)
+    record = in_column(row.get("first_difference"))
+    first = [] if record is None else _first_step(record, outputs)
+    shown = {record["stage"]} if record is not None and first else set()
     return Excerpt(
         dialogue=str(row["dialogue"]),
         turn=int(row["turn"]) + 1,
@@ -272,28 +267,24 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         target=str(row["group"]),
         term=str(row["term"]),
         user=_difference(row, "user"),
-        differs_first=of_turn(in_column(row.get("first_difference"))),
+        differs_first=of_turn(record),
         earlier=earlier,
         outputs=tuple(output for output in (*first, *outputs) if not output.is_empty),
-        same=tuple(
-            output.name for output in outputs if output.is_empty and output.name not in [some.stage for some in first]
-        ),
+        same=tuple(output.name for output in outputs if output.is_empty and output.name not in shown),
         reference=_difference(row, "reference"),
         before=float(row["turn_score_original"]),
         after=float(row["turn_score"]),
     )
 
 
-def _first_step(record: Mapping[str, Any] | None, outputs: Sequence[Difference]) -> list[Difference]:
+def _first_step(record: Mapping[str, Any], outputs: Sequence[Difference]) -> list[Difference]:
     """What differs first, where the outputs do not show it: in calls that later ones of the same stage come after."""
-    if record is None:
-        return []
     changes = [(place, before or "", after or "") for place, before, after in record["changes"] if place]
     before, after = {output.name: output.texts for output in outputs}.get(record["stage"], ("", ""))
     if not changes or (before != after and all(old in before and new in after for _, old, new in changes)):
         return []
     ours, theirs = ("; ".join(f"{change[0]} = {change[side]}" for change in changes if change[side]) for side in (1, 2))
-    return [Difference(f"{record['stage']}{_FIRST}", *compare(ours, theirs))]
+    return [Difference(f"{record['stage']}, first", *compare(ours, theirs))]
 
 
 def _difference(row: dict[str, Any], name: str) -> Difference:

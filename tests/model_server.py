@@ -45,6 +45,7 @@ def serving(world: World, latency: float = 0.0, note: Path | None = None) -> Ite
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are sent apart
     server: ModelServer
 
     def do_POST(self) -> None:

@@ -5,7 +5,9 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from fnmatch import fnmatchcase
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,8 +23,10 @@ from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
+from tod_bias.integrations.proxy import Proxy
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
 from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.hosted import EventLoop
 
 TESTS = Path(__file__).parent.parent
 PYTHON = f"{sys.executable} {TESTS}/proxy_agent.py"
@@ -294,6 +298,22 @@ def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
         '  # requests: 2; model: m; "You book tables."; tools: find_place, free_day\n'
         "  model: {match: {kind: model}}\n"
     )
+
+
+def test_replies_do_not_wait_for_acknowledgements():
+    """Headers and body are two writes: without TCP_NODELAY each reply waits for 40 ms."""
+    events = EventLoop.current()
+
+    async def address():
+        return Proxy.current().url
+
+    connection = HTTPConnection(events.run(address()).removeprefix("http://"))
+    begun = time.monotonic()
+    for _ in range(20):
+        connection.request("GET", "/v1/models")
+        assert connection.getresponse().read()
+    assert time.monotonic() - begun < 0.4
+    connection.close()
 
 
 def test_stages_tell_models_and_prompts_apart():

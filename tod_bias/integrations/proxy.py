@@ -73,7 +73,8 @@ class Proxy:
         """Turns under way, by the key of their agent."""
         self.servers: dict[str, Mapping[str, Callable[..., Awaitable[None]]]] = {}
         """What stands in place of MCP servers, as ASGI applications, by an agent's key and the server's name."""
-        listening = socket.socket()
+        # With its protocol named, as asyncio sends small parts at once (TCP_NODELAY) on such sockets only.
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         config = uvicorn.Config(

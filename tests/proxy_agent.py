@@ -63,6 +63,8 @@ def misbehave(how):
         os._exit(3)
     if how == "mumbles":
         print("I am thinking.", flush=True)
+    if how == "misspeaks":
+        print('{"text": "Hello."}', flush=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
+from tod_bias.integrations.model_apis import with_ids
 from tod_bias.integrations.proxy import Proxy
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
 from tod_bias.systems.execution import Execution, Run
@@ -122,7 +123,7 @@ def test_stages_match_requests(stages, is_caught, key, tmp_path):
         ("raises", "ended with exit code 1 in the middle of a turn: KeyError: 'table 3'"),
         ("dies", "ended with exit code 3 in the middle of a turn"),
         ("hangs", "neither called a stage nor came to its end within 5 s"),
-        ("mumbles", 'of the line that it wrote: expected {"content": "…"}, got \'I am thinking.\''),
+        ("misspeaks", """of the line that it wrote: expected {"content": "…"}, got '{"text": "Hello."}'"""),
     ],
 )
 def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, key, tmp_path):
@@ -133,6 +134,21 @@ def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, k
     assert [number for number, trace in enumerate(traces) if trace is None] == [3]
     assert message in execution.lost[3]
     assert len((tmp_path / "environment.jsonl").read_text().splitlines()) == 2  # processes
+
+
+def test_lines_that_are_no_json_are_logs(key, tmp_path, caplog):
+    with serving(World()) as server:
+        execution = Execution(load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} '' mumbles")))
+        assert all(execution([Run(dialogue) for dialogue in about_people(12)]))
+    assert "wrote 'I am thinking.', which is no" in caplog.text
+
+
+def test_every_request_of_a_turn_gets_another_id():
+    """The state of a LangGraph graph replaces a message by another of the same id."""
+    first = {"messages": [{"role": "user", "content": "Hello."}]}
+    second = {"messages": [*first["messages"], {"role": "tool", "content": "3"}]}
+    ids = [with_ids("/chat/completions", request, {})["id"] for request in (first, second, first)]
+    assert ids[0] == ids[2] != ids[1]
 
 
 def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):

@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from tod_bias.cache import digest
 from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.integrations.adapter import renumbered
 from tod_bias.systems.hosted import AgentRequest
@@ -94,9 +95,11 @@ def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def with_ids(path: str, reply: Mapping[str, Any]) -> dict[str, Any]:
-    """A reply with what clients expect beside its content."""
-    return {**reply, "id": "reply", "created": 0, "created_at": 0, "usage": _USAGE[path]}
+def with_ids(path: str, request: Mapping[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A reply with what clients expect beside its content; its id is another for another request, as states of graphs
+    hold one message per id."""
+    made = {"id": f"reply_{digest(json.dumps(request))[:24]}", "created": 0, "created_at": 0, "usage": _USAGE[path]}
+    return {**reply, **made}
 
 
 async def sent(path: str, request: httpx2.Request, inner: Any, content: Any) -> dict[str, Any]:

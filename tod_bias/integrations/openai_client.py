@@ -70,4 +70,5 @@ async def reply_to(agent_request: AgentRequest) -> Any:
 
 
 def _response(request: httpx2.Request, reply: dict[str, Any]) -> httpx2.Response:
-    return httpx2.Response(200, json=with_ids(path_of(request.url.path) or "", reply))
+    path = path_of(request.url.path) or ""
+    return httpx2.Response(200, json=with_ids(path, json.loads(request.content), reply))

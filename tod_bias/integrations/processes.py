@@ -1,9 +1,13 @@
-"""Agents in processes of their own: a line with the messages in, a line with the response out."""
+"""Agents in processes of their own: a line with the messages in, a line with the response out.
+
+Lines that are no JSON objects are logs: some libraries write warnings to the standard output.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import shlex
@@ -18,10 +22,12 @@ from typing import Any
 
 from tod_bias.errors import StageError, UnansweredError, shortened
 
+log = logging.getLogger(__name__)
+
 _LONGEST = 1 << 22
 """Bytes of a line."""
 _TAIL = 2000
-"""Bytes of what a process wrote last to stderr that are kept for a message."""
+"""Bytes of what a process wrote last to its logs that are kept for a message."""
 _ENDING = 2.0
 """Seconds for a process to end after it closed its output."""
 
@@ -48,14 +54,21 @@ def response_in(text: str | bytes, where: str) -> str:
 
 
 class AgentProcess:
-    """A process that serves one turn at a time."""
+    """A process that serves one turn at a time.
 
-    def __init__(self, process: Process, key: str, where: str) -> None:
+    Args:
+        process: as it was started.
+        key: its key to the proxy.
+        where: what messages call it.
+        note_log: is called with what it writes to its standard output and what is no response.
+    """
+
+    def __init__(self, process: Process, key: str, where: str, note_log: Callable[[str], None]) -> None:
         self.key = key
         self.loop = asyncio.get_running_loop()
-        self.process, self._where = process, where
-        self._errors = b""
-        self._line = self._next_line()
+        self.process, self._where, self._note_log = process, where, note_log
+        self._logged = b""
+        self._line = asyncio.ensure_future(self._next_line())
         self._reading = asyncio.ensure_future(self._read_errors())
 
     @property
@@ -63,14 +76,22 @@ class AgentProcess:
         """Whether it waits for a turn: it neither ended nor wrote what nobody wants."""
         return self.loop is asyncio.get_running_loop() and not self._line.done()
 
-    def _next_line(self) -> asyncio.Future[bytes]:
+    async def _next_line(self) -> bytes:
+        """The next line that is no log; empty at the end of its output."""
         assert self.process.stdout is not None
-        return asyncio.ensure_future(self.process.stdout.readline())
+        while (line := await self.process.stdout.readline()) and not line.lstrip().startswith(b"{"):
+            if line.strip():
+                self._note_log(line.decode(errors="replace").strip())
+                self._note(line)
+        return line
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None
         while part := await self.process.stderr.read(1 << 16):
-            self._errors = (self._errors + part)[-_TAIL:]
+            self._note(part)
+
+    def _note(self, part: bytes) -> None:
+        self._logged = (self._logged + part)[-_TAIL:]
 
     async def respond(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The response to messages.
@@ -89,7 +110,7 @@ class AgentProcess:
         if not line:
             raise UnansweredError(await self._how_it_ended())
         response = response_in(line, f"{self._where}: of the line that it wrote")
-        self._line = self._next_line()
+        self._line = asyncio.ensure_future(self._next_line())
         return response
 
     async def _how_it_ended(self) -> str:
@@ -97,7 +118,7 @@ class AgentProcess:
             await asyncio.wait_for(asyncio.gather(self.process.wait(), self._reading), _ENDING)
         code = self.process.returncode
         how = "closed its output" if code is None else f"ended with exit code {code}"
-        said = self._errors.decode(errors="replace").strip().splitlines()[-1:]
+        said = self._logged.decode(errors="replace").strip().splitlines()[-1:]
         return f"{self._where}: {how} in the middle of a turn" + (f": {shortened(said[0], 300)}" if said else "")
 
     def kill(self) -> None:
@@ -143,7 +164,14 @@ class ProcessPool:
         self._folder, self._environment = folder, environment
         self._idle: list[AgentProcess] = []
         self._alive: set[Process] = set()
+        self._has_warned = False
         weakref.finalize(self, _kill_all, self._alive)
+
+    def _warn(self, line: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            said = shortened(line, 120)
+            log.warning('%s: wrote %r, which is no {"content": "…"}: such lines are taken as logs', self._where, said)
 
     async def take(self) -> AgentProcess:
         """A process that waits for a turn."""
@@ -167,7 +195,7 @@ class ProcessPool:
         except OSError as error:
             raise StageError(f"{self._where}: cannot be started ({error})") from error
         self._alive.add(made)
-        return AgentProcess(made, key, self._where)
+        return AgentProcess(made, key, self._where, self._warn)
 
     def give_back(self, process: AgentProcess) -> None:
         """It has served its turn."""

@@ -182,7 +182,7 @@ async def _body(receive: Any) -> dict[str, Any]:
 
 
 def _encoded(path: str, body: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[str, bytes]:
-    whole = with_ids(path, reply)
+    whole = with_ids(path, body, reply)
     if not body.get("stream"):
         return "application/json", json.dumps(whole).encode()
     return "text/event-stream", event_stream(path, whole, body.get("stream_options"))

@@ -131,14 +131,15 @@ LEAST = {
 @pytest.fixture(scope="module")
 def real_dialogues(sgd_datapath: Path, star: Path, tau_bench: Path) -> dict[str, list[Dialogue]]:
     """Google SGD's dev split, a third of STAR and all of τ-bench."""
-    every = ("train", "valid", "test")
-    star_dialogues = [one for split in every for one in load_corpus("star", datapath=star.parent, split=split)]
+
+    def all_of(corpus: str, folder: Path) -> list[Dialogue]:
+        splits = ("train", "valid", "test")
+        return [one for split in splits for one in load_corpus(corpus, datapath=folder, split=split)]
+
     return {
         "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
-        "star": star_dialogues[::3],
-        "tau_bench": [
-            one for split in every for one in load_corpus("tau_bench", datapath=tau_bench.parent, split=split)
-        ],
+        "star": all_of("star", star.parent)[::3],
+        "tau_bench": all_of("tau_bench", tau_bench.parent),
     }
 
 

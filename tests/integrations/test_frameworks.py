@@ -40,13 +40,13 @@ def hosted(name, world, stages=STAGES, **options) -> Pipeline:
     return pipeline_of(agent_of(name, world), stages, **options)
 
 
-def audited(pipeline, count=18, metric="corpus_bleu"):
+def audited(pipeline, count=6, metric="corpus_bleu"):
     result = attribute(pipeline, about_people(count), axes=["gender"], metrics=metric, bootstrap=20, permutations=20)
     woman = result.axes["gender"][metric].groups["woman"]
     return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}
 
 
-@pytest.mark.parametrize("biased", ["", "model", "find_place", "free_day"])
+@pytest.mark.parametrize("biased", ["", "model", "free_day"])
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_bias_is_found_where_it_is_and_nowhere_else(name, biased):
     gap, parts = audited(hosted(name, World(biased)))
@@ -62,7 +62,7 @@ def test_a_bias_in_one_of_twelve_tools_is_found_in_it(name):
     stages = {"model": {"kind": "model"}} | {tool: {"tool": tool} for tool in tools}
     pipeline = hosted(name, World("tool6", more=10), stages)
     assert pipeline.groups == {"models": ("model",), "tools": tuple(tools)}
-    gap, parts = audited(pipeline, 6, "disagreement")
+    gap, parts = audited(pipeline, 4, "disagreement")
     assert abs(gap) > 0.1
     assert parts == {part: pytest.approx(gap if part == "tool6" else 0, abs=1e-12) for part in stages}
 
@@ -72,7 +72,7 @@ def test_what_is_not_intercepted_is_unattributed(name, tmp_path):
     stages = {key: match for key, match in STAGES.items() if key != "find_place"}
     for biased in ("find_place", "free_day"):
         pipeline = hosted(name, World(biased), stages)
-        result = attribute(pipeline, about_people(), axes=["gender"], bootstrap=20, permutations=20, out=tmp_path)
+        result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20, permutations=20, out=tmp_path)
         axis = result.axes["gender"]["corpus_bleu"]
         woman = axis.groups["woman"]
         assert woman.gap.value > 0.1
@@ -215,7 +215,7 @@ def test_a_changed_agent_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypa
     for instructions in ("You book tables.", "You book tables, politely."):
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
         world = World()
-        attribute(hosted(name, world), about_people(6), **settings)
+        attribute(hosted(name, world), about_people(2), **settings)
         assert any(asked == "model" for asked, _ in world.asked)
 
 

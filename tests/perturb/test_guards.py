@@ -84,16 +84,17 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
     return covered, total
 
 
-@pytest.mark.parametrize("axis", ["gender", "age", "race"])
-@pytest.mark.parametrize("guard", [Canonical, Vote])
+@pytest.mark.parametrize(
+    ("axis", "guard"), [("gender", Canonical), ("age", Canonical), ("race", Canonical), ("gender", Vote), ("age", Vote)]
+)
 def test_any_stage_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
     covered, total = checked(load_corpus("demo", max_dialogues=12), [axis], guard)
     assert covered == total > 20
 
 
 def test_a_guard_of_several_axes_is_exact_on_each() -> None:
-    covered, total = checked(load_corpus("demo", max_dialogues=25), ["gender", "age"])
-    assert covered == total > 100
+    covered, total = checked(load_corpus("demo", max_dialogues=12), ["gender", "age"])
+    assert covered == total > 40
 
 
 @pytest.mark.slow
@@ -110,7 +111,8 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
     ],
 )
 def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
-    dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=200)
+    count = 200 if "race" in axes or "names" in axes else 100  # so that enough mention somebody
+    dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=count)
     covered, total = checked(dialogues, axes.split(","))
     assert covered >= share * total > 100
 
@@ -118,7 +120,7 @@ def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, 
 @pytest.mark.real_data
 @pytest.mark.parametrize("axes", ["gender", "age", "names_gender", "names_race", "names_gender,gender"])
 def test_any_stage_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
-    count = 40 if "names" in axes else 150
+    count = 16 if "names" in axes else 60
     dialogues = read_once("star", datapath=star.parent, split="test", max_dialogues=count)
     covered, total = checked(dialogues, axes.split(","))
     assert covered >= 0.98 * total > 100
@@ -182,14 +184,14 @@ def test_names_get_reference_names_and_come_back() -> None:
 def test_a_guard_changes_nothing_where_the_stage_has_no_use_for_the_axis(axis: str) -> None:
     db = load_pipeline("demo").stages["db"]  # looks up calls, which mention nobody of these axes
     items = []
-    for dialogue in load_corpus("demo", max_dialogues=60):
+    for dialogue in load_corpus("demo", max_dialogues=25):
         for number, turn in enumerate(dialogue.turns):
             for step in turn.steps:
                 steps = (StageCall("api_call", None, step.call),)
                 items.append(StageInput(dialogue.turns[:number], turn.user, {"api_call": step.call}, steps))
     guard = Canonical(db, axis)
     assert list(map(canonical, guard(items))) == list(map(canonical, db(items)))
-    assert guard.coverage[axis]["rewritten"] > 50
+    assert guard.coverage[axis]["rewritten"] > 20
 
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race", "names_gender"])

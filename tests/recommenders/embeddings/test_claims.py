@@ -20,23 +20,22 @@ def most(runs, level=0.05):
 
 
 def test_spread_is_no_direction():
-    shares = rejected(SPREAD_ONLY, 150)
+    shares = rejected(SPREAD_ONLY, 80)
     assert shares.pop("EAA") > 0.9
-    assert max(shares.values()) <= most(150)
+    assert max(shares.values()) <= most(80)
 
 
-@pytest.mark.parametrize("icc", [0.2, 0.5])
-def test_items_of_one_series_are_no_sample_of_their_own(icc):
-    space = Space(users=(200, 200), apart=0.5, series=TEN_SERIES, icc=icc)
-    assert rejected(space, 100)["differential"] > 0.08
-    shares = rejected(space, 100, clustered=True)
+def test_items_of_one_series_are_no_sample_of_their_own():
+    space = Space(users=(200, 200), apart=0.5, series=TEN_SERIES, icc=0.5)
+    assert rejected(space, 60)["differential"] > 0.15
+    shares = rejected(space, 60, clustered=True)
     del shares["EAA"]
-    assert max(shares.values()) <= most(100)
+    assert max(shares.values()) <= most(60)
 
 
 def test_few_long_series_against_many_short_ones():
     space = Space(users=(200, 200), apart=0.5, series=((5,) * 30, (25,) * 6), icc=0.5)
-    assert rejected(space, 100, clustered=True)["differential"] <= most(100)
+    assert rejected(space, 60, clustered=True)["differential"] <= most(60)
 
 
 @pytest.mark.parametrize("space", [
@@ -88,6 +87,6 @@ def test_intervals_and_entities_know_the_clusters(tmp_path):
     (Space(users=(400, 400), apart=0.5, series=TEN_SERIES, icc=0.5), True),
 ])  # fmt: skip
 def test_whole_audits_claim_in_one_of_twenty_at_the_most(space, clustered):
-    claims = [flagged(space.audited(seed, clustered=clustered)) for seed in range(60)]
-    assert np.mean([bool(found) for found in claims]) <= most(60)
-    assert np.mean(["differential" in found for found in claims]) <= most(60)
+    claims = [flagged(space.audited(seed, clustered=clustered)) for seed in range(24)]
+    assert np.mean([bool(found) for found in claims]) <= most(24)
+    assert np.mean(["differential" in found for found in claims]) <= most(24)

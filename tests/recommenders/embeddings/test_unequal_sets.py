@@ -36,9 +36,9 @@ def p_values(seed, sizes, permutations=199, **options):
 
 @pytest.mark.parametrize("sizes", [(100, 100), (300, 60)])
 def test_sets_that_lean_alike_are_flagged_one_time_in_twenty(sizes):
-    results = np.array([p_values(seed, sizes) for seed in range(300)])
-    assert (results[:, 0] <= 0.05).mean() < 0.085  # the items are a sample; the second test takes them as they are
-    assert (results <= 0.05).all(axis=1).mean() < 0.06
+    results = np.array([p_values(seed, sizes) for seed in range(120)])
+    assert (results[:, 0] <= 0.05).mean() < 0.11  # the items are a sample; the second test takes them as they are
+    assert (results <= 0.05).all(axis=1).mean() < 0.08
 
 
 def test_genres_that_lie_apart_and_lean_alike_are_not_said_to_differ():

@@ -39,7 +39,7 @@ def trained(sample_reviews, settings, made_once):
 def trained_augmented(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
-    augmented = settings.model_copy(update={"augment": True, "epochs": 2})
+    augmented = settings.model_copy(update={"augment": True, "max_steps": 20})
     return made_once("lmrec_augmented", lambda folder: train(sample_reviews, folder, augmented))
 
 
@@ -47,5 +47,5 @@ def trained_augmented(sample_reviews, settings, made_once):
 def trained_masked(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
-    masked = settings.model_copy(update={"mask": True, "epochs": 4})
+    masked = settings.model_copy(update={"mask": True, "max_steps": 20})
     return made_once("lmrec_masked", lambda folder: train(sample_reviews, folder, masked))

@@ -74,7 +74,7 @@ def test_accidents_of_single_trainings_are_claimed_no_more_often_than_stated():
     """Every city prefers some category for some group, as a model that was trained once does; none does on average."""
     rng = np.random.default_rng(1)
     within, over, covered = [], [], []
-    for number in range(60):
+    for number in range(24):
         rows = pd.concat([city(name, rng, accident=0.25) for name in "ABCDEF"], ignore_index=True)
         how = replace(SHEN, resamples=0, permutations=400, seed=number)
         result = of_all(association(tidy(rows), how), label="black")
@@ -82,8 +82,8 @@ def test_accidents_of_single_trainings_are_claimed_no_more_often_than_stated():
         over += list(result["p_value"] <= 0.05)
         covered += list((result["ci_low"] <= 0) & (result["ci_high"] >= 0))
     assert np.mean(within) > 0.3  # queries alone take the accidents for findings
-    assert np.mean(over) <= 0.07
-    assert 0.85 <= np.mean(covered) <= 0.96
+    assert np.mean(over) <= 0.08
+    assert 0.84 <= np.mean(covered) <= 0.97
 
 
 def test_what_all_cities_share_is_significant():
@@ -98,7 +98,7 @@ def test_words_of_one_city_do_not_stand_for_another():
     """Cities differ in their words, their share of labels and their tastes; the label itself does nothing."""
     rng = np.random.default_rng(6)
     p_values = []
-    for number in range(20):
+    for number in range(10):
         parts = []
         for place in range(6):
             words = [f"{place}w{word}" for word in range(16)]

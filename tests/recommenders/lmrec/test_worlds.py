@@ -19,6 +19,14 @@ from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
 RUNS = 24
+UNKINDEST = (
+    "names, unequal groups",
+    "24 steady and 7 uneven names",
+    "names, 30% of one group's items unpriced",
+    "names, templates, groups apart by template",
+)
+"""One world for each way to be unkind; tests/benchmarks/validity_recommenders.py has all of them, with more runs."""
+FIVE_CITIES = World(word=0.7, cities=5, words=(10, 10), templates=4, items=5)
 PLACES = {"court": "location", "mall": "location"}
 
 
@@ -48,22 +56,23 @@ def most(level, runs=RUNS):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", UNKIND)
-def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
-    prices, levels, categories, out, apart, away = measured(UNKIND[name])
-    assert prices <= most(0.05)
-    assert levels <= most(0.05)
-    assert apart <= most(0.1)
-    assert categories <= most(0.05)
-    assert out <= most(0.1)  # several levels a run, which are not independent
-    assert away <= most(0.1)
+@pytest.mark.parametrize(
+    ("world", "runs"),
+    [*((UNKIND[name], RUNS) for name in UNKINDEST), (UNKIND["names, accidents of 5 cities"], 12), (FIVE_CITIES, RUNS)],
+    ids=[*UNKINDEST, "names, accidents of 5 cities", "names of five cities are not five times as many"],
+)
+def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_most(world, runs):
+    shares = measured(world, runs)
+    assert (shares[:3] <= most(0.05, runs)).all()  # claims of prices, levels, categories
+    assert (shares[3:] <= most(0.1, runs)).all()  # intervals; several levels a run, which are not independent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COUPLES)
+@pytest.mark.parametrize("name", [name for name in COUPLES if name != "couples, words that slant"])
 def test_couples_are_claimed_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
-    claims = measured(COUPLES[name], label="one gender", dimensions=(COUPLE,))[:3]
-    assert (claims <= most(0.05)).all()
+    runs = 8 if "cities" in name else 16
+    claims = measured(COUPLES[name], runs, "one gender", (COUPLE,))[:3]
+    assert (claims <= most(0.05, runs)).all()
 
 
 def test_a_planted_difference_of_couples_is_found():
@@ -101,20 +110,11 @@ def test_first_words_change_their_genders_and_with_them_their_couples():
         assert values[moves.turned].sum() + summed == pytest.approx(values[mine].sum())
 
 
-def test_names_of_five_cities_are_not_five_times_as_many_names():
-    *_, out, apart, away = measured(World(word=0.7, cities=5, words=(10, 10), templates=4, items=5), 25)
-    assert out <= most(0.1, 25)
-    assert apart <= most(0.1, 25)
-    assert away <= most(0.1, 25)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("cities", [1, 5])
 def test_a_planted_difference_is_significant_among_names_that_differ(cities):
-    prices, levels, categories, *_ = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 20)
-    assert prices > 0.8
-    assert levels > 0.8
-    assert categories > 0.8
+    claims = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 10)[:3]
+    assert (claims > 0.7).all()
 
 
 def test_items_without_a_price_are_in_no_share_and_not_in_the_neutral_one():
@@ -221,8 +221,8 @@ def test_places_are_compared_within_templates():
             p_values.append(row["p_value"])
         return np.mean(np.array(p_values) <= 0.05)
 
-    assert rejected(0.0, 60) <= most(0.05, 60)
-    assert rejected(0.3, 30) > 0.6  # unpaired: 0.02
+    assert rejected(0.0, 40) <= most(0.05, 40)
+    assert rejected(0.3, 20) > 0.6  # unpaired: 0.02
 
 
 def test_a_paired_difference_is_the_mean_over_the_templates_that_both_have_prices_in():

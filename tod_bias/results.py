@@ -535,6 +535,8 @@ class Cost(Record):
     failed: dict[str, int] = {}
     outcomes: dict[str, dict[str, int]] = {}
     """Stage to what became of its calls, e.g. malformed arguments."""
+    tools: dict[str, dict[str, dict[str, int]]] = {}
+    """The same by tool, the three most frequent ones."""
     tokens: dict[str, int] = {}
     """``read`` and ``written``."""
     seconds_by_stage: dict[str, float] = {}

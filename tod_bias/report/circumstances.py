@@ -124,7 +124,7 @@ def _samples(result: AuditResult) -> list[str]:
         text += f" {interval(noise, sign=True)}" if noise.ci else ""
         share = row.sampling.share_of_variance
         parts.append(
-            text + (f", {percent(share)} of the disparity's variance is sampling" if share is not None else "")
+            text + (f", {percent(share)} of the pooled difference's variance is sampling" if share is not None else "")
         )
     if result.samples is None or not parts:
         return []

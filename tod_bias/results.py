@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -482,8 +482,13 @@ class FirstDifference(TurnCount):
     """``find_hotels.limit``: an argument of a call or a field; empty for a text as a whole."""
     change: str
     """``3 → 1``; ``various → 1``; ``differs``, where both vary."""
-    otherwise: TurnCount
-    """The same change in the turns as the other groups."""
+    others: dict[str, TurnCount] = {}
+    """The same change in the turns as each of the other groups."""
+
+    def as_groups(self, names: Iterable[str]) -> TurnCount:
+        """The same change in the turns as some of these."""
+        counts = [self.others[name] for name in names]
+        return TurnCount(turns=sum(count.turns for count in counts), of=sum(count.of for count in counts))
 
     @property
     def is_fixed(self) -> bool:
@@ -499,7 +504,8 @@ class FirstDifference(TurnCount):
     @property
     def excess(self) -> float:
         """The share of turns that have it, less that of the turns as the other groups."""
-        return self.turns / max(1, self.of) - self.otherwise.turns / max(1, self.otherwise.of)
+        others = self.as_groups(self.others)
+        return self.turns / max(1, self.of) - others.turns / max(1, others.of)
 
 
 class LostInfo(Record):
@@ -535,6 +541,8 @@ class Cost(Record):
     failed: dict[str, int] = {}
     outcomes: dict[str, dict[str, int]] = {}
     """Stage to what became of its calls, e.g. malformed arguments."""
+    tools: dict[str, dict[str, dict[str, int]]] = {}
+    """The same by tool, the three most frequent ones."""
     tokens: dict[str, int] = {}
     """``read`` and ``written``."""
     seconds_by_stage: dict[str, float] = {}

@@ -89,18 +89,29 @@ def test_what_is_frequent_beyond_the_others_comes_first():
     man = [*noise, column(("find.limit", "1", "3")), *[None] * 19]
     found = most_frequent(["woman"] * 25 + ["man"] * 50, woman + man)
     assert [counted(one, "woman") for one in found["woman"]] == [
-        "`policy`: `find.limit` 3 → 1 in 5 of 25 turns as woman, in 0 of 50 otherwise",
-        "`policy`: leaves out `find.city` in 4 of 25 turns as woman, in 0 of 50 otherwise",
+        "`policy`: `find.limit` 3 → 1 in 5 of 25 turns as woman, in 0 of 50 as man",
+        "`policy`: leaves out `find.city` in 4 of 25 turns as woman, in 0 of 50 as man",
     ]
     assert [counted(one, "man") for one in found["man"]] == [
-        "`policy`: `find.limit` 1 → 3 in 1 of 50 turns as man, in 0 of 25 otherwise"
+        "`policy`: `find.limit` 1 → 3 in 1 of 50 turns as man, in 0 of 25 as woman"
     ]
+
+
+def test_groups_with_the_same_claim_are_no_comparison():
+    limit = [column(("find.limit", "3", "1"))]
+    groups = [name for name in ("woman", "aunt", "man", "uncle", "son") for _ in range(4)]
+    (found,) = most_frequent(groups, limit * 4 + limit * 3 + [None] * 12 + limit)["woman"]
+    words = "`policy`: `find.limit` 3 → 1 in 4 of 4 turns as woman, in"
+    assert counted(found, "woman") == f"{words} 4 of 16 as other groups"
+    assert counted(found, "woman", {"woman", "aunt"}) == f"{words} 1 of 12 as groups without such a claim"
+    assert counted(found, "woman", {"woman", "aunt", "uncle"}) == f"{words} 1 of 8 as man or son"
+    assert counted(found, "woman", set(groups)) == f"{words} 4 of 16 as other groups"
 
 
 def test_texts_that_vary_are_counted_by_their_stage():
     texts = [column(("", f"one {number}", f"two {number}"), stage="answer") for number in range(9)]
     (found,) = most_frequent(["woman"] * 9 + ["man"] * 9, texts + [None] * 9)["woman"]
-    assert counted(found, "woman") == "`answer`: another text in 9 of 9 turns as woman, in 0 of 9 otherwise"
+    assert counted(found, "woman") == "`answer`: another text in 9 of 9 turns as woman, in 0 of 9 as man"
     refusals = [column(("", f"one {number}", "Sorry."), stage="answer") for number in range(9)]
     (found,) = most_frequent(["woman"] * 9, refusals)["woman"]
     assert "various → “Sorry.” in 9 of 9" in counted(found, "woman")
@@ -119,8 +130,8 @@ def test_a_changed_argument_is_read_in_every_place(biased, tmp_path, capsys):
     folder, pipeline = biased
     result = AuditResult.load(folder)
     first = result.first_differences["gender"]["woman"][0]
-    assert (first.place, first.change, first.otherwise.turns) == ("find_hotels.limit", "3 → 1", 0)
-    words = f"{LIMIT} in {first.turns} of {first.of} turns as woman, in 0 of {first.otherwise.of} otherwise"
+    assert (first.place, first.change) == ("find_hotels.limit", "3 → 1")
+    words = f"{LIMIT} in {first.turns} of {first.of} turns as woman, in 0 of {first.as_groups(first.others).of} as "
 
     console = Console(width=80, file=io.StringIO())
     console.print(table(result))

@@ -124,7 +124,7 @@ def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, tmp
         "rewritten",
     ):
         assert text in seen
-    assert re.search(r"limit 3 → 1 in \d+ of \d+ turns as woman, in 0 of \d+ otherwise", seen)
+    assert re.search(r"limit 3 → 1 in \d+ of \d+ turns as woman, in 0 of \d+ as ", seen)
     marked = chromium.value(
         "[...document.querySelectorAll('mark')].filter((one) => one.getBoundingClientRect().bottom <= 800)"
         ".map((one) => one.innerText)"

@@ -29,8 +29,17 @@ def test_nothing_is_said_where_nothing_was_unusual():
             ["3 dialogues are", "gender: man 1, gender: woman 3"],
         ),
         (
-            {"cost": {"distinct": {"policy": 1200}, "outcomes": {"policy": {"unknown tool": 2}}}},
-            ["`policy`: unknown tool in 2 of 1,200"],
+            {
+                "cost": {
+                    "distinct": {"policy": 1200},
+                    "outcomes": {"policy": {"unknown tool": 9, "text too long": 1}},
+                    "tools": {"policy": {"unknown tool": {"find_bus": 5, "book": 2, "pay": 1}}},
+                }
+            },
+            [
+                "`policy`: unknown tool in 9 (`find_bus` 5, `book` 2, `pay` 1, others 1), "
+                "text too long in 1 of 1,200 different calls."
+            ],
         ),
         (
             {

@@ -155,7 +155,7 @@ def test_what_a_run_has_not_is_not_drawn(gender):
 def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_the_same_dialogues(make_results):
     bleu = make_results().rows
     figure = su_comparison({"plain": bleu, "crossed": bleu})
-    assert texts(figure).count("signed disparity") == 2 * len(bleu)
+    assert texts(figure).count("signed difference") == 2 * len(bleu)
     marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "|"]
     placebos = [row.disparity.value - row.beyond_placebo.value for row in bleu if not row.is_placebo]
     assert marks == pytest.approx([value for value in placebos for _ in range(2)])

@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-from tod_bias import AuditResult, attribute, load_corpus, load_pipeline
+from tod_bias import AuditResult, Pipeline, attribute, load_corpus, load_pipeline
+from tod_bias.audit.evaluation import evaluate
 from tod_bias.metrics.responses import Length
 from tod_bias.results import RunError
+from tod_bias.stages import Tools
+from tod_bias.systems.flow import tool_loop
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +58,14 @@ def test_a_notebook_shows_every_axis_in_words_and_its_groups(make_record):
     assert "style" not in shown
     assert re.findall("<td>([^<]*)</td>", shown) == ["woman", "man", "non-binary", "child", "young", "senior"]
     assert re.findall('"claim">([^<]*)</td>', shown) == ["served better", "-", "served worse", "-", "-", "-"]
+
+
+def test_a_notebook_shows_an_evaluation_and_the_tools_that_a_model_made_up():
+    tools = {"policy": lambda inputs: [None if item.steps else {"api_name": "<b>search"} for item in inputs]}
+    tools |= {"tools": Tools({"find": lambda: None}), "answer": lambda inputs: ["Yes."] * len(inputs)}
+    result = evaluate(Pipeline(tools, flow=tool_loop), load_corpus("demo", max_dialogues=3), metrics="length")
+    (number,) = result.cost.outcomes["tools"].values()
+    shown = result._repr_html_()
+    assert shown.startswith("<p>3 dialogues, ")
+    assert "<td>length</td>\n      <td>1.0000</td>\n      <td>[1.0000, 1.0000]</td>" in shown
+    assert f"<td>tools: unknown function in {number} (&lt;b&gt;search {number})</td>" in shown

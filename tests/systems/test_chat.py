@@ -266,16 +266,17 @@ class TestToolCalls(StageContract):
 
 
 @pytest.mark.parametrize(
-    ("message", "outcome"),
+    ("message", "outcome", "tool"),
     [
-        (calling("find_hotels", {"city": "Oslo", "limit": 3}), ""),
-        ("Where to?", ""),
-        (calling("find_hotels", {"city": "Oslo"}), "arguments against the schema"),
-        (calling("find_hotels", {"city": "Oslo", "limit": "three"}), "arguments against the schema"),
-        (calling("find_hotels", "{"), "malformed arguments"),
-        (calling("find_trains", {}), "unknown tool"),
+        (calling("find_hotels", {"city": "Oslo", "limit": 3}), "", ""),
+        ("Where to?", "", ""),
+        (calling("find_hotels", {"city": "Oslo"}), "arguments against the schema", "find_hotels"),
+        (calling("find_hotels", {"city": "Oslo", "limit": "three"}), "arguments against the schema", "find_hotels"),
+        (calling("find_hotels", "{"), "malformed arguments", "find_hotels"),
+        (calling("find_trains", {}), "unknown tool", "find_trains"),
     ],
 )
-def test_mistakes_in_calls_are_counted(message, outcome):
+def test_mistakes_in_calls_are_counted_with_the_tool(message, outcome, tool):
     stage = ToolCalls(model="m", tools=TOOLS)
-    assert stage.outcome(stage.output(completion(message, {}))) == outcome
+    output = stage.output(completion(message, {}))
+    assert (stage.outcome(output), stage.tool(StageInput((), ""), output)) == (outcome, tool)

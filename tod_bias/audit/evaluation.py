@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from markupsafe import escape
 from pydantic import Field, PrivateAttr
 from rich.table import Table
+from rich.text import Text
 
 from tod_bias.audit.choices import metrics_of
 from tod_bias.audit.design import design_originals
@@ -24,6 +26,7 @@ from tod_bias.folder import held
 from tod_bias.metrics.calls import CALL_COLUMNS, CallCounts
 from tod_bias.metrics.choice import check_alone
 from tod_bias.metrics.metric import Metric
+from tod_bias.report.circumstances import outcomes
 from tod_bias.report.sheets import new_table
 from tod_bias.results import TURNS, Cost, Estimate, Precision, Record
 from tod_bias.statistics.intervals import interval
@@ -40,7 +43,7 @@ FILE = "evaluation.json"
 class EvaluatedCorpus(Record):
     """The dialogues that were scored."""
 
-    name: str = "dialogues"
+    name: str = ""
     split: str = ""
     dialogues: int = 0
     turns: int = 0
@@ -73,6 +76,13 @@ class Evaluation(Record):
         """The same with its turns."""
         self._table = table
         return self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the rows of :func:`table`."""
+        import pandas as pd
+
+        frame = pd.DataFrame(_rows(self), columns=["score", "value", "95% interval"])
+        return f"<p>{escape(_title(self))}</p>\n{frame.to_html(index=False, border=0)}"
 
     def save(self, folder: str | Path) -> None:
         """Write both files, the scores last.
@@ -193,19 +203,30 @@ def _ratio(part: str, whole: str) -> Callable[[np.ndarray], np.ndarray]:
 
 def table(result: Evaluation) -> Table:
     """An evaluation as a table: score, value, 95% interval."""
-    corpus = result.corpus
-    title = f"{corpus.name} {corpus.split}: {corpus.dialogues} dialogues, {corpus.turns} turns"
-    view = new_table(f"{title}, {result.history} history")
+    view = new_table(_title(result))
     view.add_column("score")
     view.add_column("value", justify="right")
     view.add_column("95% interval", justify="right")
+    for row in _rows(result):
+        view.add_row(*map(Text, row))
+    return view
+
+
+def _title(result: Evaluation) -> str:
+    corpus = result.corpus
+    name = f"{corpus.name} {corpus.split}".strip()
+    size = f"{corpus.dialogues} dialogues, {corpus.turns} turns, {result.history} history"
+    return f"{name}: {size}" if name else size
+
+
+def _rows(result: Evaluation) -> list[tuple[str, str, str]]:
+    rows = []
     for name, score in result.scores.items():
         value = "–" if score.value is None else f"{score.value:.4f}"
-        view.add_row(name, value, "" if score.ci is None else "\\[{:.4f}, {:.4f}]".format(*score.ci))
-    for stage, outcomes in result.cost.outcomes.items():
-        for what, number in outcomes.items():
-            view.add_row(f"{stage}: {what}", str(number), "")
+        rows.append((name, value, "" if score.ci is None else "[{:.4f}, {:.4f}]".format(*score.ci)))
+    for stage, some in outcomes(result.cost).items():
+        rows += [(f"{stage}: {what}".replace("`", ""), "", "") for what in some]
     for model in result.precision:
         what = f"{', '.join(model.stages)}: {model.dtype} unlike float32"
-        view.add_row(what, f"{model.differ} of {model.prompts}", "")
-    return view
+        rows.append((what, f"{model.differ} of {model.prompts}", ""))
+    return rows

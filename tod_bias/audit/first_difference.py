@@ -202,9 +202,11 @@ def _counted(
         change, same = f"various → {ending(where, value)}", {pair for pair in pairs if pair[1] == value}
     else:
         change, same = arrow(where, *pair), {pair}
-    counts = {name: sum(seen[pair] for pair in same) for name, seen in by_group.items()}
-    here_of, others = counts.pop(group), turns.items() - {(group, turns[group])}
-    otherwise = TurnCount(turns=sum(counts.values()), of=sum(number for _, number in others))
+    counts = {
+        name: TurnCount(turns=sum(by_group.get(name, Counter())[pair] for pair in same), of=of)
+        for name, of in turns.items()
+    }
+    number = counts.pop(group)
     return FirstDifference(
-        stage=stage, part=part, place=where, change=change, turns=here_of, of=turns[group], otherwise=otherwise
+        stage=stage, part=part, place=where, change=change, turns=number.turns, of=number.of, others=counts
     )

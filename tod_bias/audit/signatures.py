@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
 
 log = logging.getLogger(__name__)
+
+_MOST_TOOLS = 3
+"""Tools that are named of one outcome."""
 
 
 def generator_of(stage: Stage) -> Generator | None:
@@ -94,6 +98,23 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
+def _by_outcome(outcomes: Counter[tuple[str, str]]) -> dict[str, int]:
+    """Calls by what was wrong with them."""
+    numbers = Counter[str]()
+    for (what, _), number in outcomes.items():
+        numbers[what] += number
+    return dict(numbers)
+
+
+def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    """The same by tool, the most frequent ones."""
+    tools: dict[str, dict[str, int]] = {}
+    for (what, tool), number in sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0])):
+        if tool and len(tools.setdefault(what, {})) < _MOST_TOOLS:
+            tools[what][tool] = number
+    return tools
+
+
 def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seconds: float) -> Cost:
     """What a run cost, by stage: calls, different ones, cached ones, failed ones; seconds, outcomes, tokens.
 
@@ -109,7 +130,8 @@ def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seco
         distinct={name: cost.distinct for name, cost in costs.items()},
         cached={name: cost.cached for name, cost in costs.items()},
         failed={name: cost.failed for name, cost in costs.items()},
-        outcomes={name: dict(cost.outcomes) for name, cost in costs.items() if cost.outcomes},
+        outcomes={name: _by_outcome(cost.outcomes) for name, cost in costs.items() if cost.outcomes},
+        tools={name: tools for name, cost in costs.items() if (tools := _tools(cost.outcomes))},
         tokens={
             "read": read + sum(cost.read for cost in costs.values()),
             "written": written + sum(cost.written for cost in costs.values()),

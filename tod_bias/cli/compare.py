@@ -23,9 +23,9 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     """Compare two runs on the same dialogues; write compare.json and report.html.
 
     Each counterfactual of one run is paired with the same one of the other. The change of the quality, and of every
-    disparity, contribution and group, is called better, worse, equivalent (within --margin), changed (it is shown, but
-    not whether for better or worse) or inconclusive. The systems may differ in anything; dialogues, axes, design, seed,
-    history and metrics must be the same. No component is called.
+    pooled difference, contribution and group, is called better, worse, equivalent (within --margin), changed (it is
+    shown, but not whether for better or worse) or inconclusive. The systems may differ in anything; dialogues, axes,
+    design, seed, history and metrics must be the same. No component is called.
 
     Args:
         before: A finished run's folder.

@@ -118,15 +118,17 @@ def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput
     from tod_bias.audit.evaluation import evaluate
     from tod_bias.errors import shortened
     from tod_bias.pipelines import load_pipeline
+    from tod_bias.report.circumstances import outcomes
 
     result = evaluate(load_pipeline(file), [dialogue], metrics=("corpus_bleu",), bootstrap=0)
     score, cost = result.scores["corpus_bleu"].value, result.cost
+    wrongs = outcomes(cost)
     steps = [step for text in result.turns["steps"] for step in loads(text)]
     recorded = sum(bool(turn.response) for turn in dialogue.turns)
     lines = [f"conversation {dialogue.id!r}, turns: {len(dialogue.turns)}"]
     for stage in result.stages:
         calls = [(argument, made) for name, argument, made in steps if name == stage]
-        wrong = "; ".join(f"{number} with {what}" for what, number in cost.outcomes.get(stage, {}).items())
+        wrong = ", ".join(wrongs.get(stage, ()))
         mark = _MARKS["note" if wrong or not calls else "ok"]
         seconds = f"{cost.seconds_by_stage[stage]:.1f} s"
         lines.append(f"  {mark} {stage}: calls: {len(calls)}, {seconds}{f'; {wrong}' if wrong else ''}")

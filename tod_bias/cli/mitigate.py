@@ -137,7 +137,11 @@ def _write(folder: Path, mitigation: Any, result: Any, system: SystemOptions, *,
     record = mitigation.record
     write_json(folder / "mitigation.json", record)
     label = result.metrics[record["metric"]].label
-    draw(pages.picture(record, label), folder / "mitigation.svg", f"{label} against disparity, with and without fixes")
+    draw(
+        pages.picture(record, label),
+        folder / "mitigation.svg",
+        f"{label} against the pooled difference, with and without fixes",
+    )
     if not quiet:
         Console().print(pages.table(record))
     for note in pages.notes(record):

@@ -89,7 +89,7 @@ def show_plan(
 
 
 def show_power(pilot: Path, detect: float | None, quiet: bool, out: Path | None) -> None:
-    """What a finished run could have shown, and what it takes to show a given disparity; in a file where asked for."""
+    """What a finished run could have shown, and what it takes to show a given gap; in a file where asked for."""
     from tod_bias.results import AuditResult
 
     result = AuditResult.load(pilot)

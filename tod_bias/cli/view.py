@@ -8,9 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tod_bias.cli import signals
-from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
-from tod_bias.cli.report import ReportNames
+from tod_bias.cli.report import ReportNames, scorers
 from tod_bias.config import Options
 
 
@@ -43,15 +42,13 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
 
     from tod_bias.errors import TodBiasError
     from tod_bias.folder import unwritten
-    from tod_bias.metrics.choice import metric
     from tod_bias.report.explorer import server_of, write_explorer
 
     if not runs:
         raise TodBiasError("view: give the folder of a run, e.g. runs/demo")
     for run in runs:
         unwritten(run)
-    given = dict.fromkeys(name for run in runs for name in user_metrics(config_of(run, names)))
-    path = write_explorer(runs, [metric(name) for name in given])
+    path = write_explorer(runs, scorers(runs, names))
     if not page.quiet:
         print(f"Explorer: {path}", flush=True)
     if page.build:

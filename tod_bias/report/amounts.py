@@ -13,34 +13,29 @@ _PER_CENT = " in 100"
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, in the metric's units: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
-    than the originals' whole score is written as a share of that: nothing is 139% lower.
+    Estimates are positive where the service is worse; wording and interval here are of the score itself. Shares of the
+    originals' score that go beyond the whole of it are turned into differences of scores: nothing is 139% lower.
     """
     metric, value = axis_result.metric, estimate.value
-    is_ratio, unit = axis_result.scale == "ratio", _unit(axis_result)
-    write = percent if is_ratio else _writer(unit)
+    is_share, write = _writer(axis_result, value, *(estimate.ci or ()))
     interval = _interval(estimate, write)
     if not value:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
-    if is_ratio and max(map(abs, (value, *(estimate.ci or ())))) > 1:
-        return f"{metric.label} {'lower' if is_lower else 'higher'} by {number}{interval} of the originals'"
-    if unit:
-        return f"{number} {'fewer' if is_lower else 'more'} {unit}{interval}"
+    if metric.unit and not (is_share and _PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
+        return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"
 
 
-def _unit(axis_result: AxisResult) -> str:
-    """What the metric counts; empty where "10% fewer" of so many in 100 would be read as ten of them."""
-    unit = axis_result.metric.unit
-    return "" if _PER_CENT in unit and axis_result.scale == "ratio" else unit
-
-
-def _writer(unit: str) -> Callable[[float | None], str]:
-    """Writes a number of them, without its sign."""
-    if _PER_CENT in unit:
-        return lambda value: fixed(None if value is None else 100 * value, 1)
-    return (lambda value: fixed(value, 2)) if unit else fixed
+def _writer(axis_result: AxisResult, *values: float | None) -> tuple[bool, Callable[[float | None], str]]:
+    """Whether numbers are written as shares of the originals' score, and what writes them without their signs."""
+    unit, original = axis_result.metric.unit, axis_result.original.value
+    is_ratio = axis_result.scale == "ratio"
+    if is_ratio and (original is None or max(abs(value or 0) for value in values) <= 1):
+        return True, percent
+    scale = original if is_ratio and original is not None else 1
+    decimals, scale = (1, 100 * scale) if _PER_CENT in unit else (2 if unit else 3, scale)
+    return False, lambda value: fixed(None if value is None else scale * value, decimals)
 
 
 def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
@@ -53,12 +48,13 @@ def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
 def size(value: float, axis_result: AxisResult) -> str:
     """The size of a gap on its own: "18% of the originals' BLEU", "12.0 turns in 100", "0.31 results per turn"."""
     metric, unit = axis_result.metric, axis_result.metric.unit
-    if axis_result.scale == "ratio":
-        return f"{percent(value)} of the originals' {metric.label}"
+    is_share, write = _writer(axis_result, value)
+    if is_share:
+        return f"{write(value)} of the originals' {metric.label}"
     if not unit:
-        return f"{fixed(value)} of {metric.label}"
+        return f"{write(value)} of {metric.label}"
     noun, per_cent, _ = unit.partition(_PER_CENT)
-    return f"{_writer(unit)(value)} {noun}{per_cent}"
+    return f"{write(value)} {noun}{per_cent}"
 
 
 def is_whole(value: float, axis_result: AxisResult) -> bool:

@@ -33,7 +33,7 @@ def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
             for name, group in row.groups.items():
                 yield axis, metric, f"gap, {name}", group.gap
                 yield axis, metric, f"score, {name}", group.score
-            yield axis, metric, "disparity", row.disparity
+            yield axis, metric, "pooled difference", row.disparity
             for name, part in row.contributions.items():
                 yield axis, metric, f"in {name}", part
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tod_bias.report.notation import count, fixed, interval, percent
-from tod_bias.results import AuditResult
+from tod_bias.results import AuditResult, Cost
 
 
 def circumstances(result: AuditResult) -> list[str]:
@@ -87,11 +87,23 @@ def _lost(result: AuditResult) -> list[str]:
 
 def _outcomes(result: AuditResult) -> list[str]:
     return [
-        f"`{name}`: "
-        + ", ".join(f"{what} in {count(number)}" for what, number in kinds.items())
-        + f" of {count(result.cost.distinct.get(name, 0))} different calls."
-        for name, kinds in result.cost.outcomes.items()
+        f"`{name}`: {', '.join(some)} of {count(result.cost.distinct.get(name, 0))} different calls."
+        for name, some in outcomes(result.cost).items()
     ]
+
+
+def outcomes(cost: Cost) -> dict[str, list[str]]:
+    """Stage to what was wrong with its calls, and of which tools they were: "unknown tool in 66 (`find_bus` 66)"."""
+    texts: dict[str, list[str]] = {}
+    for name, kinds in cost.outcomes.items():
+        for what, number in kinds.items():
+            tools = cost.tools.get(name, {}).get(what, {})
+            parts = [f"`{tool}` {count(calls)}" for tool, calls in tools.items()]
+            rest = number - sum(tools.values())
+            parts += [f"others {count(rest)}"] if tools and rest else []
+            named = f" ({', '.join(parts)})" if parts else ""
+            texts.setdefault(name, []).append(f"{what} in {count(number)}{named}")
+    return texts
 
 
 def _precision(result: AuditResult) -> list[str]:
@@ -112,7 +124,7 @@ def _samples(result: AuditResult) -> list[str]:
         text += f" {interval(noise, sign=True)}" if noise.ci else ""
         share = row.sampling.share_of_variance
         parts.append(
-            text + (f", {percent(share)} of the disparity's variance is sampling" if share is not None else "")
+            text + (f", {percent(share)} of the pooled difference's variance is sampling" if share is not None else "")
         )
     if result.samples is None or not parts:
         return []

@@ -1,19 +1,21 @@
-"""First differences in words: "`policy`: `find_hotels.limit` 3 → 1 in 14 of 40 turns as woman, in 0 of 195 otherwise".
+"""First differences in words: "`policy`: `find_hotels.limit` 3 → 1 in 14 of 40 turns as woman, in 0 of 38 as man".
 
 What they are is in :mod:`tod_bias.audit.first_difference`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tod_bias.documents import loads
 from tod_bias.report.notation import count
-from tod_bias.results import TURNS, FirstDifference, RunError
+from tod_bias.results import TURNS, AxisResult, Estimate, FirstDifference, RunError
 
 _SHOWN = 2
 """Changes of one turn that are named."""
+_NAMED = 2
+"""Groups that are named in comparison."""
 
 
 def checked(record: Any) -> dict[str, Any]:
@@ -44,11 +46,32 @@ def in_column(text: Any) -> dict[str, Any] | None:
         ) from None
 
 
-def counted(difference: FirstDifference, group: str) -> str:
-    """What differs, and how often, in the turns as a group and as the others."""
+def differences_of(axis_result: AxisResult, group: str) -> tuple[str, ...]:
+    """What differs first in the turns as a group, and how often; compared with groups that are not claimed as it is."""
+    side = axis_result.claims.get(group, Estimate()).value or 0
+    alike = {name for name, gap in axis_result.claims.items() if (gap.value or 0) * side > 0}
+    return tuple(counted(some, group, alike) for some in axis_result.first_differences.get(group, ()))
+
+
+def counted(difference: FirstDifference, group: str, alike: Collection[str] = ()) -> str:
+    """What differs, and how often, in the turns as a group and as others.
+
+    Args:
+        difference: of the group.
+        group: its name.
+        alike: groups that it is not compared with, unless there are no others.
+    """
     words = _change(difference.stage, difference.part, difference.place, difference.change)
-    here = f"in {count(difference.turns)} of {count(difference.of)} turns as {group}"
-    return f"{words} {here}, in {count(difference.otherwise.turns)} of {count(difference.otherwise.of)} otherwise"
+    text = f"{words} in {count(difference.turns)} of {count(difference.of)} turns as {group}"
+    compared = [name for name in difference.others if name not in alike] or list(difference.others)
+    if not compared:
+        return text
+    names = "other groups" if len(compared) == len(difference.others) else "groups without such a claim"
+    number = difference.as_groups(compared)
+    return (
+        f"{text}, in {count(number.turns)} of {count(number.of)} as "
+        f"{' or '.join(compared) if len(compared) <= _NAMED else names}"
+    )
 
 
 def of_turn(record: Mapping[str, Any] | None) -> str:

@@ -111,7 +111,7 @@ def su(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
 def su_comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -> Figure:
     """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, by axis.
 
-    Below each bar are the signed disparity with its contributions, and the placebo of the same dialogues.
+    Below each bar are the signed pooled difference with its contributions, and the placebo of the same dialogues.
 
     Args:
         runs: a run's name to its axis_results by one metric; at least one axis_result has Su's numbers.
@@ -127,7 +127,7 @@ def su_comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH
     ]
     every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
     shown = [block for block in blocks if block.rows]
-    return _su_forest(shown, every, "fairscore (absolute); disparity (signed)", width)
+    return _su_forest(shown, every, "fairscore (absolute); pooled difference (signed)", width)
 
 
 def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
@@ -139,7 +139,7 @@ def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
         None if axis_result.beyond_placebo is None else axis_result.beyond_placebo.value,
     )
     yield Row(
-        "signed disparity",
+        "signed difference",
         axis_result.disparity,
         axis_result.all_shares,
         quiet=True,

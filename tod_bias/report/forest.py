@@ -66,7 +66,7 @@ class Row:
     quiet: bool = False
     """Whether it only serves for comparison."""
     placebo: float | None = None
-    """The disparity of the placebo in the same dialogues."""
+    """The pooled difference of the placebo in the same dialogues."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a mitigation tried: a table for the terminal, and quality against disparity as a picture."""
+"""What a mitigation tried: a table for the terminal, and quality against the pooled difference as a picture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table(record: Mapping[str, Any]) -> Table:
     metric = record["metric"]
     scope = ", of these terms" if record["terms_only"] else ""
     view = new_table(f"Fixes that were tried ({metric}); disparities within {record['margin']:g}{scope} are sufficient")
-    for name in ("fix", "disparity before → after", metric, "new calls", "sufficient"):
+    for name in ("fix", "pooled difference before → after", metric, "new calls", "sufficient"):
         view.add_column(name, justify="left" if name in ("fix", "sufficient") else "right")
     for attempt in record["attempts"]:
         quality = attempt["quality"][metric]
@@ -105,7 +105,7 @@ def _disparities(attempt: Mapping[str, Any], metric: str) -> Iterator[tuple[str,
 
 @styled
 def picture(record: Mapping[str, Any], label: str) -> Figure:
-    """Quality against disparity by axis: the system as it is, and with each fix.
+    """Quality against the pooled difference by axis: the system as it is, and with each fix.
 
     Args:
         record: the content of ``mitigation.json``.
@@ -130,7 +130,7 @@ def picture(record: Mapping[str, Any], label: str) -> Figure:
         panel.set_ylabel(label)
         panel.grid(linewidth=0.6, zorder=0)
         names.legend(*panel.get_legend_handles_labels(), loc="center left", borderaxespad=0)
-    panels[-1][0].set_xlabel("disparity (positive: served worse)")
+    panels[-1][0].set_xlabel("pooled difference (positive: served worse)")
     figure.supxlabel("95% intervals; grey: within the margin; filled: sufficient", fontsize=8, color=MUTED)
     return figure
 

@@ -16,7 +16,7 @@ from typing import get_args
 from tod_bias.metrics.service import AMOUNT
 from tod_bias.report.amounts import amount, is_whole, size
 from tod_bias.report.components import entrance, of_groups, opposed, outside
-from tod_bias.report.differences import at, counted
+from tod_bias.report.differences import at, counted, differences_of
 from tod_bias.report.notation import count, fixed, p_text, percent, reference
 from tod_bias.results import (
     DIFFERENT,
@@ -355,7 +355,7 @@ def _differences(axis_result: AxisResult, measured: Collection[str] | None) -> t
             (some, name)
             for name, differences in axis_result.first_differences.items()
             for some in differences
-            if some.ends_fixed and not some.otherwise.turns and some.turns >= _REPEATED
+            if some.ends_fixed and not some.as_groups(some.others).turns and some.turns >= _REPEATED
         ]
         most = sorted(single, key=lambda some: -some[0].turns)[:1]
         return tuple(f"{counted(*some)}{_to_test(some[0], measured)}" for some in most)
@@ -363,7 +363,7 @@ def _differences(axis_result: AxisResult, measured: Collection[str] | None) -> t
         return ()
     alike = {name: abs(gap.value or 0) for name, gap in axis_result.claims.items() if _is_alike(gap, first[1])}
     ordered = sorted(alike, key=lambda name: -alike[name])[:_GROUPS]
-    return tuple(counted(some, name) for name in ordered for some in axis_result.first_differences.get(name, ()))
+    return tuple(text for name in ordered for text in differences_of(axis_result, name))
 
 
 def _to_test(difference: FirstDifference, measured: Collection[str]) -> str:

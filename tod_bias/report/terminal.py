@@ -284,7 +284,7 @@ def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: 
     view = new_table("Footnote: the system against its twin; nothing is claimed of it", (0, padding))
     view.add_column("axis", overflow="fold")
     view.add_column("dia-\nlogues", justify="right", overflow="fold")
-    for heading in ("disparity\n[95%]", "artefact\n[95%]", "fairscore\n(Su) [95%]"):
+    for heading in ("pooled difference\n[95%]", "artefact\n[95%]", "fairscore\n(Su) [95%]"):
         view.add_column(heading, justify="right", overflow="fold")
     view.add_column("gap found\nin 4 of 5", justify="right", overflow="fold")
     separator = " " if wide else "\n"

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tod_bias.cache import Cache, NotPlainError, decoded, encoded
-from tod_bias.errors import StageError, UnansweredError
+from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
 from tod_bias.progress import progress_bar
 from tod_bias.systems.batch import BatchSize
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = 50_000
 """Outputs of one stage that are in memory at once."""
+_LONGEST_NAME = 100
+"""Characters of the name of a tool."""
 _SLOW = 1.0
 """Stages that take longer than so many seconds show their progress."""
 MAX_FAILURES = 0.01
@@ -63,8 +65,8 @@ class CallCost:
     """Tokens that a server wrote."""
     seconds: float = 0.0
     """In the stage's own hands."""
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """Different calls with whose output the stage finds something wrong, by what that is."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Different calls with whose output the stage finds something wrong, by what that is and the tool."""
 
     def add(self, other: CallCost) -> None:
         """Add what the same stage has cost elsewhere."""
@@ -253,9 +255,10 @@ class StageCaller:
             else:
                 with self._timed(len(new)):
                     self._compute(new)
-                outputs = [self._memory[key] for key in new]
-                outcomes = [self.stage.outcome(output) for output in outputs if not isinstance(output, Failure)]
-                self.cost.outcomes.update(text for text in outcomes if text)
+                for key, item in new.items():
+                    output = self._memory[key]
+                    if not isinstance(output, Failure) and (what := self.stage.outcome(output)):
+                        self.cost.outcomes[what, shortened(self.stage.tool(item, output), _LONGEST_NAME)] += 1
             made.update((key, self._memory[key]) for key in new)
         finally:
             with self._lock:

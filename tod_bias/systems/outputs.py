@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.chat import CONTENT, results_of, tool_text
 from tod_bias.dialogues.text import results_to_text, slots_from_text, slots_to_text, well_formed
-from tod_bias.dialogues.values import checked
+from tod_bias.dialogues.values import API_NAME, checked
 
 
 class Outcome(Enum):
@@ -52,6 +52,15 @@ def parse_call(text: str) -> Mapping[str, Any] | str:
         return slots_from_text(text)
     except ValueError:
         return text
+
+
+def latest_calls(outputs: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """The calls of the last output that has some; a mapping without a name, such as a result, is none."""
+    for output in reversed(outputs):
+        read = parse_call(output) if isinstance(output, str) else output
+        if calls := [call for call in calls_of(read) or () if call.get(API_NAME)]:
+            return calls
+    return []
 
 
 def as_text(output: Any) -> str:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tod_bias.cache import canonical, derived_signature, digest, is_portable, problem_of
 from tod_bias.dialogues.dialogue import Turn, context_text
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.systems.outputs import latest_calls
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
@@ -57,6 +59,17 @@ class StageInput:
     """Number of the sample, for a stage that draws its outputs (``is_random``); 0 for every other."""
     draw: str = ""
     """What decides such a stage's draw beside the input: the dialogue and the sample; empty for every other."""
+
+    @property
+    def calls(self) -> list[Mapping[str, Any]]:
+        """The calls that it holds: of its argument, or else of the latest output that has some."""
+        outputs = [step.output for step in self.steps] or list(self.outputs.values())
+        return latest_calls(outputs if self.argument is None else [self.argument])
+
+    @property
+    def tool(self) -> str:
+        """Name of what the first of them calls; empty for none."""
+        return next((str(call[API_NAME]) for call in self.calls), "")
 
     @property
     def context(self) -> str:
@@ -113,6 +126,10 @@ class Stage:
 
     def outcome(self, output: Any) -> str:
         """What is wrong with an output, to be counted; empty for nothing."""
+        return ""
+
+    def tool(self, item: StageInput, output: Any) -> str:
+        """Name of the tool that :meth:`outcome` is about; empty where it is about none."""
         return ""
 
     def check_access(self) -> None:
@@ -198,6 +215,10 @@ class Wrapper(Stage):
     def outcome(self, output: Any) -> str:
         """What the inner stage finds wrong with it."""
         return self.inner.outcome(output)
+
+    def tool(self, item: StageInput, output: Any) -> str:
+        """The tool that the inner stage names."""
+        return self.inner.tool(item, output)
 
     def check_access(self) -> None:
         """Raise what keeps the inner stage from being called."""

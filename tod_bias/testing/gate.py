@@ -16,7 +16,7 @@ from typing import Any
 from tod_bias.audit.row_sets import exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.report.differences import counted
+from tod_bias.report.differences import differences_of
 from tod_bias.results import AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
@@ -252,7 +252,7 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             terms=group.effective_terms or 0.0,
             of_terms_only=_is_of_terms_only(group.gap, limits),
             unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
-            first_differences=tuple(counted(some, name) for some in row.first_differences.get(name, ())),
+            first_differences=differences_of(row, name),
             claim_p=gap.p,
         )
 

@@ -129,15 +129,23 @@ class ToolCalls(ChatStage):
 
     def outcome(self, output: Any) -> str:
         """What is wrong with the first call that cannot be made, or that the text is too long; empty for nothing."""
+        return self._mistake(output)[0]
+
+    def tool(self, item: StageInput, output: Any) -> str:
+        """The tool of that call."""
+        return self._mistake(output)[1]
+
+    def _mistake(self, output: Any) -> tuple[str, str]:
         for call in output["tool_calls"]:
+            name = str(call[API_NAME])
             if call.keys() == {API_NAME, MALFORMED}:
-                return PROBLEMS.get(call[MALFORMED], "malformed arguments")
-            known = self._arguments.get(call[API_NAME])
+                return PROBLEMS.get(call[MALFORMED], "malformed arguments"), name
+            known = self._arguments.get(name)
             if known is None:
-                return "unknown tool"
+                return "unknown tool", name
             if known.problem(arguments_of(call)):
-                return "arguments against the schema"
-        return PROBLEMS.get(output["content"], "")
+                return "arguments against the schema", name
+        return PROBLEMS.get(output["content"], ""), ""
 
 
 class Answer(ChatStage):

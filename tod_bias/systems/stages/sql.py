@@ -165,6 +165,10 @@ class SqlDb(Stage):
         """What was wrong with a look-up, or nothing: what the engine counts."""
         return output.problem
 
+    def tool(self, item: StageInput, output: Lookup) -> str:
+        """The API that was called."""
+        return item.tool
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
         """One lookup an input.
 

@@ -192,6 +192,10 @@ class Tools(Stage):
                 return what
         return "failed call"
 
+    def tool(self, item: StageInput, output: Any) -> str:
+        """The tool that was called."""
+        return item.tool
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One result an input.
 
@@ -210,7 +214,7 @@ class Tools(Stage):
             if calls is None:
                 return {ERROR: f"the call cannot be read: {shortened(str(item.argument), 200)}"}
         else:
-            calls = _latest([step.output for step in item.steps] or list(item.outputs.values()))
+            calls = item.calls
         results = []
         keys = [key for call in before if (key := self._key(call))]
         for call in calls:
@@ -310,15 +314,6 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, in containers and strings of their own."""
     arguments: dict[str, Any] = json.loads(json.dumps(arguments_of(call)))
     return arguments
-
-
-def _latest(outputs: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """The calls of the last output that has some; a mapping without a name, such as a result, is none."""
-    for output in reversed(outputs):
-        calls = [call for call in calls_of(output) or () if call.get(API_NAME)]
-        if calls:
-            return calls
-    return []
 
 
 def _content(data: Any) -> str:

@@ -252,7 +252,7 @@ def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:
     perturbers = [load_axis(axis) for axis in AXES]
     known = {
         word
-        for d in augmented(sample("train", 1000), perturbers, 2, 0)
+        for d in augmented(sample("train", 500), perturbers, 2, 0)
         for turn in d.turns
         for word in turn.text.split()
     }
@@ -307,7 +307,7 @@ def test_quoting_a_result_is_told_from_small_talk() -> None:
 
 @cache
 def shipped_result() -> AuditResult:
-    return attribute(load_pipeline("demo"), load_corpus("demo"), AXES, bootstrap=0, permutations=0)
+    return attribute(load_pipeline("demo"), load_corpus("demo", max_dialogues=90), AXES, bootstrap=0, permutations=0)
 
 
 WORSE = {"gender": ("woman",), "age": ("senior",), "race": ("asian", "black")}

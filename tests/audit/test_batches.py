@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from assistant import OPTIONS, TOOLS, answer_batches, assistant, comparable, corpus, system
 from chat_server import ChatServer
+from commands import run_command
 
 from tod_bias import attribute
 from tod_bias.dialogues.chat import write_chat
@@ -151,19 +152,20 @@ def test_a_killed_run_repeats_no_call_and_writes_the_key_nowhere(tmp_path):
     assert sum(1 for line in YAML.splitlines() if line.strip()) <= 20
 
 
-@pytest.mark.slow
-def test_the_command_goes_on_with_batches(tmp_path):
+def test_the_command_goes_on_with_batches(tmp_path, monkeypatch):
     files_of_a_user(tmp_path, "http://127.0.0.1:9/v1", 16)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", KEY)
+    line = "attribute --corpus chats.jsonl --pipeline assistant.yaml --axes gender --permutations 50 --out run"
     options = ["--batch-out", "requests"]
     for _ in range(4):
-        process = command(tmp_path, *options)
-        text, _ = process.communicate(timeout=300)
-        if process.returncode == 0:
+        code, said, err = run_command(line, *options)
+        if code == 0:
             break
-        assert process.returncode == 3, text
-        assert "requests wait in " in text
+        assert code == 3, err
+        assert "requests wait in " in said + err
         waiting = sorted((tmp_path / "requests").iterdir())[-1:]
         answer_batches(waiting, tmp_path / "out")
         options = ["--batch-in", "out"]  # where the files go is known from the first round
-    assert process.returncode == 0, text
+    assert code == 0, err
     assert (tmp_path / "run" / "results.json").exists()

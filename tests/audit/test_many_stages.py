@@ -150,8 +150,8 @@ def test_a_pipeline_file_and_the_kinds_of_an_agents_calls_say_groups(tmp_path):
 def test_intervals_hold_the_shares_of_stages_whose_orders_are_drawn():
     """Short; tests/benchmarks/many_stages.py makes the whole table."""
     twos = next(world for world in worlds() if "either of two" in world.about)
-    seen = coverage(twos, 40, seed=1)
-    assert 0.9 <= seen["coverage"] <= 0.985
-    assert seen["bias"] < 0.004
+    seen = coverage(twos, 24, seed=1)
+    assert 0.89 <= seen["coverage"] <= 0.99
+    assert seen["bias"] < 0.006
     few = dataclasses.replace(twos, parts=[Part(range(6), 0.3), Part(range(6, 12), 0.3, needs_all=False)], spread=0.002)
-    assert coverage(few, 40, seed=2, pairs=6)["coverage"] > 0.85  # nearly all error is that of drawing orders
+    assert coverage(few, 24, seed=2, pairs=6)["coverage"] > 0.85  # nearly all error is that of drawing orders

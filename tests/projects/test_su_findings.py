@@ -36,7 +36,7 @@ def _module(name):
 
 
 MARGIN = 0.02
-WORLDS = 1000
+WORLDS = 300
 AT_MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / WORLDS)
 """How often a test at the level 0.05 rejects in so many worlds, three standard errors added."""
 
@@ -102,8 +102,8 @@ def test_so_many_dialogues_tell_it_in_four_of_five_studies(verdicts, cases):
     needed = int(re.search(r"needs ([\d,]+) dialogues an axis", found.seen).group(1).replace(",", ""))
     error = 0.02**2 * 100 / needed
     told = judged(verdicts, [(MARGIN, 0.0)] * cases, [[error, 0], [0, error]], dialogues=needed)
-    assert told[verdicts.HOLDS] >= 0.78
-    assert cases > 1 or told[verdicts.HOLDS] <= 0.86  # several may be alike, and are not here
+    assert told[verdicts.HOLDS] >= 0.74
+    assert cases > 1 or told[verdicts.HOLDS] <= 0.87  # several may be alike, and are not here
 
 
 def _case(verdicts, one, other, error, these_words=False):
@@ -155,7 +155,7 @@ def test_equality_is_claimed_within_the_margin_alone(verdicts):
     assert share(verdicts.HOLDS, (0.0, 0.0, 0.0), 0.003) >= 0.95
     found = verdicts.equal("", _changes(verdicts, [0.0] * 12, 0.02), MARGIN)
     needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
-    assert 0.78 <= share(verdicts.HOLDS, [0.0] * 12, 0.02 * math.sqrt(100 / needed), needed) <= 0.86
+    assert 0.74 <= share(verdicts.HOLDS, [0.0] * 12, 0.02 * math.sqrt(100 / needed), needed) <= 0.87
 
 
 def test_parts_below_0_are_adjusted_for_how_many_are_looked_at(verdicts):
@@ -169,7 +169,7 @@ def test_parts_below_0_are_adjusted_for_how_many_are_looked_at(verdicts):
     assert share([0.0] * 20, 0.01) <= AT_MOST
     found = verdicts.some_below("", _changes(verdicts, [0.0] * 20, 0.02), MARGIN)
     needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
-    assert 0.78 <= share([-MARGIN] + [0.1] * 19, 0.02 * math.sqrt(100 / needed), needed) <= 0.86
+    assert 0.74 <= share([-MARGIN] + [0.1] * 19, 0.02 * math.sqrt(100 / needed), needed) <= 0.87
 
 
 def test_every_finding_is_answered_also_without_runs(su, verdicts):
@@ -280,7 +280,7 @@ def test_so_many_dialogues_are_enough_however_many_there_were_of_each_and_alike_
         noise = np.where(alike, common, own) * errors
         told = [case((MARGIN + one, other), errors, (needed, needed)) for one, other in noise]
         held += verdicts.mostly("", told, MARGIN).verdict == verdicts.HOLDS
-    assert held / WORLDS >= 0.77
+    assert held / WORLDS >= 0.74
 
 
 def test_further_parts_leave_both_errors_at_their_largest(su):

@@ -129,7 +129,7 @@ def test_intervals_cover_where_rows_and_columns_have_effects(by_row, by_column):
     nobody = np.zeros(len(rows), dtype=int)
     design, by_rows = crossing(nobody, [rows, columns]), crossing(nobody, [rows])
     covered = []
-    for _ in range(300):
+    for _ in range(120):
         values = rng.normal(0, by_row, ROWS)[rows] + rng.normal(0, by_column, COLUMNS)[columns]
         values = values + rng.normal(size=len(rows))
         half = crossed_variance(((values - values.mean()) / len(values))[:, None], design).half(0.9)[0]
@@ -141,7 +141,7 @@ def test_intervals_cover_where_rows_and_columns_have_effects(by_row, by_column):
         pigeonhole, one_way = bounds
         covered.append((abs(values.mean()) <= half, *(low <= 0 <= high for low, high in (pigeonhole, one_way))))
     multiway, both_ways, rows_alone = np.mean(covered, axis=0)
-    assert 0.84 <= multiway <= (0.97 if by_row or by_column else 1.0)
-    assert both_ways >= 0.86
+    assert 0.82 <= multiway <= (0.98 if by_row or by_column else 1.0)
+    assert both_ways >= 0.84
     if by_column and not by_row:
         assert rows_alone < 0.7  # what resampling names alone would miss of templates

@@ -112,7 +112,7 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_without_an_effect_any_group_is_claimed_in_5_percent(name):
     """Short; tests/benchmarks/validity.py makes the whole table."""
-    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(60)]
+    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(30)]
     assert np.mean(claimed) <= 0.14
 
 
@@ -130,7 +130,7 @@ def test_domains_that_differ_are_no_difference_of_groups():
 
 def test_a_groups_effect_is_claimed_where_terms_are_enough():
     claimed = []
-    for seed in range(60):
+    for seed in range(30):
         values, used = world(np.random.default_rng([7, seed]), groups=6, terms=4)
         values[:, 2] += 0.25
         claimed.append(gaps(values, used)[1][2] < 0.05)

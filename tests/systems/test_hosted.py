@@ -200,15 +200,15 @@ def tasks():
 
 
 @pytest.mark.slow
-def test_memory_and_threads_stay_flat_over_1000_conversations():
+def test_memory_and_threads_stay_flat_over_many_conversations():
     made = pipeline(biased="model")
-    executed(made, 200)
+    executed(made, 60)
     gc.collect()
     before = len(gc.get_objects()), memory(), threading.active_count()
-    for _ in range(5):
-        executed(made, 200)
+    for _ in range(4):
+        executed(made, 60)  # a leak of one object a conversation shows
         gc.collect()
-    assert len(gc.get_objects()) < before[0] + 1000
+    assert len(gc.get_objects()) < before[0] + 200
     assert memory() < before[1] + 20
     assert threading.active_count() <= before[2]
 

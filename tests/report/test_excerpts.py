@@ -3,7 +3,7 @@
 import pytest
 
 from tod_bias.metrics.responses import Refusal
-from tod_bias.report.excerpts import compare, excerpts
+from tod_bias.report.excerpts import compare, excerpts, readable
 from tod_bias.results import AuditResult, RunError
 
 
@@ -104,3 +104,24 @@ def test_words_that_differ_are_marked(before, after, ours, theirs):
     assert [piece for piece in left if piece[1]] == ours
     assert [piece for piece in right if piece[1]] == theirs
     assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == (before, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            'content =  ; tool_calls = \\#[{"api_name":"find","city":"York","limit":3}]',
+            "find ; city = York ; limit = 3",
+        ),
+        (
+            'content = Let me see. ; tool_calls = \\#[{"api_name":"find","a":1},{"api_name":"book"}]',
+            "Let me see. | find ; a = 1 | book",
+        ),
+        ("api_name = find ; limit = \\#3 | api_name = book", "find ; limit = 3 | book"),
+        ("content = this ; tool_calls = broken", "content = this ; tool_calls = broken"),
+        ("['a', 2]", "a, 2"),
+        ("The api_name = find", "The api_name = find"),
+    ],
+)
+def test_outputs_are_shown_without_the_marks_of_their_form(text, shown):
+    assert readable(text) == shown

@@ -171,3 +171,14 @@ def test_any_name_is_drawn(name):
     axes.plot([0, 1], [0, 1], label=name)
     axes.legend()
     assert to_svg(figure).startswith("<?xml")
+
+
+def test_a_file_is_small_and_its_text_keeps_its_width_in_any_font(make_results):
+    figure, _ = figures([row for row in make_results().rows if row.metric.name == "corpus_bleu"])["groups"]
+    svg = to_svg(figure)
+    assert len(svg) < 25_000
+    texts_in_file = re.findall(r"<text [^>]*>", svg)
+    assert len(texts_in_file) > 20
+    assert all('textLength="' in text for text in texts_in_file)
+    named = set(re.findall(r' id="([^"]*)"', svg))
+    assert named == set(re.findall(r'(?:url\(|href=")#([^)"]*)', svg))

@@ -206,7 +206,7 @@ def _counted(
         name: TurnCount(turns=sum(by_group.get(name, Counter())[pair] for pair in same), of=of)
         for name, of in turns.items()
     }
-    number = counts.pop(group)
+    here_of = counts.pop(group)
     return FirstDifference(
-        stage=stage, part=part, place=where, change=change, turns=number.turns, of=number.of, others=counts
+        stage=stage, part=part, place=where, change=change, turns=here_of.turns, of=here_of.of, others=counts
     )

@@ -119,6 +119,7 @@ def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput
     from tod_bias.errors import shortened
     from tod_bias.pipelines import load_pipeline
     from tod_bias.report.circumstances import outcomes
+    from tod_bias.report.excerpts import readable
 
     result = evaluate(load_pipeline(file), [dialogue], metrics=("corpus_bleu",), bootstrap=0)
     score, cost = result.scores["corpus_bleu"].value, result.cost
@@ -133,7 +134,7 @@ def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput
         seconds = f"{cost.seconds_by_stage[stage]:.1f} s"
         lines.append(f"  {mark} {stage}: calls: {len(calls)}, {seconds}{f'; {wrong}' if wrong else ''}")
         for call in calls[:3]:
-            argument, made = (shortened(str(part).replace("\\#", ""), 60) for part in call)
+            argument, made = (shortened(readable(str(part)), 60) for part in call)
             lines.append(f"      {argument if call[0] else '…'} → {made}")
     lines.append(f"  {_MARKS['ok' if recorded else 'note']} corpus_bleu: {score:.3f}; recorded responses: {recorded}")
     report = {"stages": {stage: cost.distinct[stage] for stage in result.stages}, "steps": steps, "corpus_bleu": score}

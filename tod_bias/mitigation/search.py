@@ -201,8 +201,8 @@ class MitigationSearch:
         """A run of a system with the finished run's options."""
         before, config = self._before, self._before.config
         corpus: dict[str, Any] = {}
-        if before.corpus.split:
-            corpus = {"corpus": before.corpus.name, "split": before.corpus.split}
+        if "corpus" in config.corpus.model_fields_set:
+            corpus = {"corpus": before.corpus.name} | ({"split": split} if (split := before.corpus.split) else {})
         placebo = [PLACEBO] if PLACEBO in before.axes and len(before.axes) > 1 else []
         return attribute(
             system,

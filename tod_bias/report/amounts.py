@@ -7,7 +7,8 @@ from collections.abc import Callable
 from tod_bias.report.notation import TERMS_ONLY, fixed, percent
 from tod_bias.results import SHARES, AxisResult, Estimate
 
-_PER_CENT = " in 100"
+PER_CENT = " in 100"
+"""In the unit of a metric that is a share of turns."""
 
 
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
@@ -22,7 +23,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     if not value:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
-    if metric.unit and not (is_share and _PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
+    if metric.unit and not (is_share and PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"
 
@@ -34,7 +35,7 @@ def _writer(axis_result: AxisResult, *values: float | None) -> tuple[bool, Calla
     if is_ratio and (original is None or max(abs(value or 0) for value in values) <= 1):
         return True, percent
     scale = original if is_ratio and original is not None else 1
-    decimals, scale = (1, 100 * scale) if _PER_CENT in unit else (2 if unit else 3, scale)
+    decimals, scale = (1, 100 * scale) if PER_CENT in unit else (2 if unit else 3, scale)
     return False, lambda value: fixed(None if value is None else scale * value, decimals)
 
 
@@ -53,12 +54,12 @@ def size(value: float, axis_result: AxisResult) -> str:
         return f"{write(value)} of the originals' {metric.label}"
     if not unit:
         return f"{write(value)} of {metric.label}"
-    noun, per_cent, _ = unit.partition(_PER_CENT)
+    noun, per_cent, _ = unit.partition(PER_CENT)
     return f"{write(value)} {noun}{per_cent}"
 
 
 def is_whole(value: float, axis_result: AxisResult) -> bool:
     """Whether a gap of this size is as large as any can be."""
     metric = axis_result.metric
-    is_share = metric.name in SHARES or _PER_CENT in metric.unit
+    is_share = metric.name in SHARES or PER_CENT in metric.unit
     return value >= 1 and (is_share or (axis_result.scale == "ratio" and metric.better == "higher"))

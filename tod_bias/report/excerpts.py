@@ -6,10 +6,13 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.dialogues.text import slots_from_text, slots_to_text
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
@@ -30,6 +33,11 @@ _LONGEST = 10_000
 """Characters of a list that is read."""
 _ALIKE = 0.4
 """Below this similarity, texts share words by chance only, and are marked as a whole."""
+
+_MESSAGE = re.compile(r"content = .*? ; tool_calls = ", re.DOTALL)
+"""How what a model said and called begins."""
+
+_NAME = f"{API_NAME} = "
 
 Segments = tuple[tuple[str, bool], ...]
 """A text in pieces; ``True`` marks those that differ from the text it is compared with."""
@@ -288,12 +296,18 @@ def _first_step(record: Mapping[str, Any], outputs: Sequence[Difference]) -> lis
 
 
 def _difference(row: dict[str, Any], name: str) -> Difference:
-    before, after = (_shown(row[column]) for column in (f"{name}_original", name))
+    before, after = (readable(row[column]) for column in (f"{name}_original", name))
     return Difference(name, *compare(before, after))
 
 
-def _shown(text: str) -> str:
-    """An output as a reader needs it: a list of plain values without brackets, other values without their mark."""
+def readable(text: str) -> str:
+    """An output as a reader needs it: calls by the names of their tools, a list of plain values without brackets."""
+    if _MESSAGE.match(text):
+        with suppress(ValueError, TypeError, LookupError):
+            message = slots_from_text(text)
+            calls = (slots_to_text(call) for call in message["tool_calls"])
+            text = " | ".join(filter(None, (message["content"], *calls)))
+    text = " | ".join(map(_name_first, text.split(" | ")))
     if text.startswith("[") and text.endswith("]") and len(text) < _LONGEST:
         try:
             values = ast.literal_eval(text)
@@ -302,6 +316,13 @@ def _shown(text: str) -> str:
         if values and all(isinstance(value, str | int | float) for value in values):
             return ", ".join(map(str, values))
     return text.replace("= \\#", "= ")
+
+
+def _name_first(call: str) -> str:
+    """A call that begins with the name of its tool; any other text as it is."""
+    slots = call.split(" ; ")
+    names = [slot for slot in slots if slot.startswith(_NAME)]
+    return " ; ".join([*(name.removeprefix(_NAME) for name in names), *(slot for slot in slots if slot not in names)])
 
 
 def compare(before: str, after: str) -> tuple[Segments, Segments]:

@@ -29,7 +29,7 @@ from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
 from tod_bias.report.differences import of_turn
-from tod_bias.report.excerpts import UNSWAPPED, scorer_of
+from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.page import TEMPLATES
 from tod_bias.report.reading import claim_of, read, shown_gap
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_runs, read_turns
@@ -253,7 +253,8 @@ def _steps(text: str | None, texts: _Texts) -> tuple[int, ...]:
 
 
 def _written(stage: Any, argument: Any, output: Any) -> list[str | None]:
-    return [value if isinstance(value, str | None) else json_text(value, None) for value in (stage, argument, output)]
+    values = (value if isinstance(value, str | None) else json_text(value, None) for value in (stage, argument, output))
+    return [value if value is None else readable(value) for value in values]
 
 
 def _first(text: str | None, texts: _Texts) -> tuple[int, int]:

@@ -104,9 +104,10 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
 
 
 def prose(text: str) -> Markup:
-    """A sentence of a reading as HTML: `` `stage` `` as code, ``a>b`` with an arrow, true minus signs."""
+    """A sentence of a reading as HTML: `stage` as code, ``a>b`` with an arrow, true minus signs, intervals whole."""
     html = re.sub(r"(?<=\w)&gt;(?=\w)", "&nbsp;→&nbsp;", str(escape(text)))
     html = re.sub(r"`([^`]*)`", r"<code>\1</code>", html)
+    html = re.sub(r"\[[-+\d][^\]<]{,40}\]", lambda interval: interval[0].replace(" ", "&nbsp;"), html)
     return Markup(minus(html))  # escaped above
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
+from tod_bias.report.amounts import PER_CENT
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpt, Excerpts, Focus, excerpts
 from tod_bias.report.figures import figures
@@ -31,6 +32,7 @@ from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import (
     ALPHA,
     DISPARITY,
+    SHARES,
     AuditResult,
     AxisResult,
     Contributions,
@@ -279,6 +281,7 @@ def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
 
 def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that occur."""
+    scores = [(row.metric, group.score) for row in axis_results for group in row.groups.values()]
     numbers = [gap for row in axis_results for gap in (row.disparity, *row.pairs.values())]
     numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
     counts = [row.dialogues for row in axis_results]
@@ -292,8 +295,19 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
         f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
         "group": any(estimate.is_of_terms_only for estimate in numbers),
+        "intervals of scores are symmetric, so they may go beyond what a score can be": any(
+            _goes_beyond(metric, score) for metric, score in scores
+        ),
     }
     return [f"{note}." for note, applies in notes.items() if applies]
+
+
+def _goes_beyond(metric: MetricInfo, score: Estimate) -> bool:
+    """Whether the interval of a score is partly where no score of the metric can be."""
+    is_share = metric.name in (*SHARES, "corpus_bleu", "sentence_bleu") or PER_CENT in metric.unit
+    if score.ci is None or not (is_share or metric.unit):
+        return False
+    return score.ci[0] < 0 or (is_share and score.ci[1] > 1)
 
 
 def settings(result: AuditResult) -> dict[str, Any]:

@@ -7,7 +7,7 @@ const ALIKE = 0.4; // texts that share fewer of their words do so by chance, and
 const TOLERANCE = 0.01; // harm up to it is none, as in `tod-bias cases`
 const FIELDS = ["axis", "dialogue", "variant", "turn", "source", "group", "term", "role", "system", "stage", "first",
   "ways", "original"];
-const IS_CALL = /^[^\s=]+ = /;
+const IS_CALL = /^[^\s=]+( ; [^\s=]+)? = | \| [^\s=]+ ; [^\s=]+ = /;
 const $ = (id) => document.getElementById(id);
 const runs = [];
 const cases = new Set();
@@ -137,7 +137,7 @@ function row(turn, index) {
 }
 
 const pairOf = (turn) => `${turn.axisText}: ${turn.sourceText || "original"} \u2192 ${turn.groupText}`;
-const placeOf = (turn) => `${turn.dialogueText}, turn ${(turn.turn ?? 0) + 1}`;
+const placeOf = (turn) => `dialogue ${turn.dialogueText}, turn ${(turn.turn ?? 0) + 1}`;
 
 function prose(text) { // `stage` as code
   return element("span", text.split("`").map((part, place) => place % 2 ? element("code", part) : part));

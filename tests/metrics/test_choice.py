@@ -40,7 +40,7 @@ def user_metrics(tmp_path, monkeypatch):
 NAMES = [
     "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
     "disagreement", "call_disagreement", "argument_disagreement", "calls_made", "results_found", "clarification",
-    "escalation", "steps", "money", "percentage",
+    "escalation", "steps", "tokens", "money", "percentage",
 ]  # fmt: skip
 
 

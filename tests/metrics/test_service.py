@@ -35,6 +35,7 @@ def scored(name, *turns):
         ("amount_limit", [((FIND, {"limit": "1"}), (), ""), (({"limit": True}, {"limit": "no"}, {}), (), "")], 2),
         ("amount_fee", [((FIND,), (), "")], np.nan),
         ("steps", [((FIND,), (), "")], np.nan),
+        ("tokens", [(({"n": 1},), (), "Well, no."), ((), (), "")], (7 + 4) / 2),
         (
             "money",
             [((), (), "It is $1,200.50, or 45 euros for my 65-year-old; that is $4.50."), ((), (), "50")],

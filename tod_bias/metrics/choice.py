@@ -29,6 +29,7 @@ from tod_bias.metrics.service import (
     Percentage,
     ResultsFound,
     Steps,
+    Tokens,
 )
 from tod_bias.metrics.success import Success
 
@@ -52,6 +53,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
         Clarification,
         Escalation,
         Steps,
+        Tokens,
         Money,
         Percentage,
     )

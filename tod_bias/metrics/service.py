@@ -5,10 +5,12 @@ Turns of a system that makes no calls at all are not scored by metrics of calls.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,36 @@ class Steps(RatioOfSums):
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """The steps of each turn, and whether they are known, (turns, 2)."""
         return np.array([(turn.steps, turn.steps > 0) for turn in turns], float).reshape(-1, 2)
+
+
+class Tokens(RatioOfSums):
+    """Mean number of tokens that a system writes in a turn, its response and its calls together, 0 or more.
+
+    They are counted by the tokenizer 13a of sacreBLEU (Post 2018), as outputs that are read again do not hold how many
+    tokens of a language model they took. NaN for no turn.
+    """
+
+    name: str = "tokens"
+    label: str = "tokens per turn"
+    unit = "tokens per turn"
+    better: Better = "neither"
+    scale: Scale = "ratio"
+    columns: tuple[str, ...] = ("tokens_written", "tokens_turns")
+    signature: str = "tok:13a, response and calls"
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """The tokens of each turn, and a one, (turns, 2)."""
+        return np.array([(self._number(turn), 1) for turn in turns], float).reshape(-1, 2)
+
+    @cached_property
+    def _tokenizer(self) -> Callable[[str], str]:
+        from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+        return Tokenizer13a()
+
+    def _number(self, turn: ScoredTurn) -> int:
+        calls = [turn.malformed] if turn.calls is None else [json.dumps(call, ensure_ascii=False) for call in turn.calls]
+        return sum(len(self._tokenizer(text).split()) for text in (turn.response, *calls))
 
 
 class Clarification(_MeanOfTurns):

@@ -139,7 +139,9 @@ class Tokens(RatioOfSums):
         return Tokenizer13a()
 
     def _number(self, turn: ScoredTurn) -> int:
-        calls = [turn.malformed] if turn.calls is None else [json.dumps(call, ensure_ascii=False) for call in turn.calls]
+        calls = (
+            [turn.malformed] if turn.calls is None else [json.dumps(call, ensure_ascii=False) for call in turn.calls]
+        )
         return sum(len(self._tokenizer(text).split()) for text in (turn.response, *calls))
 
 

@@ -281,7 +281,6 @@ def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
 
 def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that occur."""
-    scores = [(row.metric, group.score) for row in axis_results for group in row.groups.values()]
     numbers = [gap for row in axis_results for gap in (row.disparity, *row.pairs.values())]
     numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
     counts = [row.dialogues for row in axis_results]
@@ -296,18 +295,20 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
         f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
         "group": any(estimate.is_of_terms_only for estimate in numbers),
         "intervals of scores are symmetric, so they may go beyond what a score can be": any(
-            _goes_beyond(metric, score) for metric, score in scores
+            map(_has_scores_beyond, axis_results)
         ),
     }
     return [f"{note}." for note, applies in notes.items() if applies]
 
 
-def _goes_beyond(metric: MetricInfo, score: Estimate) -> bool:
-    """Whether the interval of a score is partly where no score of the metric can be."""
+def _has_scores_beyond(axis_result: AxisResult) -> bool:
+    """Whether the interval of a group's score is partly where no score of the metric can be."""
+    metric = axis_result.metric
     is_share = metric.name in (*SHARES, "corpus_bleu", "sentence_bleu") or PER_CENT in metric.unit
-    if score.ci is None or not (is_share or metric.unit):
+    if not (is_share or metric.unit):
         return False
-    return score.ci[0] < 0 or (is_share and score.ci[1] > 1)
+    intervals = [group.score.ci for group in axis_result.groups.values() if group.score.ci]
+    return any(low < 0 or (is_share and high > 1) for low, high in intervals)
 
 
 def settings(result: AuditResult) -> dict[str, Any]:

@@ -324,7 +324,7 @@ def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
         assert (gap > 0.3) if name in WORSE[axis] else (gap < 0)
         for claimed in (group.gap, group.beyond_placebo):
             assert claimed.scope is None
-            assert claimed.p < 0.01
+            assert claimed.p < 0.05
         assert group.shares[planted].value == pytest.approx(gap, abs=0.02)
         assert all(abs(part.value) < 0.02 for stage, part in group.shares.items() if stage != planted)
     assert row.disparity.value > 0.05  # rewrites lead to the rare groups, which are served worse

@@ -6,7 +6,6 @@ reason, and nothing is claimed of it, neither a difference nor equivalence.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -121,9 +120,7 @@ def why_no_tool_ran(callers: Mapping[str, StageCaller], max_failures: float) -> 
     """
     for name, caller in callers.items():
         stage = innermost(caller.stage)
-        counts = Counter[str]()
-        for (what, _), number in caller.cost.outcomes.items():
-            counts.update({what: number} if what in stage.misfits else {})
+        counts = {what: n for what, n in caller.cost.wrong.items() if what in stage.misfits}
         if sum(counts.values()) > max_failures * caller.cost.distinct:
             counted = ", ".join(f"{what}: {number}" for what, number in counts.items())
             example = stage.last_misfit[:200]

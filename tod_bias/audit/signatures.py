@@ -98,16 +98,8 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
-def _by_outcome(outcomes: Counter[tuple[str, str]]) -> dict[str, int]:
-    """Calls by what was wrong with them."""
-    numbers = Counter[str]()
-    for (what, _), number in outcomes.items():
-        numbers[what] += number
-    return dict(numbers)
-
-
 def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """The same by tool, the most frequent ones."""
+    """What was wrong with calls, and how often by tool, the most frequent ones."""
     tools: dict[str, dict[str, int]] = {}
     for (what, tool), number in sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0])):
         if tool and len(tools.setdefault(what, {})) < _MOST_TOOLS:
@@ -130,7 +122,7 @@ def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seco
         distinct={name: cost.distinct for name, cost in costs.items()},
         cached={name: cost.cached for name, cost in costs.items()},
         failed={name: cost.failed for name, cost in costs.items()},
-        outcomes={name: _by_outcome(cost.outcomes) for name, cost in costs.items() if cost.outcomes},
+        outcomes={name: cost.wrong for name, cost in costs.items() if cost.outcomes},
         tools={name: tools for name, cost in costs.items() if (tools := _tools(cost.outcomes))},
         tokens={
             "read": read + sum(cost.read for cost in costs.values()),

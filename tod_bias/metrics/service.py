@@ -37,10 +37,14 @@ class _MeanOfTurns(RatioOfSums):
     """The mean of a number that each turn has."""
 
     columns: tuple[str, ...]
+    needs_calls = True
+    """Whether turns of a system that makes no calls are left out."""
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Each turn's number, and a one, (turns, 2)."""
-        return np.array([(self._number(turn), 1) if turn.has_calls else (0, 0) for turn in turns], float).reshape(-1, 2)
+        return np.array(
+            [(self._number(turn), 1) if turn.has_calls or not self.needs_calls else (0, 0) for turn in turns], float
+        ).reshape(-1, 2)
 
     def _number(self, turn: ScoredTurn) -> float:
         raise NotImplementedError
@@ -113,7 +117,7 @@ class Steps(RatioOfSums):
         return np.array([(turn.steps, turn.steps > 0) for turn in turns], float).reshape(-1, 2)
 
 
-class Tokens(RatioOfSums):
+class Tokens(_MeanOfTurns):
     """Mean number of tokens that a system writes in a turn, its response and its calls together, 0 or more.
 
     They are counted by the tokenizer 13a of sacreBLEU (Post 2018), as outputs that are read again do not hold how many
@@ -127,10 +131,7 @@ class Tokens(RatioOfSums):
     scale: Scale = "ratio"
     columns: tuple[str, ...] = ("tokens_written", "tokens_turns")
     signature: str = "tok:13a, response and calls"
-
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """The tokens of each turn, and a one, (turns, 2)."""
-        return np.array([(self._number(turn), 1) for turn in turns], float).reshape(-1, 2)
+    needs_calls = False
 
     @cached_property
     def _tokenizer(self) -> Callable[[str], str]:

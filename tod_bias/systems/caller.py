@@ -68,6 +68,14 @@ class CallCost:
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Different calls with whose output the stage finds something wrong, by what that is and the tool."""
 
+    @property
+    def wrong(self) -> dict[str, int]:
+        """Different calls by what is wrong with their outputs, of whatever tool."""
+        numbers = Counter[str]()
+        for (what, _), number in self.outcomes.items():
+            numbers[what] += number
+        return dict(numbers)
+
     def add(self, other: CallCost) -> None:
         """Add what the same stage has cost elsewhere."""
         for part in fields(self):

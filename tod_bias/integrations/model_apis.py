@@ -5,13 +5,11 @@ OpenAI's chat completions and Responses, and Anthropic's messages.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx2
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from tod_bias.cache import digest
@@ -102,66 +100,42 @@ def with_ids(path: str, request: Mapping[str, Any], reply: Mapping[str, Any]) ->
     return {**reply, **made}
 
 
-async def sent(path: str, request: httpx2.Request, inner: Any, content: Any) -> dict[str, Any]:
-    """The reply to a request, without what differs from call to call.
+class PassingError(UnansweredError):
+    """A server is away or busy; a later request may get a reply."""
+
+
+ask_again: Any = retry(
+    retry=retry_if_exception_type(PassingError),
+    wait=wait_random_exponential(max=20),
+    stop=stop_after_attempt(4),
+    reraise=True,
+)
+"""Decorates a coroutine function that sends a request."""
+
+
+def reply_in(host: str, status: int, body: bytes, content: Any) -> dict[str, Any]:
+    """The reply of a server, without what differs from call to call.
 
     Args:
-        path: of its API.
-        request: to send.
-        inner: a transport or an async client.
+        host: what messages call it.
+        status: of HTTP.
+        body: as it came.
         content: the request's messages.
 
     Raises:
-        UnansweredError: there is none, for good.
+        PassingError: the server is busy.
+        UnansweredError: it is no reply.
     """
-    status, body = await _sent(request, inner)
     if status != 200:
-        said = shortened(body.decode(errors="replace"), 200)
-        raise UnansweredError(f"{request.url.host}: HTTP {status}: {said}")
+        said = f"{host}: HTTP {status}: {shortened(body.decode(errors='replace'), 200)}"
+        raise (PassingError if status == 429 or status >= 500 else UnansweredError)(said)
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
-        raise UnansweredError(f"{request.url.host}: the reply is no JSON object")
+        raise UnansweredError(f"{host}: the reply is no JSON object")
     return _stable(reply, content)
-
-
-@retry(
-    retry=retry_if_exception_type(httpx2.TransportError),
-    wait=wait_random_exponential(max=20),
-    stop=stop_after_attempt(4),
-    reraise=True,
-)
-async def _sent(request: httpx2.Request, inner: Any) -> tuple[int, bytes]:
-    if isinstance(inner, httpx2.BaseTransport):
-        response = await asyncio.to_thread(inner.handle_request, request)
-        body = await asyncio.to_thread(response.read)
-    else:
-        is_client = isinstance(inner, httpx2.AsyncClient)
-        response = await (inner.send(request, stream=True) if is_client else inner.handle_async_request(request))
-        body = await read(response)
-    if response.status_code == 429 or response.status_code >= 500:
-        said = shortened(body.decode(errors="replace"), 200)
-        raise httpx2.TransportError(f"HTTP {response.status_code}: {said}")
-    return response.status_code, body
-
-
-async def read(response: httpx2.Response) -> bytes:
-    """The body of a streamed response, which is closed.
-
-    Raises:
-        UnansweredError: it is longer than :data:`LARGEST`.
-    """
-    body = bytearray()
-    try:
-        async for part in response.aiter_bytes():
-            body += part
-            if len(body) > LARGEST:
-                raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
-    finally:
-        await response.aclose()
-    return bytes(body)
 
 
 def _stable(reply: Mapping[str, Any], content: Any) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import httpx2
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.model_apis import body_of, path_of, request_of, sent, with_ids
+from tod_bias.integrations.model_apis import PassingError, ask_again, body_of, path_of, reply_in, request_of, with_ids
 from tod_bias.systems.hosted import AgentRequest, ask, ask_from_thread, is_hosted
 
 MODEL = "model"
@@ -63,10 +64,24 @@ def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:
 async def reply_to(agent_request: AgentRequest) -> Any:
     """The server's reply, without what differs from request to request."""
     request, inner = _held[agent_request.fixed]
-    body, fixed = body_of(agent_request)
+    body, _ = body_of(agent_request)
     headers = {name: value for name, value in request.headers.items() if name != "content-length"}
     request = httpx2.Request(request.method, request.url, headers=headers, json=body)
-    return await sent(fixed["path"], request, inner, agent_request.content)
+    return await _sent(request, inner, agent_request.content)
+
+
+@ask_again
+async def _sent(request: httpx2.Request, inner: Any, content: Any) -> dict[str, Any]:
+    try:
+        if isinstance(inner, httpx2.BaseTransport):
+            response = await asyncio.to_thread(inner.handle_request, request)
+            body = await asyncio.to_thread(response.read)
+        else:
+            response = await inner.handle_async_request(request)
+            body = await response.aread()
+    except httpx2.TransportError as error:
+        raise PassingError(f"{request.url.host}: {str(error) or type(error).__name__}") from None
+    return reply_in(request.url.host, response.status_code, body, content)
 
 
 def _response(request: httpx2.Request, reply: dict[str, Any]) -> httpx2.Response:

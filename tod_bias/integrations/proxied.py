@@ -15,11 +15,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import httpx2
-
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError
 from tod_bias.integrations.adapter import Adapter, Match
-from tod_bias.integrations.model_apis import facts_of, read, request_of
+from tod_bias.integrations.model_apis import facts_of, request_of
 from tod_bias.integrations.processes import ProcessPool, new_key, response_in
 from tod_bias.integrations.proxy import Proxy, ProxyTurn, current_turn
 from tod_bias.integrations.upstream import LoopClient, Upstream
@@ -118,18 +116,12 @@ class UrlAgent:
         proxy.turns[key] = turn
         body = {"messages": messages, "base_url": f"{proxy.url}/v1", "api_key": key, "mcp": self.mcp_urls(key)}
         try:
-            request = self._client.of_loop.build_request(
-                "POST", self.name, json=body, headers={"authorization": f"Bearer {key}"}
-            )
-            response = await self._client.of_loop.send(request, stream=True)
-            content = await read(response)
-        except httpx2.HTTPError as error:
-            raise UnansweredError(f"{self.name}: {str(error) or type(error).__name__}") from None
+            status, content = await self._client.post(self.name, body, {"authorization": f"Bearer {key}"})
         finally:
             del proxy.turns[key]
             proxy.servers.pop(key, None)
-        if response.status_code != 200:
-            raise UnansweredError(f"{self.name}: HTTP {response.status_code}")
+        if status != 200:
+            raise UnansweredError(f"{self.name}: HTTP {status}")
         return response_in(content, self.name)
 
 

@@ -6,12 +6,16 @@ import asyncio
 import json
 import weakref
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
 import httpx2
 
 from tod_bias.errors import StageError, UnansweredError
-from tod_bias.integrations.model_apis import ANTHROPIC, body_of, sent
+from tod_bias.integrations.model_apis import ANTHROPIC, LARGEST, PassingError, ask_again, body_of, reply_in
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.hosted import AgentRequest
 
@@ -31,22 +35,61 @@ class LoopClient:
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self._timeout = httpx2.Timeout(timeout, connect=_CONNECTING)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=timeout)
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    async def post(self, url: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """The status and the body of a reply to JSON.
+
+        Raises:
+            PassingError: there is none.
+            UnansweredError: it is longer than :data:`~tod_bias.integrations.model_apis.LARGEST`.
+        """
+        content = bytearray()
+        try:
+            async with self._of_loop.post(
+                url, json=body, headers=headers, proxy=_proxy_of(url), allow_redirects=False
+            ) as response:
+                async for part in response.content.iter_any():
+                    content += part
+                    if len(content) > LARGEST:
+                        raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise PassingError(f"{host_of(url)}: {str(error) or type(error).__name__}") from None
+        return response.status, bytes(content)
+
     @property
-    def of_loop(self) -> httpx2.AsyncClient:
+    def _of_loop(self) -> aiohttp.ClientSession:
         """The one of the running event loop."""
         if self._loop is not asyncio.get_running_loop():
             self._loop = asyncio.get_running_loop()
-            self._made = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None), timeout=self._timeout)
+            # httpx2's context, as OpenAI's clients verify servers with it too.
+            connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
+            self._made = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=self._timeout
+            )
             weakref.finalize(self, _close, self._loop, self._made).atexit = False
         return self._made
 
 
-def _close(loop: asyncio.AbstractEventLoop, client: httpx2.AsyncClient) -> None:
+def host_of(url: str) -> str:
+    """What messages call the server at an address."""
+    return urlsplit(url).hostname or url
+
+
+@cache
+def _proxy_of(url: str) -> str | None:
+    """Over which server the environment has requests to an address sent; None for none.
+
+    aiohttp's ``trust_env`` finds it out for each request anew, on threads, which takes longer than the request.
+    """
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+def _close(loop: asyncio.AbstractEventLoop, client: aiohttp.ClientSession) -> None:
     if loop.is_running():
-        asyncio.run_coroutine_threadsafe(client.aclose(), loop)
+        asyncio.run_coroutine_threadsafe(client.close(), loop)
 
 
 class Upstream:
@@ -87,19 +130,19 @@ class Upstream:
 
     async def reply_to(self, request: AgentRequest) -> dict[str, Any]:
         """The server's reply."""
-        client = self._client.of_loop
         body, fixed = body_of(request)
         headers = dict(fixed.get("headers", {}))
         if self._key:
             headers |= (
                 {"x-api-key": self._key} if fixed["path"] == ANTHROPIC else {"authorization": f"Bearer {self._key}"}
             )
-        made = client.build_request("POST", self.base_url + fixed["path"], headers=headers, json=body)
         try:
-            reply = await sent(fixed["path"], made, client, request.content)
-        except httpx2.HTTPError as error:
-            raise UnansweredError(self.clean(f"{made.url.host}: {str(error) or type(error).__name__}")) from None
+            reply = await self._reply(self.base_url + fixed["path"], body, headers, request.content)
         except UnansweredError as error:
             raise UnansweredError(self.clean(str(error))) from None
         whole: dict[str, Any] = json.loads(self.clean(json.dumps(reply)))
         return whole
+
+    @ask_again
+    async def _reply(self, url: str, body: Any, headers: Mapping[str, str], content: Any) -> dict[str, Any]:
+        return reply_in(host_of(url), *await self._client.post(url, body, headers), content)

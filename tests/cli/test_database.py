@@ -61,3 +61,43 @@ def test_a_check_writes_counts_and_the_missing_rows_as_a_table(tmp_path):
     counts = json.loads((out / "database.json").read_text())["axes"]["gender"]
     assert (counts["woman"]["none"], counts["man"]["none"], counts["man"]["calls"]) == (0, 1, 1)
     assert len(LookupDb(out / "missing.jsonl")) == 2
+
+
+STAGES = """
+import re
+
+def policy(inputs):
+    texts = [re.search("my [a-z]+", item.user)[0] for item in inputs]
+    return ["" if item.steps else {"api_name": "Find", "for": text} for item, text in zip(inputs, texts)]
+
+def answer(inputs):
+    return ["Here you are." for _ in inputs]
+"""
+LOOP = """
+flow: tool_loop
+stages:
+  policy: {stage: "my_stages:policy"}
+  tools: {stage: "tod_bias.stages:SqlDb", url: halls.sqlite}
+  answer: {stage: "my_stages:answer"}
+"""
+
+
+def test_a_run_says_which_stage_looks_up_what(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_stages.py").write_text(STAGES)
+    (tmp_path / "agent.yaml").write_text(LOOP)
+    call = {"api_name": "Find", "for": "my mother"}
+    steps = (Step(call, ({"name": "Hall", "for": "my mother"},)),)
+    dialogues = [Dialogue(f"{n}", "Halls", (Turn("For my mother", steps=steps, response="Hall."),)) for n in range(6)]
+    write_jsonl(dialogues, "mine.jsonl")
+    assert run_command("database --corpus mine.jsonl --out halls.sqlite --quiet")[0] == 0
+    audit = "attribute --corpus mine.jsonl --axes gender --pipeline agent.yaml --metrics results_found --bootstrap 20"
+    code, _, said = run_command(f"{audit} --permutations 20 --out run --quiet")
+    assert code == 0, said
+    code, _, said = run_command("database check run --out checked")
+    assert code == 0, said
+    counts = json.loads((tmp_path / "checked" / "database.json").read_text())["axes"]["gender"]
+    assert {group: row["none"] for group, row in counts.items()} == {"woman": 0, "man": 1, "non-binary": 1}
+    refusal = "--stage policies: the pipeline has none of this name; it has policy, tools, answer"
+    assert refusal in refused("database check run --stage policies")

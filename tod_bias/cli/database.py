@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.cli.arguments import (
     check_datapath,
@@ -29,6 +29,9 @@ from tod_bias.config import (
 )
 from tod_bias.errors import MissingSplitError, TodBiasError
 from tod_bias.report.console import Console
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class DatabaseOptions(CorpusSource):
@@ -96,10 +99,8 @@ class LookupOptions(VariantOptions, Seeded):
     database: str | None = None
     """Instead of a pipeline: a lookup table (.jsonl), an SQLite file or a URL of SQLAlchemy; by default the table of
     the corpus' own calls."""
-    stage: str = "db"
-    """Name of the database in the pipeline."""
-    call: str = "api_call"
-    """Name of the stage whose calls it looks up."""
+    stage: str | None = None
+    """Name of the database in the pipeline; by default the first LookupDb or SqlDb, or what the run gave calls to."""
 
 
 @database.command
@@ -119,17 +120,17 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
     seed = how.seed if how.given_of("seed") else config.seed
-    _check_names(run, config, how)
+    _check_stage(run, config, how)
     turns = None if run is None else read_turns(run, UNSWAPPED_ARMS)
     if run is not None and turns is None:
         raise TodBiasError(f"{run}: holds no turns.parquet; repeat the run's command to write it again")
     whole, dialogues = load_dialogues(config.corpus, seed)
     axes = load_axes(config.axes)
-    lookup = _database(config, how, whole)
+    lookup, stage, call = _database(config, how, whole, turns)
     folder = folder_of(output.out, config.corpus.corpus)
-    made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, how.call).items()}
+    made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, stage).items()}
     checked = check_database(
-        lookup, dialogues, axes, name=how.stage, call=how.call, seed=seed, variants=how.variants, made=made
+        lookup, dialogues, axes, name=stage, call=call, seed=seed, variants=how.variants, made=made
     )
     write_json(folder / "database.json", checked.record)
     write_lines(
@@ -142,29 +143,46 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
         print(f"{missing:,} calls with missing rows: {folder / 'missing.jsonl'}")
 
 
-def _check_names(run: Path | None, config: AuditConfig, how: LookupOptions) -> None:
-    """See to it that the stages that options name are there."""
+def _check_stage(run: Path | None, config: AuditConfig, how: LookupOptions) -> None:
+    """See to it that the stage that --stage names is there."""
     from tod_bias.results import AuditResult
 
-    if how.database is None and (config.system.is_named or config.corpus.corpus == DEMO):
-        stages = check_system(config.corpus.corpus, config.system)
-        for option, name in (("--stage", how.stage), ("--call", how.call)):
-            if name not in stages:
-                raise TodBiasError(f"{option} {name}: the pipeline has none of this name; it has {', '.join(stages)}")
-    elif run is None:
-        refuse(how, ("stage", "call"), "of a pipeline or a run; without either no stage has a name")
-    if run is not None and how.call not in (names := AuditResult.load(run).stages):
-        raise TodBiasError(f"--call {how.call}: {run} has no such stage; it has {', '.join(names)}")
+    if how.stage is None:
+        return
+    if how.database is None and _has_system(config):
+        stages, where = check_system(config.corpus.corpus, config.system), "the pipeline"
+    elif run is not None:
+        stages, where = tuple(AuditResult.load(run).stages), str(run)
+    else:
+        refuse(how, ("stage",), "of a pipeline or a run; without either no stage has a name")
+        return
+    if how.stage not in stages:
+        raise TodBiasError(f"--stage {how.stage}: {where} has none of this name; it has {', '.join(stages)}")
 
 
-def _database(config: AuditConfig, how: LookupOptions, dialogues: Sequence[Any]) -> Any:
-    """The stage that looks calls up."""
+def _has_system(config: AuditConfig) -> bool:
+    return config.system.is_named or config.corpus.corpus == DEMO
+
+
+def _database(
+    config: AuditConfig, how: LookupOptions, dialogues: Sequence[Any], turns: pd.DataFrame | None
+) -> tuple[Any, str, str]:
+    """The stage that looks calls up, its name, and the name of the stage whose output it reads."""
+    from tod_bias.mitigation.missing_rows import stage_with_calls
+    from tod_bias.systems.pipeline import STANDARD
     from tod_bias.systems.stages.database import LookupDb
     from tod_bias.systems.stages.sql import SqlDb
 
-    corpus = config.corpus.corpus
+    call, db, _ = STANDARD
     if how.database is not None:
-        return LookupDb(how.database) if how.database.endswith(".jsonl") else SqlDb(how.database)
-    if not config.system.is_named and corpus != DEMO:
-        return LookupDb.from_dialogues(dialogues)
-    return load_system(corpus, config.system, dialogues).stages[how.stage]
+        database = LookupDb(how.database) if how.database.endswith(".jsonl") else SqlDb(how.database)
+        return database, how.stage or stage_with_calls(turns) or db, call
+    if not _has_system(config):
+        return LookupDb.from_dialogues(dialogues), how.stage or stage_with_calls(turns) or db, call
+    stages = load_system(config.corpus.corpus, config.system, dialogues).stages
+    tables = [name for name, stage in stages.items() if isinstance(stage, (LookupDb, SqlDb))]
+    stage = how.stage or next(iter(tables), None) or stage_with_calls(turns)
+    if stage is None:
+        raise TodBiasError(f"--stage: none of {', '.join(stages)} is a LookupDb or SqlDb; name the one that is called")
+    names = list(stages)
+    return stages[stage], stage, names[max(0, names.index(stage) - 1)]

@@ -8,6 +8,7 @@ calls that a system made in the variants can be given too, as it may write terms
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,8 @@ KINDS = ("none", "fewer", "poorer", "other")
 UNSWAPPED_ARMS = (ORIGINAL, "")
 """Of a finished run: the system as it is, on the original dialogues and on their counterfactuals."""
 Row = Mapping[str, Any]
-CallsMade = Mapping[tuple[str, str], Sequence[Any]]
-"""Dialogue's id and group (``original`` for the original) to the calls that a system made, turn by turn."""
+CallsMade = Mapping[tuple[str, str], Sequence[Sequence[Any]]]
+"""Dialogue's id and group (``original`` for the original) to the calls that a system made, a sequence per turn."""
 
 
 @dataclass(frozen=True, order=True)
@@ -249,19 +250,25 @@ def _gold_calls(variants: Variants) -> Iterator[list[_VariantCall]]:
 def _calls_of_system(variants: Variants, made: CallsMade) -> Iterator[list[_VariantCall]]:
     """What a system called in the original and in each variant, where it is the same call rewritten."""
     dialogue = variants.original.dialogue.id
-    for turn, call in enumerate(made.get((dialogue, ORIGINAL), ())):
-        if not isinstance(call, Mapping) or not call.get(API_NAME):
-            continue
-        calls = [_VariantCall(dialogue, _source(variants), call, None)]
-        for rewrite in (run.rewrite for run in variants.groups if run.rewrite is not None):
-            of_variant = made.get((dialogue, rewrite.target), ())
-            other = of_variant[turn] if turn < len(of_variant) else None
-            if isinstance(other, Mapping):
-                back = rewrite.inverse(plain(other))
-                if to_json(back).casefold() == to_json(call).casefold():
-                    calls.append(_VariantCall(dialogue, rewrite.target, other, rewrite))
-        if len({call.key for call in calls}) > 1:
-            yield calls
+    for turn, same in enumerate(made.get((dialogue, ORIGINAL), ())):
+        for number, call in enumerate(same):
+            if not isinstance(call, Mapping) or not call.get(API_NAME):
+                continue
+            calls = [_VariantCall(dialogue, _source(variants), call, None)]
+            for rewrite in (run.rewrite for run in variants.groups if run.rewrite is not None):
+                other = _at(made.get((dialogue, rewrite.target), ()), turn, number)
+                if isinstance(other, Mapping):
+                    back = rewrite.inverse(plain(other))
+                    if to_json(back).casefold() == to_json(call).casefold():
+                        calls.append(_VariantCall(dialogue, rewrite.target, other, rewrite))
+            if len({call.key for call in calls}) > 1:
+                yield calls
+
+
+def _at(calls: Sequence[Sequence[Any]], turn: int, number: int) -> Any:
+    """A call of a turn; None where there is none."""
+    of_turn = calls[turn] if turn < len(calls) else ()
+    return of_turn[number] if number < len(of_turn) else None
 
 
 def _source(variants: Variants) -> str:
@@ -269,21 +276,39 @@ def _source(variants: Variants) -> str:
     return next((run.rewrite.source for run in variants.groups if run.rewrite is not None), ORIGINAL)
 
 
-def calls_made(turns: pd.DataFrame | None, axis: str, call: str = "api_call") -> dict[tuple[str, str], list[Any]]:
-    """The calls that a system made in a finished run, for ``made`` of :func:`check_database`.
+def calls_made(turns: pd.DataFrame | None, axis: str, stage: str = "db") -> dict[tuple[str, str], list[list[Any]]]:
+    """The calls that a system looked up in a finished run, for ``made`` of :func:`check_database`.
 
     Args:
         turns: rows of its ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None where it kept none.
         axis: along which the dialogues are rewritten.
-        call: name of the stage that makes the calls.
+        stage: name of the database: a call is its argument, or without one what the stage before it put out.
     """
-    if turns is None or call not in turns:
+    if turns is None or stage not in turns:
         return {}
     rows = turns[(turns["axis"] == axis) & turns["arm"].isin(UNSWAPPED_ARMS) & (turns["sample"] == 0)]
     by_variant: dict[tuple[str, str], list[Any]] = {}
-    for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows[call], strict=True):
-        by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(parse_call(text or ""))
+    for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows["steps"], strict=True):
+        calls = by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), [])
+        calls.append([parse_call(call or "") for name, call in _lookups_in(text) if name == stage])
     return by_variant
+
+
+def stage_with_calls(turns: pd.DataFrame | None) -> str | None:
+    """The stage of a finished run that is given calls as its argument; None where there is none."""
+    for text in () if turns is None else turns["steps"]:
+        for name, argument, _ in json.loads(text):
+            if argument is not None and isinstance(call := parse_call(argument), Mapping) and call.get(API_NAME):
+                return str(name)
+    return None
+
+
+def _lookups_in(text: str) -> Iterator[tuple[str, str | None]]:
+    """The stages that a turn called, each with the text that it could look up."""
+    before = None
+    for name, argument, output in json.loads(text):
+        yield name, before if argument is None else argument
+        before = output
 
 
 def _kind(rows: Sequence[Row], expected: Sequence[Row]) -> str:

@@ -145,7 +145,7 @@ class MitigationSearch:
                 name=stage,
                 seed=self._before.config.seed,
                 variants=self._options.get("variants"),
-                made=calls_made(self._turns, axis),
+                made=calls_made(self._turns, axis, stage),
             )
             self._missing[axis] = [missing for missing in checked.missing if missing.is_too_few]
         return self._missing[axis]

@@ -30,5 +30,20 @@ tod-bias recommend mitigate $(options model "$runs/plain/" "$cities" "") $(optio
   $(options reviews "$runs/reviews/" "$cities" .csv) --out "$runs/seven"
 tod-bias recommend mitigate $(options model "$runs/plain/" "$some" "") $(options masked-model "$runs/masked/" "$some" "") \
   $(options augmented-model "$runs/augmented/" "$some" "") $(options reviews "$runs/reviews/" "$some" .csv) --out "$runs/three"
+# Three cities with five seeds each: of a city the folders need names of their own.
+seeds="0 1 2 3 4"
+of_seeds() { for city in $some; do for seed in $seeds; do printf -- "--%s %s " "$1" "$runs/seeds/$2/$city-$seed"; done; done; }
+for seed in $seeds; do
+  for city in $some; do
+    for kind in plain masked; do
+      test $kind = masked && mask=--mask || mask=
+      out=$runs/seeds/$kind/$city-$seed
+      test -f "$out/training.json" ||
+        tod-bias recommend train $size $mask --seed $seed --reviews "$runs/reviews/$city.csv" --out "$out"
+    done
+  done
+done
+tod-bias recommend mitigate $(of_seeds model plain) $(of_seeds masked-model masked) \
+  $(options reviews "$runs/reviews/" "$some" .csv) --out "$runs/five_seeds"
 python anybody.py measure "$runs/anybody" --plain $(paths "$runs/anybody_plain/" "") \
   --masked $(paths "$runs/anybody_masked/" "") --out anybody.json

@@ -82,9 +82,9 @@ class EntitySets:
         for first, second in ((self.a, self.b), (self.e, self.p)):
             shared = _shared(first, second)
             if second is not None and len(shared):
-                more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+                more, verb = (f" and {len(shared) - 1} more", "stand") if len(shared) > 1 else ("", "stands")
                 raise EmbeddingsError(
-                    f"{self.source}: id {first.entities.ids[shared[0]]!r}{more} stands in both {first.role} and "
+                    f"{self.source}: id {first.entities.ids[shared[0]]!r}{more} {verb} in both {first.role} and "
                     f"{second.role}; the two sets must not share entities: take them out, or give --overlap drop"
                 )
 

@@ -50,7 +50,7 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
                 linewidth=1.2,
                 zorder=3,
             )
-            panel.axhline(float(rows["neutral"].iloc[0]), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
+            panel.axhline(float(rows["neutral"].mean()), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
         panel.set_title("all cities" if city == ALL and len(cities) > 1 else "" if city == ALL else city)
         panel.set_xticks(range(1, 5), ["$", "$$", "$$$", "$$$$"])
         panel.set_xlim(0.6, 4.4)

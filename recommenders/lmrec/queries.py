@@ -84,8 +84,11 @@ def distinct_names(cities: Sequence[str], folders: Sequence[str | Path]) -> list
         f"{city} ({Path(folder).name})" if list(cities).count(city) > 1 else city
         for city, folder in zip(cities, folders, strict=True)
     ]
-    if len(set(names)) < len(names):
-        raise RecommenderError(f"two models of one city in folders of one name: {', '.join(map(str, folders))}")
+    if alike := [str(folder) for name, folder in zip(names, folders, strict=True) if names.count(name) > 1]:
+        raise RecommenderError(
+            f"two models of one city in folders of one name: {alike[0]} and {alike[1]}; name a city's folders apart, "
+            "for instance leeds-0 and leeds-1"
+        )
     return names
 
 

@@ -59,7 +59,7 @@ def _percentage(scores: pd.DataFrame, title: str) -> Sheet:
     rows = []
     for (dimension, label), levels in scores.groupby(["dimension", "label"], sort=False):
         cells = [score(row, "value") for _, row in levels.sort_values("price").iterrows()]
-        rows.append((str(dimension), str(label), fixed(levels["neutral"].iloc[0]), *cells))
+        rows.append((str(dimension), str(label), fixed(levels["neutral"].mean()), *cells))
     return Sheet("price_percentage", title, ("dimension", "label", "neutral", *_SIGNS), tuple(rows))
 
 

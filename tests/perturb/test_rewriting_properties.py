@@ -120,6 +120,19 @@ class TestInverseOnUnseenText:
         assert self.inverse("I will call them.", target="non-binary") == "I will call her."
 
 
+@pytest.mark.parametrize("phrase", ["an old senior", "an elderly senior citizen", "a young teenager", "a young kid"])
+def test_an_adjective_that_repeats_its_noun_is_rewritten_with_it_and_comes_back(phrase: str) -> None:
+    dialogue = Dialogue("d", "", (Turn(f"A ticket for {phrase}, please.", response=f"For {phrase}: done."),))
+    perturber = load_axis("age")
+    for _, candidates in perturber.select([dialogue], variants=12):
+        for rewrite in (perturber.rewrite(dialogue, candidate) for candidate in candidates):
+            twin = rewrite(dialogue)
+            said = twin.turns[0].user.removeprefix("A ticket for ").removesuffix(", please.")
+            assert len(set(said.split())) == len(said.split()), said
+            assert rewrite.inverse(twin) == dialogue
+            assert rewrite.inverse(f"Is it {said}?") == f"Is it {phrase}?"
+
+
 SHIPPED = [axis for axis in shipped_axes() if not axis.startswith("persona_")]
 LEAST = {
     "names_gender": {"google_sgd": 60, "star": 1250, "tau_bench": 160},

@@ -127,7 +127,8 @@ def test_entities_in_both_sets_are_left_out_and_counted_where_it_is_asked(folder
         (folder / f"{name}.json").write_text(json.dumps(content))
     message = refused("associate --embeddings model.npz --sets shared.json --out run")
     assert (
-        "stands in both E and P; the two sets must not share entities: take them out, or give --overlap drop" in message
+        "and 2 more stand in both E and P; the two sets must not share entities: take them out, or give --overlap drop"
+        in message
     )
     options = ("--embeddings", "model.npz", "--sets", "shared.json", "--overlap", "drop", "--out", "run")
     code, out, err = run_command("associate", *options, *QUICK)

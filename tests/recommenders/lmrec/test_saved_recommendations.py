@@ -292,3 +292,11 @@ def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path):
     )
     assert code == 0, err
     assert not (tmp_path / "out" / "report.html").exists()  # it would be of another audit
+
+
+def test_the_neutral_share_is_shown_where_no_list_has_a_first_price(tmp_path):
+    (tmp_path / "x.csv").write_text(LISTS.replace(",1,a", ",2,a"))
+    options = ("--bootstrap", 0, "--permutations", 0, "--no-figures", "--out", tmp_path / "out")
+    code, out, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", *options)
+    assert code == 0, err
+    assert ["female", "0.500", "–", "0.500"] in [line.split()[1:5] for line in out.splitlines()]

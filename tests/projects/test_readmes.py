@@ -1,0 +1,151 @@
+"""The numbers in the tables of the studies' READMEs are those of the files that the studies store."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+PROJECTS = Path(__file__).parent.parent.parent / "projects"
+NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
+Rows = dict[str, list[float]]
+
+
+def cells(study: str, head: str) -> dict[str, list[str]]:
+    """First cells to the other ones, of the table of a README whose first line begins so."""
+    lines = (PROJECTS / study / "README.md").read_text(encoding="utf-8").splitlines()
+    (begin,) = [number for number, line in enumerate(lines) if line.startswith(head)]
+    table: dict[str, list[str]] = {}
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+        table[first] = others
+    return table
+
+
+def stored(study: str, file: str) -> dict:
+    return json.loads((PROJECTS / study / file).read_text(encoding="utf-8"))
+
+
+def mitigated(file: str) -> Rows:
+    """Condition to means over the cities and their intervals, of what `recommend mitigate` wrote; 0 has no interval."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for kind in ("quality", "bias"):
+        with (PROJECTS / "lmrec" / "mitigation" / f"{file}{kind}.csv").open(encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                if row["city"] == "all":
+                    bounds = [float(row[name]) for name in ("value", "ci_low", "ci_high")]
+                    condition = row["condition"].replace(" side", " side masked")
+                    found.setdefault(condition, {})[row["score"]] = bounds if max(map(abs, bounds)) > 1e-9 else [0.0]
+    scores = ("accuracy", "HR@20", "price percentage", "association", "price of places")
+    return {name: [value for score in scores for value in found[name][score]] for name in found}
+
+
+def anybody() -> Rows:
+    scores = ["accuracy", "HR@5", "bias: price percentage", "bias: association"]
+    rows = {}
+    for file, mask in (("anybody_224_names.json", "224 names"), ("anybody.json", "now")):
+        for name, found in stored("lmrec", file).items():
+            masked = [100 * found["names masked"][0]] if "as they" not in name and "training" not in name else []
+            side = {"at test": "test side", "in training": "train side", "in both": "both sides"}.get(
+                name.removeprefix("masked ")
+            )
+            bounds = (found[score] if max(map(abs, found[score])) > 1e-9 else [0.0] for score in scores)
+            rows[f"{mask}, {side}" if side else name] = [*chain.from_iterable(bounds), *masked]
+    return rows
+
+
+def one_city() -> Rows:
+    found = stored("lmrec", "seen.json")["mitigation"]
+    names = {"accuracy": "accuracy", "HR@20": "HR@20"} | {
+        f"bias: {one['score']}": one["score"] for one in found["bias"]
+    }
+    every = [*found["quality"], *found["bias"]]
+    return {name: [one["value"] for one in every if one["score"] == score] for name, score in names.items()}
+
+
+def pretraining() -> Rows:
+    found = stored("lmrec", "unplanted.json")["association"]
+    names = {
+        "pretrained": "pretrained",
+        "pretrained, names masked in training": "masked",
+        "small, from scratch": "scratch",
+        "random weights, same architecture": "random",
+    }
+    rows = {}
+    for name, kind in names.items():
+        size, agreement = found["size"][kind], found["agreement"][kind]
+        rows[name] = [*(size[bound] for bound in ("value", "low", "high")), *agreement.values()]
+    for name in ("pretrained - random", "pretrained - scratch", "masked - pretrained"):
+        row = name.replace("-", "−").replace("scratch", "small")
+        rows[row] = [*found["size"][name].values(), *found["agreement"].get("masked, pretrained", {}).values()]
+        rows[row] = rows[row] if "masked" in name else rows[row][:4]
+    return rows
+
+
+def frameworks() -> Rows:
+    names = {
+        "function, OpenAI's client": "function",
+        "OpenAI Agents SDK 0.24": "openai-agents",
+        "PydanticAI 2.68": "PydanticAI",
+        "LangChain 1.4, `create_agent`": "LangChain",
+        "Node process, MCP": "Node process",
+    }
+    rows = {}
+    for name, key in names.items():
+        found = stored("agents", "frameworks.json")[key]
+        gap, bleu = found["woman"]["disagreement"], found["woman"]["corpus_bleu"]
+        counts = [found[count] for count in ("requests", "new_requests", "seconds")]
+        rows[name] = [gap["gap"], *gap["ci"], *gap["shares"].values(), bleu["gap"], *counts]
+    return rows
+
+
+TABLES: dict[str, tuple[str, str, Callable[[], Rows]]] = {
+    "seven cities": ("lmrec", "| seven cities |", lambda: mitigated("")),
+    "three cities": ("lmrec", "| three cities |", lambda: mitigated("augmented_")),
+    "five seeds": ("lmrec", "| five seeds |", lambda: mitigated("seeds_")),
+    "names of anybody": ("lmrec", "| | accuracy | HR@5 |", anybody),
+    "one city": ("lmrec", "| one city |", one_city),
+    "pretraining": ("lmrec", "| | mean size of 112", pretraining),
+    "frameworks": ("agents", "| | gap of women", frameworks),
+}
+
+
+def shown(texts: list[str]) -> Iterator[tuple[float, float]]:
+    """Every number of some cells, and how far from it a value may be that is rounded to it."""
+    for text in NUMBER.findall(" ".join(texts)):
+        digits = text.rstrip("%").replace(",", "").replace("−", "-")
+        yield float(digits), 0.51 * 10.0 ** -len(digits.partition(".")[2]) + 6e-5
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
+    study, head, made = TABLES[name]
+    table, expected = cells(study, head), made()
+    assert len(table) >= 2
+    for row, texts in table.items():
+        found = list(shown(texts))
+        assert len(found) == len(expected[row]), row
+        for (value, most), true in zip(found, expected[row], strict=True):
+            assert abs(value - true) <= most, f"{row}: {value}, in the file {true}"
+
+
+def test_tables_that_a_script_prints_are_as_it_prints_them(monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(str(PROJECTS / "step_by_step"))
+    monkeypatch.setattr(sys, "argv", ["study.py"])
+    import_module("study").main()
+    summary = (PROJECTS / "attribute_association" / "results" / "summary.md").read_text(encoding="utf-8")
+    runs = summary.split("\n\n")[0]
+    for study, printed in (("step_by_step", capsys.readouterr().out), ("attribute_association", runs)):
+        readme = (PROJECTS / study / "README.md").read_text(encoding="utf-8").splitlines()
+        lines = [line for line in printed.splitlines() if line.startswith("|")]
+        assert len(lines) > 6
+        assert not [line for line in lines if line not in readme]

@@ -13,7 +13,7 @@ from agents.tool_context import ToolContext
 from mcp.types import CallToolResult, Tool
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, trace
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
 from tod_bias.integrations.mcp_servers import McpServer
@@ -147,4 +147,6 @@ class OpenAIAgentsAdapter(Adapter):
         """What the tool returns, or its message on an error."""
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
-        return to_jsonable_python(await self._tools[name].on_invoke_tool(context, text), fallback=str)
+        with trace("tod-bias", disabled=True):  # agents that it runs are not traced either
+            output = await self._tools[name].on_invoke_tool(context, text)
+        return to_jsonable_python(output, fallback=str)

@@ -2,14 +2,17 @@
 
 import asyncio
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import framework_agents as assistants
 import pytest
 from flows import about_people
 from framework_agents import World
+from pydantic import BaseModel
 
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
 from tod_bias.errors import StageError
@@ -131,6 +134,54 @@ def test_a_node_and_a_graph_within_a_graph_are_components(biased):
     assert gap > 0.1
     there = "polish" if biased == "polish" else "booking"
     assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
+
+
+class Booking(BaseModel):
+    """The state of a graph."""
+
+    messages: list[Any]
+    note: str = ""
+    structured_response: Any = None
+
+
+class Place(BaseModel):
+    """A structured response."""
+
+    seats: int
+
+
+def booking_graph(look, **options):
+    from langgraph.graph import StateGraph
+
+    graph = StateGraph(Booking)
+    graph.add_node("look", look)
+    graph.add_node("say", lambda state: {"structured_response": Place(seats=len(state.note))})
+    return graph.set_entry_point("look").add_edge("look", "say").compile(**options)
+
+
+def test_a_graph_has_objects_in_its_state_and_a_structured_response():
+    pytest.importorskip("langgraph")
+    from langgraph.config import get_stream_writer
+
+    def look(state):
+        get_stream_writer()("looked")
+        return Booking(messages=state.messages, note=state.messages[-1].text)
+
+    pipeline = pipeline_of(booking_graph(look), {"look": {"node": "look"}, "say": {"node": "say"}})
+    (item,) = pipeline([StageInput((), "My wife")])
+    assert item.outputs["reply"] == '{"seats": 7}'
+    assert json.loads(json.dumps(item.steps[1].output)) == item.steps[1].output
+
+
+def test_a_graph_that_waits_for_a_person_is_refused():
+    pytest.importorskip("langgraph")
+    from langgraph.types import interrupt
+
+    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
+        pipeline_of(booking_graph(lambda state: None, interrupt_before=["look"]), {"say": {"node": "say"}})
+    pipeline = pipeline_of(booking_graph(lambda state: interrupt("Sure?")), {"say": {"node": "say"}})
+    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
+        pipeline([StageInput((), "My wife")])
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)

@@ -15,8 +15,8 @@ from framework_agents import World
 from pydantic import BaseModel
 
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
-from tod_bias.errors import StageError
-from tod_bias.integrations import pipeline_of
+from tod_bias.errors import StageError, UnansweredError
+from tod_bias.integrations import pipeline_of, stage
 from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
@@ -275,6 +275,25 @@ def test_what_cannot_be_replaced_is_refused():
         pipeline_of(3)
     with pytest.raises(StageError, match=r"no function is marked @stage\('serch'\); marked are "):
         pipeline_of(len, "serch")
+
+
+def test_functions_that_cannot_be_hosted_are_told_in_one_line():
+    @stage("lookup")
+    def lookup(city: str) -> str:
+        return city
+
+    async def waits_for_itself(messages):
+        return lookup("Napa")
+
+    def streams(messages):
+        yield lookup("Napa")
+
+    with pytest.raises(StageError, match="'lookup': an async agent calls it as a plain function"):
+        pipeline_of(waits_for_itself, "lookup")([StageInput((), "hello")])
+    with pytest.raises(UnansweredError, match="streams: expected a text, got generator"):
+        pipeline_of(streams, "lookup")([StageInput((), "hello")])
+    with pytest.raises(StageError, match="mark the method of an object"):
+        stage("find")(lambda self, city: city)
 
 
 def test_an_agent_that_draws_its_instructions_is_unsteady():

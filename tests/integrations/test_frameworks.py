@@ -277,6 +277,14 @@ def test_what_cannot_be_replaced_is_refused():
         pipeline_of(len, "serch")
 
 
+def test_a_tool_that_waits_for_approval_is_refused():
+    agents = pytest.importorskip("agents")
+    agent = agent_of("openai_agent", World())
+    agent.tools = [agents.function_tool(tool, needs_approval=True) for tool in World().tools]
+    with pytest.raises(StageError, match="the tool 'find_place' waits for a person's approval"):
+        pipeline_of(agent, "model")([StageInput((), "My wife wants a table for 4")])
+
+
 def test_functions_that_cannot_be_hosted_are_told_in_one_line():
     @stage("lookup")
     def lookup(city: str) -> str:

@@ -131,6 +131,9 @@ class OpenAIAgentsAdapter(Adapter):
         config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
         items: list[Any] = [item for message in messages for item in items_of(message)]
         result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        if result.interruptions:
+            tool = result.interruptions[0].tool_name
+            raise StageError(f"the tool {tool!r} waits for a person's approval, which an audit does not have")
         return text_of_output(result.final_output)
 
     async def call_model(self, request: AgentRequest) -> Any:

@@ -111,6 +111,14 @@ def conversation(name="c1", calls=CALLS):
     return [span(f"{name}-{n // 2}", f"s{n}", {**attributes, **one}) for n, attributes in enumerate(calls)]
 
 
+def evented(span):
+    """A span whose messages are in an event of it."""
+    held = {name: value for name, value in span["attributes"].items() if name.endswith("messages")}
+    event = {"name": "gen_ai.client.inference.operation.details", "attributes": held}
+    attributes = {name: value for name, value in span["attributes"].items() if name not in held}
+    return {**span, "attributes": attributes, "events": [event]}
+
+
 def forms():
     spans = conversation()
     structured = [
@@ -119,6 +127,7 @@ def forms():
     ]
     yield "otlp.json", [otlp(*spans)]
     yield "otlp.jsonl", [otlp(spans[2]), otlp(*spans[:2])]
+    yield "events.jsonl", map(evented, spans)
     yield "structured.jsonl", [otlp(*conversation(calls=structured))]
     yield "spans.jsonl", spans
     yield "spans.json", [spans]

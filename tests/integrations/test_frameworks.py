@@ -2,18 +2,21 @@
 
 import asyncio
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import framework_agents as assistants
 import pytest
 from flows import about_people
 from framework_agents import World
+from pydantic import BaseModel
 
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
-from tod_bias.errors import StageError
-from tod_bias.integrations import pipeline_of
+from tod_bias.errors import StageError, UnansweredError
+from tod_bias.integrations import pipeline_of, stage
 from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
@@ -97,6 +100,33 @@ def test_a_sub_agent_after_a_handoff_is_a_component(biased):
     assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
 
 
+def test_calls_that_a_handoff_filters_out_and_those_after_it_have_other_ids():
+    agents = pytest.importorskip("agents")
+    from agents.extensions.handoff_filters import remove_all_tools
+
+    agent = agent_of("openai_agent", World(), handoff=True)
+    agent.handoffs = [agents.handoff(agent.handoffs[0], input_filter=remove_all_tools)]
+    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
+    assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
+    second = item.steps[-2].argument.content
+    assert {message["call_id"] for message in second if "call_id" in message} == {"call_0", "call_1"}
+
+
+def test_an_agent_that_is_a_tool_is_not_traced():
+    agents = pytest.importorskip("agents")
+    seen = []
+
+    @agents.function_tool
+    def look() -> str:
+        seen.append(type(agents.tracing.get_current_trace()).__name__)
+        return ""
+
+    main = agents.Agent("Main", model=agent_of("openai_agent", World()).model, tools=[look])
+    pipeline = pipeline_of(main, {"look": {"tool": "look"}})
+    pipeline.stages["look"]([StageInput((), "", argument={"api_name": "look"})])
+    assert seen == ["NoOpTrace"]
+
+
 @pytest.mark.parametrize("biased", ["model", "find_place", "polish"])
 def test_a_node_and_a_graph_within_a_graph_are_components(biased):
     stages = {"triage": {"node": "triage"}, "booking": {"node": "booking"}, "polish": {"node": "polish"}}
@@ -104,6 +134,54 @@ def test_a_node_and_a_graph_within_a_graph_are_components(biased):
     assert gap > 0.1
     there = "polish" if biased == "polish" else "booking"
     assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
+
+
+class Booking(BaseModel):
+    """The state of a graph."""
+
+    messages: list[Any]
+    note: str = ""
+    structured_response: Any = None
+
+
+class Place(BaseModel):
+    """A structured response."""
+
+    seats: int
+
+
+def booking_graph(look, **options):
+    from langgraph.graph import StateGraph
+
+    graph = StateGraph(Booking)
+    graph.add_node("look", look)
+    graph.add_node("say", lambda state: {"structured_response": Place(seats=len(state.note))})
+    return graph.set_entry_point("look").add_edge("look", "say").compile(**options)
+
+
+def test_a_graph_has_objects_in_its_state_and_a_structured_response():
+    pytest.importorskip("langgraph")
+    from langgraph.config import get_stream_writer
+
+    def look(state):
+        get_stream_writer()("looked")
+        return Booking(messages=state.messages, note=state.messages[-1].text)
+
+    pipeline = pipeline_of(booking_graph(look), {"look": {"node": "look"}, "say": {"node": "say"}})
+    (item,) = pipeline([StageInput((), "My wife")])
+    assert item.outputs["reply"] == '{"seats": 7}'
+    assert json.loads(json.dumps(item.steps[1].output)) == item.steps[1].output
+
+
+def test_a_graph_that_waits_for_a_person_is_refused():
+    pytest.importorskip("langgraph")
+    from langgraph.types import interrupt
+
+    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
+        pipeline_of(booking_graph(lambda state: None, interrupt_before=["look"]), {"say": {"node": "say"}})
+    pipeline = pipeline_of(booking_graph(lambda state: interrupt("Sure?")), {"say": {"node": "say"}})
+    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
+        pipeline([StageInput((), "My wife")])
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -197,6 +275,33 @@ def test_what_cannot_be_replaced_is_refused():
         pipeline_of(3)
     with pytest.raises(StageError, match=r"no function is marked @stage\('serch'\); marked are "):
         pipeline_of(len, "serch")
+
+
+def test_a_tool_that_waits_for_approval_is_refused():
+    agents = pytest.importorskip("agents")
+    agent = agent_of("openai_agent", World())
+    agent.tools = [agents.function_tool(tool, needs_approval=True) for tool in World().tools]
+    with pytest.raises(StageError, match="the tool 'find_place' waits for a person's approval"):
+        pipeline_of(agent, "model")([StageInput((), "My wife wants a table for 4")])
+
+
+def test_functions_that_cannot_be_hosted_are_told_in_one_line():
+    @stage("lookup")
+    def lookup(city: str) -> str:
+        return city
+
+    async def waits_for_itself(messages):
+        return lookup("Napa")
+
+    def streams(messages):
+        yield lookup("Napa")
+
+    with pytest.raises(StageError, match="'lookup': an async agent calls it as a plain function"):
+        pipeline_of(waits_for_itself, "lookup")([StageInput((), "hello")])
+    with pytest.raises(UnansweredError, match="streams: expected a text, got generator"):
+        pipeline_of(streams, "lookup")([StageInput((), "hello")])
+    with pytest.raises(StageError, match="mark the method of an object"):
+        stage("find")(lambda self, city: city)
 
 
 def test_an_agent_that_draws_its_instructions_is_unsteady():

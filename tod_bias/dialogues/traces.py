@@ -51,6 +51,8 @@ EXPORT = '{"resourceSpans"'
 """How a line begins that holds a batch of spans."""
 _READ = ("gen_ai", "llm", "openinference", "session", "agent", "tool")
 """First words of the attributes that are kept."""
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""The event that holds the messages of a model call."""
 _REDACTED = "__REDACTED__"
 """What OpenInference writes in place of a text that is hidden."""
 _FORMS = ("messages", "traj", "turns")
@@ -248,13 +250,20 @@ def _objects(record: Any, key: str) -> list[Mapping[str, Any]]:
 
 
 def _attributes(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a span, and of the event in it that some services write messages into."""
+    events = raw["events"] if isinstance(raw.get("events"), list) else []
+    flat = [_flat(event) for event in events if isinstance(event, Mapping) and event.get("name") == _DETAILS]
+    tree = _tree({name: value for attributes in (*flat, _flat(raw)) for name, value in attributes.items()})
+    return {name: tree[name] for name in _READ if name in tree}
+
+
+def _flat(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     attributes = raw.get("attributes") or {}
     if isinstance(attributes, list):
         attributes = {str(entry.get("key")): _value(entry.get("value")) for entry in _objects(raw, "attributes")}
     if not isinstance(attributes, Mapping):
         raise ValueError("'attributes' must be an object or a list of keys and values")
-    tree = _tree(attributes)
-    return {name: tree[name] for name in _READ if name in tree}
+    return attributes
 
 
 def _value(value: Any) -> Any:

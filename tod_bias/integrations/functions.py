@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from tod_bias.errors import StageError, meant
-from tod_bias.integrations.adapter import Adapter, Match, tool_call
+from tod_bias.errors import StageError, UnansweredError, meant
+from tod_bias.integrations.adapter import Adapter, Match, place, tool_call
 from tod_bias.integrations.openai_client import MODEL, reply_to
 from tod_bias.systems.hosted import AgentRequest, ask, ask_from_thread, is_hosted
 
@@ -31,13 +31,15 @@ def stage(name: str, *, kind: Literal["tool", "model"] = "tool") -> Callable[[F]
         kind: ``tool``: its calls count as those of the turn, for metrics such as ``call_disagreement``.
 
     Raises:
-        StageError: the function takes arguments without a name.
+        StageError: the function takes arguments without a name, or an object whose method it is.
     """
 
     def mark(function: F) -> F:
         signature = inspect.signature(function)
         if any(parameter.kind not in _NAMED for parameter in signature.parameters.values()):
             raise StageError(f"stage {name!r}: its function must name its parameters, without * and **")
+        if next(iter(signature.parameters), "") == "self":
+            raise StageError(f"stage {name!r}: mark the method of an object: self.find = stage({name!r})(self.find)")
 
         def argument(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
             given = dict(signature.bind(*args, **kwargs).arguments)
@@ -84,8 +86,15 @@ class FunctionAdapter(Adapter):
         return list(self.functions.values())
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The function's text; a plain function runs on a thread."""
-        return str(await _called(self.agent, messages, **self.options))
+        """The function's text; a plain function runs on a thread.
+
+        Raises:
+            UnansweredError: it returned anything else.
+        """
+        response = await _called(self.agent, messages, **self.options)
+        if not isinstance(response, str):
+            raise UnansweredError(f"agent {place(self.agent)}: expected a text, got {type(response).__name__}")
+        return response
 
     async def call_model(self, request: AgentRequest) -> Any:
         """Of a marked function, or of a server."""

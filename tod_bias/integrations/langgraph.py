@@ -7,18 +7,20 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 
 from tod_bias.cache import NotPlainError
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, renumbered, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output, tool_call
 from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
 from tod_bias.systems.hosted import AgentRequest, ask
 
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""
+_WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
 _FAILED = "failed with"
 """Under this name stands what a tool that failed says to the model."""
 
@@ -40,6 +42,8 @@ class LangGraphAdapter(Adapter):
 
     def _see(self, graph: Pregel[Any], name: str) -> None:
         """Note the nodes of a graph and of the graphs in it."""
+        if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
+            raise StageError(f"graph {name!r}: {_WAITS}")
         self.known["agent"].append(name)
         for node, held in graph.nodes.items():
             if node == "__start__":
@@ -128,15 +132,20 @@ class LangGraphAdapter(Adapter):
         )
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The text of the last message."""
+        """The structured response where there is one, else the text of the last message."""
         result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
         if not isinstance(result, Mapping) or not result.get("messages"):
             raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")
+        if result.get("__interrupt__"):
+            raise StageError(f"the graph: {_WAITS}")
+        if result.get("structured_response") is not None:
+            return text_of_output(result["structured_response"])
         return str(result["messages"][-1].text)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """What a node returns, without random ids."""
         node = self.fixed[request.fixed]
+        var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
         output = encoded(await self._nodes[node].ainvoke(decoded(request.content), self._config), node)
         renumbered(calls_in(output), "id", request.content)
         return output

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage, message_to_dict, messages_from_dict
 from langgraph.types import Command, Send
+from pydantic import BaseModel
 
 from tod_bias.errors import StageError
 
 _CHANGING = ("id", "response_metadata", "usage_metadata")
+_classes: dict[str, type] = {}
+"""Classes of the owner's objects in states, by their places."""
 
 
 def encoded(value: Any, node: str) -> Any:
@@ -37,9 +41,26 @@ def encoded(value: Any, node: str) -> Any:
         return {str(key): encoded(item, node) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [encoded(item, node) for item in value]
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        return {"object": _class_name(value), "fields": encoded(_fields(value), node)}
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise StageError(f"node {node!r}: its state or update holds a {type(value).__name__}, which is no JSON")
+
+
+def _class_name(value: Any) -> str:
+    """By which :func:`decoded` finds the class of an object."""
+    name = f"{type(value).__module__}:{type(value).__qualname__}"
+    _classes[name] = type(value)
+    return name
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """What an object is made of."""
+    names = (
+        value.model_fields_set if isinstance(value, BaseModel) else {each.name for each in fields(value) if each.init}
+    )
+    return {name: getattr(value, name) for name in sorted(names)}
 
 
 def decoded(value: Any) -> Any:
@@ -55,6 +76,13 @@ def decoded(value: Any) -> Any:
         return Command(graph=graph, update=update, goto=goto)
     if value.keys() == {"send"}:
         return Send(value["send"][0], decoded(value["send"][1]))
+    if value.keys() == {"object", "fields"}:
+        if (kind := _classes.get(value["object"])) is None:
+            raise StageError(
+                f"a cached state holds a {value['object']}, which is not there now; start in another folder"
+            )
+        make = kind.model_construct if issubclass(kind, BaseModel) else kind
+        return make(**{key: decoded(item) for key, item in value["fields"].items()})
     return {key: decoded(item) for key, item in value.items()}
 
 

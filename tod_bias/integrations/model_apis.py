@@ -5,9 +5,10 @@ OpenAI's chat completions and Responses, and Anthropic's messages.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -62,6 +63,7 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise StageError(f"a request to {path} holds no list of messages under {_MESSAGES[path]!r}")
+    messages = with_numbers(messages)
     if any(body.get(name) for name in _SERVER_HISTORY) or any(
         message.get("type") == "item_reference" for message in messages
     ):
@@ -95,9 +97,45 @@ def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def with_ids(path: str, request: Mapping[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
     """A reply with what clients expect beside its content; its id is another for another request, as states of graphs
-    hold one message per id."""
-    made = {"id": f"reply_{digest(json.dumps(request))[:24]}", "created": 0, "created_at": 0, "usage": _USAGE[path]}
-    return {**reply, **made}
+    hold one message per id, and so are those of calls."""
+    identity = digest(json.dumps(request))[:24]
+    whole = copy.deepcopy(dict(reply))
+    messages = [choice.get("message") or {} for choice in _dicts(whole.get("choices"))]
+    give_ids([*messages, *_dicts(whole.get("output")), whole], identity)
+    return {**whole, "id": f"reply_{identity}", "created": 0, "created_at": 0, "usage": _USAGE[path]}
+
+
+def give_ids(messages: Sequence[dict[str, Any]], identity: str) -> None:
+    """Give the calls of a reply ids that no other reply has: agents may leave earlier calls out of a request, and some
+    refuse an id that they know.
+
+    Args:
+        messages: of the reply; changed.
+        identity: of its request.
+    """
+    for number, (holder, key) in enumerate(_ids(messages)):
+        holder[key] = f"call_{identity}_{number}"
+
+
+def with_numbers(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose calls have numbers in place of ids, in the order in which they come."""
+    numbered, numbers = copy.deepcopy(list(messages)), dict[str, int]()
+    for holder, key in _ids(numbered):
+        holder[key] = f"call_{numbers.setdefault(str(holder[key]), len(numbers))}"
+    return numbered
+
+
+def _ids(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where ids of calls stand in messages of any of the APIs."""
+    for message in messages:
+        blocks = _dicts(message.get("content"))
+        holders = [message, *_dicts(message.get("tool_calls")), *blocks]
+        for holder in holders:
+            for key in ("call_id", "tool_call_id", "tool_use_id"):
+                if isinstance(holder.get(key), str):
+                    yield holder, key
+            if isinstance(holder.get("id"), str) and ("function" in holder or holder.get("type") == "tool_use"):
+                yield holder, "id"
 
 
 class PassingError(UnansweredError):

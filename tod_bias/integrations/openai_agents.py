@@ -13,7 +13,7 @@ from agents.tool_context import ToolContext
 from mcp.types import CallToolResult, Tool
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, trace
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
 from tod_bias.integrations.mcp_servers import McpServer
@@ -131,6 +131,9 @@ class OpenAIAgentsAdapter(Adapter):
         config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
         items: list[Any] = [item for message in messages for item in items_of(message)]
         result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        if result.interruptions:
+            tool = result.interruptions[0].tool_name
+            raise StageError(f"the tool {tool!r} waits for a person's approval, which an audit does not have")
         return text_of_output(result.final_output)
 
     async def call_model(self, request: AgentRequest) -> Any:
@@ -147,4 +150,6 @@ class OpenAIAgentsAdapter(Adapter):
         """What the tool returns, or its message on an error."""
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
-        return to_jsonable_python(await self._tools[name].on_invoke_tool(context, text), fallback=str)
+        with trace("tod-bias", disabled=True):  # agents that it runs are not traced either
+            output = await self._tools[name].on_invoke_tool(context, text)
+        return to_jsonable_python(output, fallback=str)

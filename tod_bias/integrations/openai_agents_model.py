@@ -10,8 +10,10 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from agents import Model, ModelResponse, Usage
+from tod_bias.cache import canonical, digest
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter
+from tod_bias.integrations.model_apis import give_ids, with_numbers
 from tod_bias.systems.stage import place_of
 
 _OUTPUT = TypeAdapter(list[TResponseOutputItem])
@@ -41,7 +43,9 @@ class HostedModel(Model):
             if item.get("id") == FAKE_RESPONSES_ID:
                 del item["id"]
         stage = self._adapter.stage_of(kind="model", agent=self._agent)
-        output = await self._adapter.ask_model(stage, items, fixed, (self._inner, given))
+        identity = digest(canonical([items, fixed]))[:24]
+        output = await self._adapter.ask_model(stage, with_numbers(items), fixed, (self._inner, given))
+        give_ids(output, identity)
         made = [{"id": FAKE_RESPONSES_ID, **item} if item["type"] == "message" else item for item in output]
         return ModelResponse(output=_OUTPUT.validate_python(made), usage=Usage(), response_id=None)
 

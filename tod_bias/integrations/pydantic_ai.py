@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic_ai import Agent, FunctionToolset, ModelRetry, RunContext, RunUsage, ToolReturn
+from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext, RunUsage, ToolReturn
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import Model
@@ -58,6 +58,8 @@ class PydanticAIAdapter(Adapter):
         capabilities = [*self.options.get("capabilities", ()), Interception(self)]
         options = {**self.options, "capabilities": capabilities}
         result = await self.agent.run(last["content"], message_history=history, **options)
+        if isinstance(result.output, DeferredToolRequests):
+            raise StageError("a tool is deferred or waits for a person's approval, which an audit does not have")
         return text_of_output(result.output)
 
     async def call_model(self, request: AgentRequest) -> Any:

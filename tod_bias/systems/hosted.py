@@ -91,7 +91,8 @@ class EventLoop:
         self.left: list[Any] = []
         """Agents that nothing can end, as the loop does not turn."""
         self._process = os.getpid()
-        threading.Thread(target=self.loop.run_forever, name="tod-bias agents", daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="tod-bias agents", daemon=True)
+        self.thread.start()
 
     @classmethod
     def current(cls) -> EventLoop:
@@ -272,8 +273,17 @@ async def ask(name: str, argument: Any) -> Any:
 
 
 def ask_from_thread(name: str, argument: Any) -> Any:
-    """Call a stage from within a hosted agent that is a plain function, on a thread."""
+    """Call a stage from within a hosted agent that is a plain function, on a thread.
+
+    Raises:
+        StageError: this is the thread of the event loop, which would wait for itself.
+    """
     run = current_run()
+    if threading.current_thread() is run.events.thread:
+        raise StageError(
+            f"stage {name!r}: an async agent calls it as a plain function, and would wait for itself; "
+            f"await an async function or client in its place, or asyncio.to_thread"
+        )
     return asyncio.run_coroutine_threadsafe(run.ask(name, argument), run.events.loop).result()
 
 

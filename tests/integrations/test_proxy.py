@@ -26,6 +26,7 @@ from tod_bias.integrations import pipeline_of
 from tod_bias.integrations.model_apis import with_ids
 from tod_bias.integrations.proxy import Proxy
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
+from tod_bias.report.circumstances import circumstances
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.hosted import EventLoop
 
@@ -94,9 +95,11 @@ def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
         '{other: {match: {model: "gpt-*"}}, notes: {match: {offers: "note*"}}, triage: {match: {system: "Triage*"}}}'
     )
     with serving(World("model")) as server:
-        gap, parts, woman = gap_of(audited(load_pipeline(agent_file(tmp_path, server, KINDS["node"], stages))))
+        result = audited(load_pipeline(agent_file(tmp_path, server, KINDS["node"], stages)))
+    gap, parts, woman = gap_of(result)
     assert gap > 0.1
     assert set(parts.values()) == {0}
+    assert "`other`, `notes`, `triage`: never called" in circumstances(result)[0]
     assert woman.unattributed.value == pytest.approx(gap)
 
 

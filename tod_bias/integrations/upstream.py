@@ -43,7 +43,7 @@ class LoopClient:
 
         Raises:
             PassingError: there is none.
-            UnansweredError: it is longer than :data:`~tod_bias.integrations.model_apis.LARGEST`.
+            UnansweredError: it takes too long, or is longer than :data:`~tod_bias.integrations.model_apis.LARGEST`.
         """
         content = bytearray()
         try:
@@ -54,6 +54,8 @@ class LoopClient:
                     content += part
                     if len(content) > LARGEST:
                         raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
+        except aiohttp.SocketTimeoutError:  # another try would take as long
+            raise UnansweredError(f"{host_of(url)}: sent nothing for {self._timeout.sock_read:g} s") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise PassingError(f"{host_of(url)}: {str(error) or type(error).__name__}") from None
         return response.status, bytes(content)

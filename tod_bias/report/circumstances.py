@@ -10,6 +10,7 @@ def circumstances(result: AuditResult) -> list[str]:
     """Sentences about the run as a whole; none where nothing was unusual."""
     return [
         *_responses(result),
+        *_uncalled(result),
         *_arms(result),
         *_lost(result),
         *_outcomes(result),
@@ -45,6 +46,19 @@ def _responses(result: AuditResult) -> list[str]:
             "Where they should have been, look for misspelt names, and for --axes, --design and --seed that differ."
         )
     return sentences
+
+
+def _uncalled(result: AuditResult) -> list[str]:
+    """Stages that nothing was asked of, so that nothing could enter there."""
+    calls = result.cost.calls
+    names = [name for name in result.stages if name in calls and not calls[name]]
+    if result.responses is not None or not names:
+        return []
+    listed = ", ".join(f"`{name}`" for name in names)
+    return [
+        f"{listed}: never called, so nothing can be said to enter there. Where it should have been, see what its match "
+        "fits (tod-bias doctor FILE shows the calls)."
+    ]
 
 
 def _arms(result: AuditResult) -> list[str]:

@@ -389,7 +389,8 @@ class AxisEstimates:
         """The two groups that are furthest apart."""
         if not pairs.names or np.isnan(pairs.rows.values).all():
             return None
-        number = int(np.nanargmax(np.abs(pairs.rows.values)))
+        distances = np.abs(np.nan_to_num(pairs.rows.values))
+        number = int(np.argmax(distances >= distances.max() * (1 - 1e-9)))  # the first of those that are as far
         names = [self._variants.groups[group] for group in self._groups.compared]
         source, target = [*combinations(names, 2)][number]
         contrast = contrasts[pairs.names[number]]

@@ -11,9 +11,9 @@ unit. Groups are compared within units, so a unit without some of the groups tak
 The variance of a contrast of the γ has two parts. That between units comes from the residuals of whole units, so it
 takes any dependence between the groups of a unit into account. That between terms comes from the variance τ²_h of the
 terms of each group, which is estimated from sums of residuals over terms (method of moments), and moderated towards
-the mean over groups with :data:`PRIOR` degrees of freedom (as Smyth 2004 moderates variances of genes): few terms tell
-little about a variance, and that of another group alone may be another one. Degrees of freedom are Satterthwaite's
-(1946), from Kish's effective number of terms less one.
+the mean over groups, as Smyth (2004) moderates variances of genes: few terms tell little about a variance, and the mean
+counts for more, the more alike the groups' variances are. Degrees of freedom are Satterthwaite's (1946), from Kish's
+effective number of terms less one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import FEWEST
 
 PRIOR = 4.0
-"""Degrees of freedom of the mean over groups, towards which the variance of a group's terms is moderated."""
+"""Degrees of freedom of the mean over groups, towards which the variance of a group's terms is moderated, at the least:
+:func:`_prior`."""
 CERTAIN = 0.8
 """Share of all degrees of freedom of the terms that a contrast has at the most: variances of groups that are estimated
 on the same units, and are cut off at 0, hold less than all of them. In simulations with two groups of six terms the
@@ -167,23 +168,24 @@ class GroupFit:
         self.effects = design._inverse @ centred.sum(axis=0)
         """(groups,) γ, of which only contrasts are known."""
         self.residuals = centred - design.within(self.effects)
-        self.variances = self._variances()
-        """(groups,) τ² of the terms, moderated."""
+        self.variances, self.prior = self._moderated()
+        """(groups,) τ² of the terms, moderated, and the degrees of freedom of the mean over groups in them."""
 
-    def _variances(self) -> np.ndarray:
+    def _moderated(self) -> tuple[np.ndarray, float]:
         design = self.design
         sums = np.zeros(design.groups)
         for h in range(design.groups):
             terms = design.terms_of(h)
             if terms is not None:
                 sums[h] = float(((terms.T @ self.residuals[:, h]) ** 2).sum())
-        sums -= (self.residuals**2 * design.scatter).sum(axis=0)
+        noise = (self.residuals**2 * design.scatter).sum(axis=0)
         is_known = (design._moments > 1e-6 * design.units) & (design.freedom > 0)
-        single = np.where(is_known, sums / np.where(is_known, design._moments, 1.0), 0.0)
+        single = np.where(is_known, (sums - noise) / np.where(is_known, design._moments, 1.0), 0.0)
         freedom = np.where(is_known, design.freedom, 0.0)
         mean = float((freedom * single).sum() / max(freedom.sum(), _TINY))
-        moderated = np.maximum(0.0, (PRIOR * mean + freedom * single) / (PRIOR + freedom))
-        return np.where([design.terms_of(h) is None for h in range(design.groups)], 0.0, moderated)
+        prior = _prior(sums[is_known], (noise + design._moments * mean)[is_known], freedom[is_known])
+        moderated = np.maximum(0.0, (prior * mean + freedom * single) / (prior + freedom))
+        return np.where([design.terms_of(h) is None for h in range(design.groups)], 0.0, moderated), prior
 
     def rows(self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True) -> RowEstimates:
         """Estimates of contrasts.
@@ -235,7 +237,7 @@ class GroupFit:
         design = self.design
         correction = design.units / max(1, design.units - 1)
         covariance = correction * influence.T @ influence
-        parts = _Parts(np.diag(covariance).copy(), design.common)
+        parts = _Parts(np.diag(covariance).copy(), design.common, self.prior)
         by_unit = np.zeros(influence.shape)
         for h in range(design.groups):
             terms, weights = design.terms_of(h), columns(h)
@@ -248,8 +250,7 @@ class GroupFit:
             together = by_term.T @ by_term - (weights * design._squares[:, h : h + 1]).T @ weights
             together = self.variances[h] * np.where(np.outer(over, over), together, 0.0)
             covariance += together
-            used = (weights != 0).any(axis=0)
-            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), h, used * design.freedom[h])
+            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), h, float(design.freedom[h]))
         for kind in design.clusters:
             covariance = parts.add_clusters(kind, influence, covariance)
         values = np.where(np.abs(values) < _TINY, 0.0, values)
@@ -258,6 +259,28 @@ class GroupFit:
         if design.units < FEWEST:
             error = np.full(len(values), np.nan)
         return RowEstimates(values, error, parts.freedom(np.diag(covariance), _freedom(by_unit), over), covariance)
+
+
+def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float:
+    """Degrees of freedom of the mean over groups: the more alike the groups' variances are, the more.
+
+    Where variances are drawn from an inverse χ² distribution of d degrees of freedom, those estimated with f vary by
+    2/f + (1 + 2/f) 2/(d - 4) of their squared mean. What they vary by beyond 2/f is taken with one standard error on
+    top of it, and d is :data:`PRIOR` per further group or twice f - 1 at the most, as few groups or terms tell little
+    about how alike variances are.
+
+    Args:
+        sums: (groups,) squared sums over terms, to which
+        expected: (groups,) belong, if all terms vary alike.
+        freedom: (groups,) of their terms.
+    """
+    if len(sums) < 2 or (expected <= 0).any():
+        return PRIOR
+    f = float(freedom.mean())
+    most = max(PRIOR, min(PRIOR * (len(sums) - 1), 2 * (f - 1)))
+    error = np.sqrt((8 + 48 / f) / len(sums)) / f
+    beyond = ((sums / expected - 1) ** 2 - 2 / freedom).mean() + error
+    return float(min(most, PRIOR + 2 * (1 + 2 / f) / beyond)) if beyond > 0 else most
 
 
 @dataclass(frozen=True)
@@ -277,8 +300,8 @@ class RowEstimates:
 class _Parts:
     """The parts of the variances of rows, with their degrees of freedom."""
 
-    def __init__(self, between_units: np.ndarray, common: np.ndarray) -> None:
-        self._units = between_units
+    def __init__(self, between_units: np.ndarray, common: np.ndarray, prior: float) -> None:
+        self._units, self._prior = between_units, prior
         self._noise = np.zeros(len(between_units))
         self._common = common
         self._noise_of, self._between, self._freedom_of_terms = np.zeros((3, len(between_units), len(common)))
@@ -288,8 +311,9 @@ class _Parts:
         """Errors of a group without terms."""
         self._noise += noise
 
-    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, group: int, freedom: np.ndarray) -> None:
-        """A group's errors, the variance between its terms, and its degrees of freedom in the rows that it is in."""
+    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, group: int, freedom: float) -> None:
+        """A group's errors, the variance between its terms, and its degrees of freedom, which count in all rows, as its
+        variance takes part in the mean over groups."""
         self._noise += noise
         self._noise_of[:, group], self._between[:, group] = noise, between_terms
         self._freedom_of_terms[:, group] = freedom
@@ -311,7 +335,7 @@ class _Parts:
         bottom = self._units**2 / of_units
         most = np.full(len(variance), np.inf)
         noise = self._noise_of * (self._units / np.maximum(self._noise, _TINY))[:, None]
-        by_terms = self._together((noise + self._between) / np.sqrt(PRIOR + self._freedom_of_terms))
+        by_terms = self._together((noise + self._between) / np.sqrt(self._prior + self._freedom_of_terms))
         number = self._freedom_of_terms.sum(axis=1)
         total = number**2 / np.maximum(self._together(np.sqrt(self._freedom_of_terms)), _TINY)
         bottom = np.where(over, np.maximum(bottom, by_terms), bottom)

@@ -508,4 +508,4 @@ class AxisEstimates:
                             share=finite(float(shares[number])),
                         )
                     )
-        return sorted(known, key=lambda term: (-abs(term.contribution or 0.0), term.term))[:TERMS_SHOWN]
+        return sorted(known, key=lambda term: (-round(abs(term.contribution or 0.0), 9), term.term))[:TERMS_SHOWN]

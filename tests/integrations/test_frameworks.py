@@ -5,6 +5,7 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,26 @@ class Place(BaseModel):
     """A structured response."""
 
     seats: int
+
+
+@dataclass(frozen=True)
+class Seats:
+    """What a node may put into a state."""
+
+    number: int
+
+
+def test_objects_of_a_cached_state_are_made_again_in_another_process(monkeypatch):
+    pytest.importorskip("langgraph")
+    from tod_bias.integrations.langgraph_state import decoded, encoded
+
+    value = {"place": Place(seats=3), "seats": [Seats(2)]}
+    made = encoded(value, "look")
+    monkeypatch.setattr("tod_bias.integrations.langgraph_state._classes", {})
+    assert decoded(made) == value
+    for name in ("os:system", "nowhere:Place", f"{__name__}:Nobody"):
+        with pytest.raises(StageError, match="is not there now; start in another folder"):
+            decoded({"object": name, "fields": {}})
 
 
 def booking_graph(look, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -49,18 +50,42 @@ def encoded(value: Any, node: str) -> Any:
 
 
 def _class_name(value: Any) -> str:
-    """By which :func:`decoded` finds the class of an object."""
+    """By which :func:`_class_of` finds the class of an object."""
     name = f"{type(value).__module__}:{type(value).__qualname__}"
     _classes[name] = type(value)
     return name
 
 
+def _class_of(name: str) -> type:
+    """A class of pydantic or of data that is there already: nothing is imported for a name in a cache.
+
+    Raises:
+        StageError: it is not there.
+    """
+    module, _, path = name.partition(":")
+    known: Any = _classes.get(name, sys.modules.get(module))
+    if name not in _classes:
+        for part in path.split("."):
+            known = getattr(known, part, None)
+    if isinstance(known, type) and (issubclass(known, BaseModel) or is_dataclass(known)):
+        return known
+    raise StageError(f"a cached state holds a {name!r:.100}, which is not there now; start in another folder")
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """What an object is made of."""
-    names = (
-        value.model_fields_set if isinstance(value, BaseModel) else {each.name for each in fields(value) if each.init}
-    )
-    return {name: getattr(value, name) for name in sorted(names)}
+    names = value.model_fields_set if isinstance(value, BaseModel) else {each.name for each in fields(value)}
+    return {name: getattr(value, name) for name in sorted(names) if hasattr(value, name)}
+
+
+def _object(kind: type, values: Mapping[str, Any]) -> Any:
+    """An object of such fields; its ``__init__`` and its checks are not run."""
+    if issubclass(kind, BaseModel):
+        return kind.model_construct(**values)
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def decoded(value: Any) -> Any:
@@ -77,12 +102,8 @@ def decoded(value: Any) -> Any:
     if value.keys() == {"send"}:
         return Send(value["send"][0], decoded(value["send"][1]))
     if value.keys() == {"object", "fields"}:
-        if (kind := _classes.get(value["object"])) is None:
-            raise StageError(
-                f"a cached state holds a {value['object']}, which is not there now; start in another folder"
-            )
-        make = kind.model_construct if issubclass(kind, BaseModel) else kind
-        return make(**{key: decoded(item) for key, item in value["fields"].items()})
+        values = {key: decoded(item) for key, item in value["fields"].items()}
+        return _object(_class_of(value["object"]), values)
     return {key: decoded(item) for key, item in value.items()}
 
 

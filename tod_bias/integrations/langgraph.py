@@ -146,7 +146,13 @@ class LangGraphAdapter(Adapter):
         """What a node returns, without random ids."""
         node = self.fixed[request.fixed]
         var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
-        output = encoded(await self._nodes[node].ainvoke(decoded(request.content), self._config), node)
+        try:
+            update = await self._nodes[node].ainvoke(decoded(request.content), self._config)
+        except KeyError as error:
+            if error.args != ("__pregel_scratchpad",):  # what an interrupt looks up
+                raise
+            raise StageError(f"node {node!r}: {_WAITS}") from None
+        output = encoded(update, node)
         renumbered(calls_in(output), "id", request.content)
         return output
 

@@ -53,7 +53,7 @@ def unpacked(name: str, mark: str, archive: str) -> Path:
     part = Path(tempfile.mkdtemp(dir=folder.parent))  # so that an interrupted unpacking is never taken for a whole one
     try:
         with tarfile.open(packed) as files:
-            files.extractall(part, filter="data")
+            files.extractall(part, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # from 3.11.4 on
         try:
             (part / name).rename(folder)
         except OSError:  # another process was faster

@@ -76,16 +76,16 @@ def answer(inputs):
 LOOP = """
 flow: tool_loop
 stages:
-  policy: {stage: "my_stages:policy"}
+  policy: {stage: "hall_stages:policy"}
   tools: {stage: "tod_bias.stages:SqlDb", url: halls.sqlite}
-  answer: {stage: "my_stages:answer"}
+  answer: {stage: "hall_stages:answer"}
 """
 
 
 def test_a_run_says_which_stage_looks_up_what(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_stages.py").write_text(STAGES)
+    (tmp_path / "hall_stages.py").write_text(STAGES)
     (tmp_path / "agent.yaml").write_text(LOOP)
     call = {"api_name": "Find", "for": "my mother"}
     steps = (Step(call, ({"name": "Hall", "for": "my mother"},)),)

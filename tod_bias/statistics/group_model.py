@@ -266,8 +266,8 @@ def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float
 
     Where variances are drawn from an inverse χ² distribution of d degrees of freedom, those estimated with f vary by
     2/f + (1 + 2/f) 2/(d - 4) of their squared mean. What they vary by beyond 2/f is taken with one standard error on
-    top of it, and d is :data:`PRIOR` per further group or twice f - 1 at the most, as few groups or terms tell little
-    about how alike variances are.
+    top of it, and d is f or :data:`PRIOR` per further group at the most, as few terms or groups tell little about how
+    alike variances are.
 
     Args:
         sums: (groups,) squared sums over terms, to which
@@ -277,7 +277,7 @@ def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float
     if len(sums) < 2 or (expected <= 0).any():
         return PRIOR
     f = float(freedom.mean())
-    most = max(PRIOR, min(PRIOR * (len(sums) - 1), 2 * (f - 1)))
+    most = max(PRIOR, min(PRIOR * (len(sums) - 1), f))
     error = np.sqrt((8 + 48 / f) / len(sums)) / f
     beyond = ((sums / expected - 1) ** 2 - 2 / freedom).mean() + error
     return float(min(most, PRIOR + 2 * (1 + 2 / f) / beyond)) if beyond > 0 else most

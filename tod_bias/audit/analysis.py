@@ -17,7 +17,7 @@ from tod_bias.audit.saved_responses import SavedExecution, unattributed
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, signature_of
 from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
-from tod_bias.dialogues.corpora import has_splits
+from tod_bias.dialogues.corpora import split_of
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
@@ -175,7 +175,7 @@ def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig)
     is_named = "corpus" in corpus.model_fields_set
     return CorpusInfo(
         name=corpus.corpus if is_named else "dialogues",
-        split=corpus.split if is_named and has_splits(corpus.corpus) else "",
+        split=split_of(corpus.corpus, corpus.split) if is_named else "",
         dialogues=len(dialogues),
         hash=corpus_hash(dialogues),
         rewritable={axis: len(runs) for axis, runs in design.admitted.items()},

@@ -389,7 +389,7 @@ class AxisEstimates:
         """The two groups that are furthest apart."""
         if not pairs.names or np.isnan(pairs.rows.values).all():
             return None
-        distances = np.abs(np.nan_to_num(pairs.rows.values))
+        distances = np.nan_to_num(np.abs(pairs.rows.values), nan=-1.0)
         number = int(np.argmax(distances >= distances.max() * (1 - 1e-9)))  # the first of those that are as far
         names = [self._variants.groups[group] for group in self._groups.compared]
         source, target = [*combinations(names, 2)][number]

@@ -128,7 +128,7 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     axes = load_axes(config.axes)
     lookup, stage, call = _database(config, how, whole, turns)
     folder = folder_of(output.out, config.corpus.corpus)
-    made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, stage).items()}
+    made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, stage, call).items()}
     checked = check_database(
         lookup, dialogues, axes, name=stage, call=call, seed=seed, variants=how.variants, made=made
     )
@@ -173,16 +173,20 @@ def _database(
     from tod_bias.systems.stages.database import LookupDb
     from tod_bias.systems.stages.sql import SqlDb
 
-    call, db, _ = STANDARD
-    if how.database is not None:
-        database = LookupDb(how.database) if how.database.endswith(".jsonl") else SqlDb(how.database)
-        return database, how.stage or stage_with_calls(turns) or db, call
-    if not _has_system(config):
-        return LookupDb.from_dialogues(dialogues), how.stage or stage_with_calls(turns) or db, call
-    stages = load_system(config.corpus.corpus, config.system, dialogues).stages
-    tables = [name for name, stage in stages.items() if isinstance(stage, (LookupDb, SqlDb))]
-    stage = how.stage or next(iter(tables), None) or stage_with_calls(turns)
-    if stage is None:
-        raise TodBiasError(f"--stage: none of {', '.join(stages)} is a LookupDb or SqlDb; name the one that is called")
-    names = list(stages)
-    return stages[stage], stage, names[max(0, names.index(stage) - 1)]
+    if how.database is None and _has_system(config):
+        stages = load_system(config.corpus.corpus, config.system, dialogues).stages
+        tables = [name for name, stage in stages.items() if isinstance(stage, (LookupDb, SqlDb))]
+        name = how.stage or next(iter(tables), None) or stage_with_calls(turns)
+        if name is None:
+            known = ", ".join(stages)
+            raise TodBiasError(f"--stage: none of {known} is a LookupDb or SqlDb; name the one that is called")
+        database: Any = stages[name]
+        before = [*stages][max(0, [*stages].index(name) - 1)]
+    else:
+        before, db, _ = STANDARD
+        name = how.stage or stage_with_calls(turns) or db
+        if how.database is None:
+            database = LookupDb.from_dialogues(dialogues)
+        else:
+            database = LookupDb(how.database) if how.database.endswith(".jsonl") else SqlDb(how.database)
+    return database, name, database.api_call if isinstance(database, (LookupDb, SqlDb)) else before

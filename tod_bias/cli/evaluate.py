@@ -28,7 +28,7 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
     check_system(corpus, config.system)
 
     import tod_bias.audit.evaluation  # heavy imports come after what may go wrong at once
-    from tod_bias.dialogues.corpora import has_splits
+    from tod_bias.dialogues.corpora import split_of
 
     system = load_system(corpus, config.system, whole)
     folder = folder_of(out, corpus)
@@ -44,9 +44,7 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
     )
     if not is_first_process():
         return
-    about = result.corpus.model_copy(
-        update={"name": corpus, "split": config.corpus.split if has_splits(corpus) else ""}
-    )
+    about = result.corpus.model_copy(update={"name": corpus, "split": split_of(corpus, config.corpus.split)})
     result = result.model_copy(update={"corpus": about})
     result.save(folder)
     if not output.quiet:

@@ -104,6 +104,11 @@ def has_splits(name: str) -> bool:
     return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())
 
 
+def split_of(name: str, split: str) -> str:
+    """The split that results name; empty of a corpus that has none."""
+    return split if has_splits(name) else ""
+
+
 def _bounded(dialogues: Iterable[Dialogue], name: str) -> Iterator[Dialogue]:
     for dialogue in dialogues:
         characters = sum(len(turn.user) + len(turn.response) for turn in dialogue.turns)

@@ -276,13 +276,16 @@ def _source(variants: Variants) -> str:
     return next((run.rewrite.source for run in variants.groups if run.rewrite is not None), ORIGINAL)
 
 
-def calls_made(turns: pd.DataFrame | None, axis: str, stage: str = "db") -> dict[tuple[str, str], list[list[Any]]]:
+def calls_made(
+    turns: pd.DataFrame | None, axis: str, stage: str = "db", call: str = "api_call"
+) -> dict[tuple[str, str], list[list[Any]]]:
     """The calls that a system looked up in a finished run, for ``made`` of :func:`check_database`.
 
     Args:
         turns: rows of its ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None where it kept none.
         axis: along which the dialogues are rewritten.
-        stage: name of the database: a call is its argument, or without one what the stage before it put out.
+        stage: name of the database: a call is its argument, or without one
+        call: what the stage of this name put out before.
     """
     if turns is None or stage not in turns:
         return {}
@@ -290,7 +293,7 @@ def calls_made(turns: pd.DataFrame | None, axis: str, stage: str = "db") -> dict
     by_variant: dict[tuple[str, str], list[Any]] = {}
     for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows["steps"], strict=True):
         calls = by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), [])
-        calls.append([parse_call(call or "") for name, call in _lookups_in(text) if name == stage])
+        calls.append([parse_call(made or "") for made in _looked_up_in(text, stage, call)])
     return by_variant
 
 
@@ -303,12 +306,14 @@ def stage_with_calls(turns: pd.DataFrame | None) -> str | None:
     return None
 
 
-def _lookups_in(text: str) -> Iterator[tuple[str, str | None]]:
-    """The stages that a turn called, each with the text that it could look up."""
+def _looked_up_in(text: str, stage: str, call: str) -> Iterator[str | None]:
+    """The calls that a database got in a turn, as texts."""
     before = None
     for name, argument, output in json.loads(text):
-        yield name, before if argument is None else argument
-        before = output
+        if name == stage:
+            yield before if argument is None else argument
+        elif name == call:
+            before = output
 
 
 def _kind(rows: Sequence[Row], expected: Sequence[Row]) -> str:

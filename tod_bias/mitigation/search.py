@@ -143,9 +143,10 @@ class MitigationSearch:
                 self._dialogues,
                 [self._axes[axis]],
                 name=stage,
+                call=table.api_call,
                 seed=self._before.config.seed,
                 variants=self._options.get("variants"),
-                made=calls_made(self._turns, axis, stage),
+                made=calls_made(self._turns, axis, stage, table.api_call),
             )
             self._missing[axis] = [missing for missing in checked.missing if missing.is_too_few]
         return self._missing[axis]

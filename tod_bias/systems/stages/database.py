@@ -34,7 +34,8 @@ class LookupDb(Stage):
         self.conflicts = 0
         """Calls of the corpus whose results differ from the first ones seen, which are kept."""
         self._table = dict(table) if isinstance(table, Mapping) else dict(_read_table(Path(table)))
-        self._call = api_call
+        self.api_call = api_call
+        """Name of the stage whose output it looks up."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -60,7 +61,7 @@ class LookupDb(Stage):
     def with_rows(self, rows: Iterable[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]) -> LookupDb:
         """A copy in which calls give these results, whatever they gave before."""
         added = {_key(call): tuple(results) for call, results in rows}
-        return LookupDb({**self._table, **added}, api_call=self._call)
+        return LookupDb({**self._table, **added}, api_call=self.api_call)
 
     def outcome(self, output: Lookup) -> str:
         """What was wrong with a look-up, or nothing: what the engine counts."""
@@ -79,10 +80,10 @@ class LookupDb(Stage):
         return [self.look_up(self._output(item)) for item in inputs]
 
     def _output(self, item: StageInput) -> Any:
-        if self._call not in item.outputs:
+        if self.api_call not in item.outputs:
             known = ", ".join(item.outputs) or "none"
-            raise StageError(f"LookupDb: needs the output of a stage {self._call!r} before it; there is {known}")
-        return item.outputs[self._call]
+            raise StageError(f"LookupDb: needs the output of a stage {self.api_call!r} before it; there is {known}")
+        return item.outputs[self.api_call]
 
     def look_up(self, call: Mapping[str, str] | str) -> Lookup:
         """The results of one call."""

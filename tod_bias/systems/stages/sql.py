@@ -89,7 +89,8 @@ class SqlDb(Stage):
             raise StageError(f"SqlDb needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
         self._limit = limit
         self._unknown = unknown_slots
-        self._call = api_call
+        self.api_call = api_call
+        """Name of the stage whose output it looks up."""
         self._database = Database(str(url))
         self._engine = self._database.engine
         self._ignored: set[tuple[str, str]] = set()
@@ -180,12 +181,13 @@ class SqlDb(Stage):
     def _call_of(self, item: StageInput) -> Any:
         if item.argument is not None:
             return item.argument
-        if self._call not in item.outputs:
+        if self.api_call not in item.outputs:
             known = ", ".join(item.outputs) or "none"
             raise StageError(
-                f"SqlDb: needs a call as argument, or the output of a stage {self._call!r} before it; there is {known}"
+                f"SqlDb: needs a call as argument, or the output of a stage {self.api_call!r} before it; "
+                f"there is {known}"
             )
-        return item.outputs[self._call]
+        return item.outputs[self.api_call]
 
     def look_up(self, call: Any) -> Lookup:
         """The rows for one call; for several, all of their rows.

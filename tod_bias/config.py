@@ -386,8 +386,8 @@ class ConfigFile(Options):
     """A file of all options (YAML or JSON; a run's config.json too); what is given here goes before."""
 
 
-class OwnAnalysis(MetricOptions, ClusterOptions):
-    """What a run may have of the user's own."""
+class AnalysisOverrides(MetricOptions, ClusterOptions):
+    """Metrics and clusters, where their code is of this user and not of the run."""
 
 
 class SystemOverrides(Options):
@@ -403,7 +403,7 @@ class SystemOverrides(Options):
 class RunOverrides(SystemOverrides):
     """What a finished run knows, given again where somebody else made it or its files lie elsewhere now."""
 
-    analysis: OwnAnalysis = OwnAnalysis()
+    analysis: AnalysisOverrides = AnalysisOverrides()
 
 
 class RunNames(Options):

@@ -784,8 +784,8 @@ def _sums_of_groups(turns: pd.DataFrame, axis: str, metric: Metric, groups: Sequ
     by_variant = rewritten.groupby(["dialogue", "group", "variant"], observed=True)[columns].sum() / samples
     sums = by_variant.groupby(["dialogue", "group"], observed=True).mean()
     originals = rows[rows["arm"] == "original"].groupby("dialogue", observed=True)[columns].sum() / samples
-    own = rewritten.groupby("dialogue", observed=True)["source"].first()
-    originals = originals.assign(group=own.reindex(originals.index)).set_index("group", append=True)
+    source = rewritten.groupby("dialogue", observed=True)["source"].first()
+    originals = originals.assign(group=source.reindex(originals.index)).set_index("group", append=True)
     originals = originals[originals.index.get_level_values("group").isin(groups)]
     both = pd.concat([sums, originals])
     both = both[~both.index.duplicated()]

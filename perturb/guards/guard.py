@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from tod_bias.cache import NotPlainError, canonical
+from tod_bias.canonical import NotPlainError, canonical
 from tod_bias.dialogues.string_map import TextMap
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.axis import Axis

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
-from tod_bias.cache import canonical
+from tod_bias.canonical import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, table

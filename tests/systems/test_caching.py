@@ -25,7 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Pipeline, attribute
-from tod_bias.cache import Cache, NotPlainError, canonical, decoded, encoded
+from tod_bias.cache import Cache
+from tod_bias.canonical import NotPlainError, canonical, decoded, encoded
 from tod_bias.errors import StageError
 from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.batch import BatchSize

@@ -8,7 +8,7 @@ import pytest
 from chat_server import ChatServer, calling, completion
 
 from tod_bias import StageInput
-from tod_bias.cache import LONGEST
+from tod_bias.canonical import LONGEST
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls

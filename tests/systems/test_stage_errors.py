@@ -3,7 +3,7 @@
 import pytest
 
 from tod_bias import Pipeline, StageInput
-from tod_bias.cache import LONGEST
+from tod_bias.canonical import LONGEST
 from tod_bias.errors import ModelError, StageError
 from tod_bias.systems.stage import call_stage
 

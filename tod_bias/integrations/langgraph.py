@@ -12,7 +12,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 
-from tod_bias.cache import NotPlainError
+from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output, tool_call
 from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded

@@ -18,7 +18,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, Tool
 
-from tod_bias.cache import canonical
+from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, described

@@ -13,7 +13,7 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from tod_bias.cache import digest
+from tod_bias.canonical import digest
 from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.integrations.adapter import renumbered
 from tod_bias.systems.hosted import AgentRequest

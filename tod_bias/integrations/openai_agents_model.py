@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from agents import Model, ModelResponse, Usage
-from tod_bias.cache import canonical, digest
+from tod_bias.canonical import canonical, digest
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter
 from tod_bias.integrations.model_apis import give_ids, with_numbers

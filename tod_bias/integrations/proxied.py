@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _STDIO = "tod_bias.integrations.mcp_relay"
 """A module that stands in place of an MCP server that is a command."""
-_KEPT_HEADERS = ("anthropic-version", "anthropic-beta")
+_FORWARDED_HEADERS = ("anthropic-version", "anthropic-beta")
 """Headers that decide replies."""
 
 
@@ -206,7 +206,7 @@ class ProxyAdapter(Adapter):
         if self.seen is not None:
             self.seen.append(facts)
         rest = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
-        passed_on = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        passed_on = {name: headers[name] for name in _FORWARDED_HEADERS if name in headers}
         request = request_of(path, rest, **({"headers": passed_on} if passed_on else {}))
         stage = next((stage for stage, match in self.stages.items() if _fits(facts, match)), None)
         return await (self.call_model(request) if stage is None else ask(stage, request))

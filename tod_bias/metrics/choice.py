@@ -27,7 +27,7 @@ from tod_bias.metrics.service import (
     Escalation,
     Money,
     Percentage,
-    ResultsFound,
+    ResultsPerTurn,
     Steps,
     Tokens,
 )
@@ -49,7 +49,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
         CallDisagreement,
         ArgumentDisagreement,
         CallsMade,
-        ResultsFound,
+        ResultsPerTurn,
         Clarification,
         Escalation,
         Steps,

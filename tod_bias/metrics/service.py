@@ -76,7 +76,7 @@ class CallsMade(_MeanOfTurns):
         return 1 if turn.calls is None else len(turn.calls)
 
 
-class ResultsFound(_MeanOfTurns):
+class ResultsPerTurn(_MeanOfTurns):
     """Mean number of results that the calls of a turn bring back, 0 or more; of a list of plain values each is one.
 
     NaN for no turn.

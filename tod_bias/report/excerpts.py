@@ -158,8 +158,8 @@ def excerpts(
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    own = {scorer.name: scorer for scorer in scorers}
-    if _scorer(turns, metrics, own) is None:
+    by_name = {scorer.name: scorer for scorer in scorers}
+    if _scorer(turns, metrics, by_name) is None:
         return None
     turns = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
     texts = [*dict.fromkeys(("user", "reference", *stages, "response"))]
@@ -169,7 +169,7 @@ def excerpts(
     chosen = []
     for axis in axes:
         claimed = (focus or {}).get(axis, Focus())
-        scored = _scorer(turns, sorted(metrics, key=lambda metric: metric.name != claimed.metric), own)
+        scored = _scorer(turns, sorted(metrics, key=lambda metric: metric.name != claimed.metric), by_name)
         of_axis = turns[turns["axis"] == axis]
         if scored is not None and (of_axis["arm"] == UNSWAPPED).any():
             chosen.append(_of_axis(axis, _changes(of_axis, texts, scored[1]), stages, scored[0], claimed, most))

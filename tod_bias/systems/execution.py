@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from tod_bias.cache import Cache, canonical
+from tod_bias.cache import Cache
+from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.statistics.arms import ArmDesign

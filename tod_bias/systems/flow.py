@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tod_bias.cache import canonical, is_portable, problem_of
+from tod_bias.canonical import canonical, is_portable, problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tod_bias.cache import problem_of
+from tod_bias.canonical import problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import to_messages, tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call

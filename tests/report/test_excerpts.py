@@ -29,7 +29,7 @@ def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_a
     (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
     assert [excerpt.dialogue for excerpt in found.chosen] == ["gender-4", "gender-0"]
     first = found.chosen[0]
-    assert (first.turn, first.source, first.target, first.term) == (2, "woman", "man", "mom")
+    assert (first.turn, first.source, first.target) == (2, "woman", "man")
     assert first.after == 0.0
     assert first.before == 1.0
     assert found.metric.label == "label of corpus_bleu"

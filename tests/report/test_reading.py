@@ -169,6 +169,16 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number,
     assert amount(number, result(scale=scale, original=Estimate(value=0.5))) == text
 
 
+def test_all_that_is_said_of_a_metric_is_in_one_unit():
+    groups = {"man": group(estimate(-0.6)), "woman": group(estimate(0.6))}
+    reading = reading_of(result(groups=groups, original=Estimate(value=0.5)))
+    assert (
+        missing(reading.who, ["woman is served worse", "BLEU 0.300 lower", "compared with man", "BLEU 0.600 lower"])
+        == []
+    )
+    assert "%" not in reading.who
+
+
 @pytest.mark.parametrize(
     ("name", "better", "value", "text"),
     [

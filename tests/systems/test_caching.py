@@ -102,8 +102,8 @@ def test_what_would_come_back_as_something_else_is_not_stored(value):
 @pytest.mark.parametrize(
     "text",
     [
-        '{"$dataclass": ["no_such_module", "Thing", {}]}', '{"$dataclass": ["subprocess", "Popen", {"args": "x"}]}',
-        '{"$enum": ["os", "path", "x"]}', '{"$named": ["os", "system", ["x"]]}', '{"$nothing": 1}', "[",
+        '{"$object": ["no_such_module", "Thing", {}]}', '{"$object": ["subprocess", "Popen", {"args": "x"}]}',
+        '{"$object": ["os", "path", "x"]}', '{"$object": ["os", "system", ["x"]]}', '{"$nothing": 1}', "[",
         '{"$array": ["|O", [1], ""]}',
     ],
 )  # fmt: skip

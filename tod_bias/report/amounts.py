@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from tod_bias.report.notation import TERMS_ONLY, fixed, percent
 from tod_bias.results import SHARES, AxisResult, Estimate
@@ -14,11 +14,11 @@ PER_CENT = " in 100"
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, in the metric's units: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; wording and interval here are of the score itself. Shares of the
-    originals' score that go beyond the whole of it are turned into differences of scores: nothing is 139% lower.
+    Estimates are positive where the service is worse; wording and interval here are of the score itself. Where one that
+    is said goes beyond the whole of the originals' score, all are differences of scores: nothing is 139% lower.
     """
     metric, value = axis_result.metric, estimate.value
-    is_share, write = _writer(axis_result, value, *(estimate.ci or ()))
+    is_share, write = _writer(axis_result, *_ends([estimate, *_said(axis_result)]))
     interval = _interval(estimate, write)
     if not value:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
@@ -26,6 +26,19 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     if metric.unit and not (is_share and PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"
+
+
+def _said(axis_result: AxisResult) -> list[Estimate]:
+    """What sentences say beside each other: gaps that are claimed, and pairs and reference variants that are shown."""
+    claims = axis_result.claims
+    beyond = [axis_result.groups[name].beyond_placebo for name in claims]
+    others = [*axis_result.pairs.values(), *(variant.gap for variant in axis_result.references.values())]
+    return [*claims.values(), *filter(None, beyond), *(gap for gap in others if gap.is_shown)]
+
+
+def _ends(estimates: Iterable[Estimate]) -> Iterator[float | None]:
+    for estimate in estimates:
+        yield from (estimate.value, *(estimate.ci or ()))
 
 
 def _writer(axis_result: AxisResult, *values: float | None) -> tuple[bool, Callable[[float | None], str]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNSWAPPED = ""
 """The arm that runs the pipeline as it is on the rewritten dialogues."""
 
-_KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "term", "arm", "user", "reference"]
+_KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "arm", "user", "reference"]
 
 _LONGEST = 10_000
 """Characters of a list that is read."""
@@ -78,8 +78,6 @@ class Excerpt:
     """The group of the original."""
     target: str
     """The group it is rewritten for."""
-    term: str
-    """The term that expresses that group."""
     user: Difference
     """What the user said."""
     differs_first: str
@@ -273,7 +271,6 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         turn=int(row["turn"]) + 1,
         source=str(row["source"]),
         target=str(row["group"]),
-        term=str(row["term"]),
         user=_difference(row, "user"),
         differs_first=of_turn(record),
         earlier=earlier,

@@ -31,7 +31,7 @@ from tod_bias.report.console import shown
 from tod_bias.report.differences import of_turn
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.page import TEMPLATES
-from tod_bias.report.reading import claim_of, read, shown_gap
+from tod_bias.report.reading import claim_of, leading, read, shown_gap
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_runs, read_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 
@@ -123,10 +123,11 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     arms = result.arm_design.keys(whole=True)
     rows = _rows(run.folder, arms)
     by_name = {metric.name: metric for metric in metrics}
-    scorers = {name: scorer_of(name, rows.columns, by_name) for name in result.metrics}
+    first = [reading.axis_result.metric.name for reading in leading(read(result.rows)).values()]
+    scorers = {name: scorer_of(name, rows.columns, by_name) for name in dict.fromkeys([*first, *result.metrics])}
     scores = _scores(rows, [scorer for scorer in scorers.values() if scorer is not None])
     table, left_out = _turns(rows, scores, arms)
-    about = result.corpus
+    corpus = result.corpus
     notes = list(circumstances(result))
     if left_out:
         notes.append(f"{notation.count(left_out)} turns are left out here, those that differ least")
@@ -135,20 +136,20 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     return {
         "name": shown(run.name),
         "folder": shown(str(from_here(run.folder))),
-        "corpus": shown(f"{about.name} {about.split}".strip()),
-        "dialogues": about.dialogues,
+        "corpus": shown(f"{corpus.name} {corpus.split}".strip()),
+        "dialogues": corpus.dialogues,
         "stages": list(map(shown, result.stages)),
         "arms": list(map(shown, arms)),
         "recorded": result.is_recorded,
         "metrics": [
             {
                 "name": shown(name),
-                "label": shown(metric.label),
-                "better": metric.better,
-                "counterfactual": metric.counterfactual,
-                "scored": scorers[name] is not None,
+                "label": shown((about := result.metrics[name]).label),
+                "better": about.better,
+                "counterfactual": about.counterfactual,
+                "scored": scorer is not None,
             }
-            for name, metric in result.metrics.items()
+            for name, scorer in scorers.items()
         ],
         "notes": list(map(shown, notes)),
         "estimates": _estimates(result),

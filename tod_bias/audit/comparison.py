@@ -312,25 +312,25 @@ class AxisDifference:
                     dialogues=int(design.has[:, self._place(name)].sum()),
                     score=scores[name],
                     gap=gaps[name],
-                    contributions=self._contributions(contrast),
+                    contributions=parts_of_group,
                 )
-                for name, contrast in self._contrasts.items()
+                for name, parts_of_group in self._contributions().items()
             },
         )
 
-    def _contributions(self, contrast: np.ndarray) -> dict[str, Change]:
-        """The parts of a group's change by stage, each by itself."""
-        runs = [
-            run.contributions(contrast, self._stages, scope=None, parts=PARTS[:1])
-            for run in (*self._runs, self._change)
-        ]
+    def _contributions(self) -> dict[str, dict[str, Change]]:
+        """Group to the parts of its change by stage, each by itself."""
+        shares = {f"{PARTS[0]} {stage}": (stage,) for stage in self._stages}
+        over = dict.fromkeys(self._contrasts, True)
+        before, after, change = (run.parts(self._contrasts, over, shares) for run in (*self._runs, self._change))
         return {
-            stage: Change(
-                before=runs[0][stage].shapley.value,
-                after=runs[1][stage].shapley.value,
-                change=runs[2][stage].shapley,
-            )
-            for stage in self._stages
+            group: {
+                stage: Change(
+                    before=before[group][name].value, after=after[group][name].value, change=change[group][name]
+                )
+                for name, (stage,) in shares.items()
+            }
+            for group in self._contrasts
         }
 
     def _level(self, side: str) -> Change:

@@ -76,6 +76,18 @@ def sums_of_shares(arms: ArmDesign) -> dict[str, Sequence[str]]:
     }
 
 
+def _attributed(parts: Mapping[str, Estimate], arms: ArmDesign) -> dict[str, Any]:
+    of_stages = {stage: {part: parts.get(f"{part} {stage}") for part in PARTS} for stage in arms.stages}
+    groups = {name: parts[f"group {name}"] for name in arms.groups if f"group {name}" in parts}
+    return {
+        "contributions": {
+            stage: Contribution(**some) for stage, some in of_stages.items() if some[PARTS[0]] is not None
+        },
+        "stage_groups": groups,
+        "unattributed": parts.get(UNATTRIBUTED),
+    }
+
+
 class GroupRows:
     """The rows of the groups of one axis and metric, of an audit or of a change between two.
 
@@ -161,48 +173,40 @@ class GroupRows:
             contrasts[self.contrasts.groups[group]] = contrast
         return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference, over=over)
 
-    def _part(self, name: str, stages: Sequence[str], contrast: np.ndarray, scope: str | None) -> Estimate | None:
-        """A contrast's value in a row; None where it is not known.
+    def parts(
+        self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], sums: Mapping[str, Sequence[str]]
+    ) -> dict[str, dict[str, Estimate]]:
+        """Values of rows, row by row: the name of a value to its estimate, which is left out where it is not known.
 
         Args:
-            name: of the contrast.
-            stages: those whose shares it is the sum of; none where it is no share.
-            contrast: (groups,) of the row.
-            scope: ``terms`` where it holds for these terms only.
+            contrasts: of the rows, (groups,) each; of groups alone, or of reference variants alone.
+            over: whether terms are a sample in a row; where not, it holds for these terms only.
+            sums: the names of the values, with the stages whose shares each is the sum of; none where it is no share.
         """
-        has_references = bool(np.abs(contrast[self.number :]).any())
-        fit = (self.reference_fits if has_references else self.fits).get(name)
-        if fit is None:
-            return None
-        rows = fit.rows(contrast[None], scope is None)
-        if stages and self.contrasts.drawn:
-            coefficients = fit.design.coefficients(contrast)
-            rows = with_orders(rows, 0, [some.in_contrast(stages, coefficients) for some in self.contrasts.drawn])
-        return single(rows, 0, self.inference.level, scope=scope)
+        table = np.array([*contrasts.values()]).reshape(len(contrasts), len(self.contrasts.groups))
+        fits = self.reference_fits if np.abs(table[:, self.number :]).any() else self.fits
+        are_samples = np.array([over[row] for row in contrasts], dtype=bool)
+        found: dict[str, dict[str, Estimate]] = {row: {} for row in contrasts}
+        for name, stages in sums.items():
+            if name not in fits:
+                continue
+            rows = fits[name].rows(table, are_samples)
+            for number, contrast in enumerate(table if stages and self.contrasts.drawn else ()):
+                coefficients = fits[name].design.coefficients(contrast)
+                drawn = [some.in_contrast(stages, coefficients) for some in self.contrasts.drawn]
+                rows = with_orders(rows, number, drawn)
+            for number, row in enumerate(contrasts):
+                scope = None if over[row] else "terms"
+                found[row][name] = single(rows, number, self.inference.level, scope=scope)
+        return found
 
-    def contributions(
-        self, contrast: np.ndarray, stages: Sequence[str], *, scope: str | None, parts: Sequence[str] = PARTS
-    ) -> dict[str, Contribution]:
-        """The parts of a row by stage, of which the first is its Shapley share."""
-        known = {
-            stage: {
-                name: self._part(f"{name} {stage}", [stage] if name == PARTS[0] else [], contrast, scope)
-                for name in parts
-            }
-            for stage in stages
-        }
-        return {stage: Contribution(**some) for stage, some in known.items() if some[parts[0]] is not None}
-
-    def attributed(self, contrast: np.ndarray, arms: ArmDesign, *, scope: str | None) -> dict[str, Any]:
-        """How a row is split: the fields of :class:`~tod_bias.results.Attributed`."""
-        of_groups = {
-            name: self._part(f"group {name}", members, contrast, scope) for name, members in arms.groups.items()
-        }
-        return {
-            "contributions": self.contributions(contrast, arms.stages, scope=scope),
-            "stage_groups": {name: some for name, some in of_groups.items() if some is not None},
-            "unattributed": self._part(UNATTRIBUTED, [], contrast, scope),
-        }
+    def attributed(
+        self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], arms: ArmDesign
+    ) -> dict[str, dict[str, Any]]:
+        """How rows are split (:meth:`parts`): of each the fields of :class:`~tod_bias.results.Attributed`."""
+        names = {f"{part} {stage}": () for stage in arms.stages for part in PARTS}
+        parts = self.parts(contrasts, over, {**names, UNATTRIBUTED: (), **sums_of_shares(arms)})
+        return {row: _attributed(some, arms) for row, some in parts.items()}
 
     def whole_rows(
         self,
@@ -272,12 +276,14 @@ def more_orders_matter(table: ArmSums, metric: Metric) -> bool:
     """Whether the error of drawing orders of stages matters in any group's contributions by a metric."""
     contrasts = AuditContrasts(table, metric).contrasts()
     groups = GroupRows(contrasts, len(table.variants.groups), Inference())
-    for contrast in groups.gap_contrasts().values():
+    gaps, shares = groups.gap_contrasts(), {f"{PARTS[0]} {stage}": (stage,) for stage in table.stages}
+    parts = groups.parts(gaps, dict.fromkeys(gaps, True), shares)
+    for row, contrast in gaps.items():
         gap = float(groups.fit.rows(contrast[None]).values[0])
         coefficients = groups.fit.design.coefficients(contrast)
-        for stage, part in groups.contributions(contrast, table.stages, scope=None, parts=PARTS[:1]).items():
-            error = part.shapley.se or 0.0
-            if any(matters(some.in_contrast([stage], coefficients), error, gap) for some in contrasts.drawn):
+        for name, part in parts[row].items():
+            error = part.se or 0.0
+            if any(matters(some.in_contrast(shares[name], coefficients), error, gap) for some in contrasts.drawn):
                 return True
     return False
 
@@ -312,18 +318,19 @@ class AxisEstimates:
         effects = self._effect_contrasts()
         for _ in pair_contrasts:
             advance()
-        references = rows.reference_set()
+        references, reference_contrasts = rows.reference_set(), rows.reference_contrasts()
         facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
         speak = {name: bool(gaps.over_terms[n]) and facts[name].may_speak for n, name in enumerate(gaps.names)}
+        are_samples = dict(zip(references.names, references.over_terms.tolist(), strict=True))
         result = self._result().model_copy(
             update={
                 "groups": {
-                    name: self._group(name, contrast, over=speak[name], facts=facts[name])
-                    for name, contrast in gap_contrasts.items()
+                    name: self._group(name, parts, over=speak[name], facts=facts[name])
+                    for name, parts in rows.attributed(gap_contrasts, speak, self._table.arms).items()
                 },
                 "references": {
-                    name: self._group(name, contrast, over=bool(references.over_terms[number]))
-                    for number, (name, contrast) in enumerate(rows.reference_contrasts().items())
+                    name: self._group(name, parts, over=False)
+                    for name, parts in rows.attributed(reference_contrasts, are_samples, self._table.arms).items()
                 },
                 "pairs": {name: self._pair(contrast) for name, contrast in pair_contrasts.items()},
                 "effects": self._effects(effects),
@@ -370,14 +377,14 @@ class AxisEstimates:
             largest_share=finite(largest),
         )
 
-    def _group(self, name: str, contrast: np.ndarray, *, over: bool, facts: Terms | None = None) -> Group:
+    def _group(self, name: str, parts: Mapping[str, Any], *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
         group = self._contrasts.groups.index(name)
         return Group(
             dialogues=int(design.has[:, group].sum()),
             terms=facts,
-            score=rows.score(group, self._maker.scale.original, over=over and facts is not None),
-            **rows.attributed(contrast, self._table.arms, scope=None if over else "terms"),
+            score=rows.score(group, self._maker.scale.original, over=over),
+            **parts,
         )
 
     def _pair(self, contrast: np.ndarray) -> Gap:
@@ -396,8 +403,8 @@ class AxisEstimates:
         contrast = contrasts[pairs.names[number]]
         if pairs.rows.values[number] < 0:
             source, target, contrast = target, source, -contrast
-        scope = None if pairs.over_terms[number] else "terms"
-        parts = self._groups.attributed(contrast, self._table.arms, scope=scope)
+        over = bool(pairs.over_terms[number])
+        parts = self._groups.attributed({"": contrast}, {"": over}, self._table.arms)[""]
         return Widest(worse=target, better=source, gap=Estimate(), **parts)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:

@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 def run(folder, *arguments):
     """Exit code and output."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tod_bias.pytest_plugin", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

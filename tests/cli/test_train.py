@@ -106,7 +106,7 @@ def test_several_corpora_are_learned_from_in_one_training(folder, monkeypatch):
 
 
 def test_a_mixture_is_trained_on(folder):
-    short = ("--held-out", 4, *SIZE, "--max-length", 64, "--max-dialogues", 10, "--seed", 1)
+    short = ("--held-out", 4, *SIZE, "--max-length", 64, "--max-dialogues", 10, "--max-steps", 1, "--seed", 1)
     sequences = []
     for number, corpora in enumerate(("chats.jsonl", "chats.jsonl:2,demo")):
         code, _, err = run_command("train --arch gpt2 --corpus", corpora, *short, "--out", f"mix{number}")

@@ -142,7 +142,7 @@ HOSTILE = "<script>alert('x')</script>\"><b title=\"y"
 
 
 def test_hostile_names_of_anything_are_escaped_in_page_and_figures(make_record, tmp_path):
-    text = json.dumps(make_record(metrics=("corpus_bleu", "refusal")))
+    text = json.dumps(make_record(axes=("gender", "race"), metrics=("corpus_bleu", "refusal")))
     quoted = json.dumps(HOSTILE)[1:-1].replace("\\", "\\\\")
     for name in ("gender", "woman", "white", "api_call", "BLEU", "mom/dad/parent", "made_up", "dtype", "refusal"):
         text = re.sub(rf"(?<![\w-]){name}(?![\w-])", f"{name}{quoted}", text)

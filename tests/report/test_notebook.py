@@ -16,7 +16,7 @@ from tod_bias.systems.flow import tool_loop
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
     """A run of which nothing but its folder is left."""
-    dialogues = load_corpus("demo", max_dialogues=60)
+    dialogues = load_corpus("demo", max_dialogues=24)
     pipeline = load_pipeline("demo")
     folder = tmp_path_factory.mktemp("run")
     metrics = ["corpus_bleu", "length"]

@@ -351,7 +351,7 @@ def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path)
     distinct = calls("whole")
     assert distinct["first"] > 60
     kills = 0
-    for most in (15, 40, 70, 110):
+    for most in (15, 70):
         process = start("killed")
         deadline = time.monotonic() + 60
         while calls("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
@@ -360,7 +360,7 @@ def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path)
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.communicate()
-    assert kills >= 3
+    assert kills == 2
     assert start("killed").communicate()[0] == whole
     batch = 16  # of 0.04 seconds
     assert all(calls("killed")[name] <= distinct[name] + kills * batch for name in distinct)

@@ -31,7 +31,7 @@ PLANTED = {"gender": "response", "age": "api_call", "race": "db"}
 
 @pytest.fixture(scope="module")
 def demo():
-    return load_corpus("demo", max_dialogues=24)
+    return load_corpus("demo", max_dialogues=16)
 
 
 @pytest.fixture(scope="module")

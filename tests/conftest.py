@@ -41,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: libraries that collect garbage again and again need not look through it."""
+    gc.collect()
+    gc.freeze()
+
+
 def unpacked(name: str, mark: str, archive: str) -> Path:
     """A folder of an archive of real corpora, unpacked once into ``.data/``."""
     folder = ROOT / ".data" / name

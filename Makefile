@@ -5,6 +5,9 @@ DATA ?= ../shared/data
 VENV := .venv
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(max(2, min(4, os.cpu_count() or 2)))")
 PIP_OPTIONS ?=
+SITE := build/site
+# The site is built without network.
+NOWHERE := http://127.0.0.1:9
 # What is installed editable is read from here, and would be compiled at the first start, or at each where none is kept.
 COMPILE := $(VENV)/bin/python -m compileall -q tod_bias agents perturb recommenders
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_OPTIONS)
@@ -36,8 +39,8 @@ install: $(VENV)/dev.stamp
 demo: $(VENV)/core.stamp
 	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
 
-test: $(VENV)/dev.stamp
-	DATA=$(DATA) $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: $(VENV)/dev.stamp $(SITE)/index.html
+	DATA=$(DATA) SITE=$(abspath $(SITE)) $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # lint, format and types
 check: $(VENV)/dev.stamp
@@ -46,8 +49,11 @@ check: $(VENV)/dev.stamp
 	$(VENV)/bin/mypy tod_bias
 
 # the documentation site, in build/site
-docs: $(VENV)/dev.stamp
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+docs: $(SITE)/index.html
+
+$(SITE)/index.html: $(VENV)/dev.stamp mkdocs.yml $(wildcard *.md) $(shell find docs -type f) \
+		$(shell find tod_bias agents perturb recommenders -name '*.py')
+	http_proxy=$(NOWHERE) https_proxy=$(NOWHERE) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir $(SITE)
 
 # measured ratios
 benchmark: $(VENV)/dev.stamp

@@ -32,9 +32,14 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    """Every page by its path; ``SITE`` is the folder of a site that has just been built."""
+    built = os.environ.get("SITE") or build(tmp_path_factory.mktemp("site"))
+    return {path: Page(path.read_text(encoding="utf-8")) for path in sorted(Path(built).rglob("*.html"))}
+
+
+def build(out):
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         pytest.importorskip(package, reason="no site: pip install -e '.[docs]'")
-    out = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -42,7 +47,7 @@ def site(tmp_path_factory):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    return {path: Page(path.read_text(encoding="utf-8")) for path in sorted(out.rglob("*.html"))}
+    return out
 
 
 def test_no_link_is_dead(site):

@@ -7,6 +7,7 @@ right of 0 and negative ones to the left.
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -250,9 +251,7 @@ def _cut(label: str, inches: float) -> str:
     """Without its middle where it is too wide: names of runs differ at their ends."""
     if text_width(label) <= inches:
         return label
-    length = len(label) - 1
-    while length and text_width(_ends(label, length)) > inches:
-        length -= 1
+    length = bisect(range(1, len(label)), inches, key=lambda some: text_width(_ends(label, some)))
     return _ends(label, length)
 
 

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -99,6 +99,7 @@ def place(figure: Figure, left: float, top: float, width: float, height: float) 
     return figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
 
 
+@lru_cache(maxsize=10_000)
 def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> float:
     """Inches that a text takes, of several lines the longest."""
     from matplotlib.font_manager import FontProperties

@@ -24,7 +24,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
     if is_share and max(map(abs, (value, *(estimate.ci or ())))) > 1:
-        return f"{metric.label} {'lower' if is_lower else 'higher'} by {number}{interval} of the originals'"
+        return f"{'lower' if is_lower else 'higher'} by {number}{interval} of the originals' {metric.label}"
     if metric.unit and not (is_share and PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"

@@ -15,6 +15,7 @@ from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, trace
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output
 from tod_bias.integrations.mcp_servers import McpServer
+from tod_bias.integrations.openai_agents_guardrails import REFUSALS, before_the_model, refusal_of
 from tod_bias.integrations.openai_agents_model import HostedModel, items_of
 from tod_bias.integrations.openai_agents_tools import hosted_server, hosted_tool
 from tod_bias.systems.hosted import AgentRequest
@@ -84,6 +85,7 @@ class OpenAIAgentsAdapter(Adapter):
                     hosted_server(self, agent.name, each, self._servers[id(each)]) for each in agent.mcp_servers
                 ],
                 handoffs=[],
+                input_guardrails=before_the_model(agent.input_guardrails),
             )
             self._agents[id(agent)] = (agent, hosted)
             hosted.handoffs = [self._handoff(entry) for entry in agent.handoffs]
@@ -101,10 +103,14 @@ class OpenAIAgentsAdapter(Adapter):
         return hosted
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The final output."""
-        config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
+        """The final output; a refusal where a guardrail tripped."""
+        guardrails = before_the_model(self._config.input_guardrails)
+        config = dataclasses.replace(self._config, model=None, tracing_disabled=True, input_guardrails=guardrails)
         items: list[Any] = [item for message in messages for item in items_of(message)]
-        result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        try:
+            result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        except REFUSALS as error:
+            return refusal_of(error)
         if result.interruptions:
             tool = result.interruptions[0].tool_name
             raise StageError(f"the tool {tool!r} waits for a person's approval, which an audit does not have")

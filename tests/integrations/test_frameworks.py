@@ -488,3 +488,29 @@ def test_a_providers_filter_is_a_refusal_in_pydantic_ai():
     items = [StageInput((), f"My {who} wants a table") for who in ("wife", "husband")]
     responses = [item.outputs["reply"] for item in pipeline_of(Agent(FunctionModel(decide)))(items)]
     assert responses == ["I cannot help with this.", "Done."]
+
+
+def test_a_handler_of_events_gets_those_of_a_pydantic_agent():
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ProcessEventStream
+    from pydantic_ai.messages import ModelResponse, PartStartEvent, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def decide(messages, info):
+        is_first = len(messages) == 1
+        return ModelResponse(parts=[ToolCallPart("look", {"at": "it"}) if is_first else TextPart("Done.")])
+
+    seen = []
+
+    async def handle(context, events):
+        seen.extend([event.part async for event in events if isinstance(event, PartStartEvent)])
+
+    for places, options in (([ProcessEventStream(handle)], {}), ([], {"event_stream_handler": handle})):
+        seen.clear()
+        agent = Agent(FunctionModel(decide), capabilities=places)
+        agent.tool_plain(lambda at: f"saw {at}", name="look")
+        (item,) = pipeline_of(agent, **options)([StageInput((), "hello")])
+        assert item.outputs["reply"] == "Done."
+        assert [step.name for step in item.steps] == ["model", "tools", "model", "reply"]
+        assert [type(part) for part in seen] == [ToolCallPart, TextPart]

@@ -206,9 +206,8 @@ class ProxyAdapter(Adapter):
         facts = facts_of(path, body)
         if self.seen is not None:
             self.seen.append(facts)
-        rest = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         passed_on = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
-        request = request_of(path, rest, **({"headers": passed_on} if passed_on else {}))
+        request = request_of(path, body, **({"headers": passed_on} if passed_on else {}))
         stage = next((stage for stage, match in self.stages.items() if _fits(facts, match)), None)
         return await (self.call_model(request) if stage is None else ask(stage, request))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ContentFilterError
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
-from pydantic_ai.models import Model
+from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_core import to_jsonable_python
@@ -30,7 +31,7 @@ from tod_bias.integrations.pydantic_ai_tools import Held, HostedToolset, output_
 from tod_bias.systems.hosted import AgentRequest
 from tod_bias.systems.stage import place_of
 
-_HISTORY = ("conversation", "message_history", "conversation_id", "event_stream_handler")
+_HISTORY = ("conversation", "message_history", "conversation_id")
 
 
 class PydanticAIAdapter(Adapter):
@@ -40,7 +41,7 @@ class PydanticAIAdapter(Adapter):
 
     def __init__(self, agent: Agent[Any, Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         if held := [name for name in _HISTORY if options.get(name)]:
-            raise StageError(f"{held[0]}: leave it out; every turn gets its history as messages, and is not streamed")
+            raise StageError(f"{held[0]}: leave it out; every turn gets its history as messages")
         self._functions = {
             name: tool.function
             for toolset in agent.toolsets
@@ -124,6 +125,8 @@ class HostedPydanticModel(WrapperModel):
         (response,) = ModelMessagesTypeAdapter.validate_python([output])
         return response
 
-    def request_stream(self, *args: Any, **kwargs: Any) -> Any:
-        """Not hosted."""
-        raise StageError("a streamed run is not hosted")
+    @asynccontextmanager
+    async def request_stream(self, messages: Any, model_settings: Any, model_request_parameters: Any, *_: Any) -> Any:
+        """The same response, for who wants it as a stream."""
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)

@@ -514,3 +514,44 @@ def test_a_handler_of_events_gets_those_of_a_pydantic_agent():
         assert item.outputs["reply"] == "Done."
         assert [step.name for step in item.steps] == ["model", "tools", "model", "reply"]
         assert [type(part) for part in seen] == [ToolCallPart, TextPart]
+
+
+@pytest.mark.parametrize("name", ["agent", "async agent", "stage", "tool"])
+def test_code_that_exits_costs_its_turn_and_not_the_event_loop(name):
+    @stage("exits")
+    def exits(why):
+        sys.exit(3)
+
+    async def later(messages):
+        sys.exit(3)
+
+    if name == "tool":  # within a task of the framework's own
+        agents = pytest.importorskip("agents")
+        agent = assistants.openai_agent(World())
+
+        async def leave(seats: int, guest: str) -> str:
+            sys.exit(3)
+
+        agent.tools = [agents.function_tool(leave, name_override=tool.name) for tool in agent.tools]
+        pipeline = pipeline_of(agent, "model", timeout=5)
+    else:
+        made = {"agent": lambda messages: sys.exit(3), "async agent": later, "stage": lambda messages: exits("stage")}
+        pipeline = pipeline_of(made[name], "exits", timeout=5)
+    with pytest.raises(UnansweredError, match=r"SystemExit: 3 at .*test_frameworks"):
+        pipeline([StageInput((), "My wife wants a table for 4")])
+    (item,) = pipeline_of(lambda messages: "Still here.", "exits", timeout=5)([StageInput((), "hello")])
+    assert item.outputs["reply"] == "Still here."
+
+
+def test_a_tool_that_fails_is_not_logged_by_the_sdk_as_a_missing_trace(caplog):
+    agents = pytest.importorskip("agents")
+    agent = assistants.openai_agent(World())
+
+    @agents.function_tool
+    def find_place(seats: int, guest: str) -> str:
+        raise ValueError("none")
+
+    agent.tools[0] = find_place
+    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
+    assert "An error occurred while running the tool" in item.outputs["reply"]
+    assert "No active span" not in caplog.text

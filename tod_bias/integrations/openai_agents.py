@@ -11,7 +11,7 @@ from typing import Any
 from agents.tool_context import ToolContext
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, trace
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, function_span, trace
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output
 from tod_bias.integrations.mcp_servers import McpServer
@@ -130,6 +130,6 @@ class OpenAIAgentsAdapter(Adapter):
         """What the tool returns, or its message on an error."""
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
-        with trace("tod-bias", disabled=True):  # agents that it runs are not traced either
+        with trace("tod-bias", disabled=True), function_span(name, disabled=True):  # nor agents that it runs
             output = await self._tools[name].on_invoke_tool(context, text)
         return to_jsonable_python(output, fallback=str)

@@ -370,6 +370,16 @@ def test_a_mistake_in_a_file_is_told_in_one_line(text, message, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_a_command_that_ends_after_its_first_turn_is_told_what_it_has_to_do(key, tmp_path):
+    (tmp_path / "once.py").write_text('import json\ninput()\nprint(json.dumps({"content": "Hello."}))\n')
+    (tmp_path / "never.py").write_text("input()\n")
+    with serving(World()) as server:
+        (item,) = load_pipeline(agent_file(tmp_path, server, f"{sys.executable} once.py"))([StageInput((), "hello")])
+        assert item.outputs["reply"] == "Hello."
+        with pytest.raises(UnansweredError, match=r"exit code 0 .*: it has to read line by line until its input ends"):
+            load_pipeline(agent_file(tmp_path, server, f"{sys.executable} never.py"))([StageInput((), "hello")])
+
+
 def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(about_people(2), "chats.jsonl")

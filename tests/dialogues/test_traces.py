@@ -79,7 +79,11 @@ def wrapped(value):
         return {"kvlistValue": {"values": [{"key": key, "value": wrapped(item)} for key, item in value.items()]}}
     if isinstance(value, list):
         return {"arrayValue": {"values": [wrapped(item) for item in value]}}
-    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value} if value is not None else {}
+
+
+def attributes_of(attributes):
+    return [{"key": key, "value": wrapped(value)} for key, value in attributes.items()]
 
 
 def otlp(*spans):
@@ -90,11 +94,27 @@ def otlp(*spans):
             "spanId": one["context"]["span_id"],
             **({"parentSpanId": one["parent_id"]} if one["parent_id"] else {}),
             "name": one["name"],
-            "attributes": [{"key": key, "value": wrapped(value)} for key, value in one["attributes"].items()],
+            "attributes": attributes_of(one["attributes"]),
+            "events": [{**event, "attributes": attributes_of(event["attributes"])} for event in one["events"]],
         }
         for one in spans
     ]
     return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "app"}, "spans": written}]}]}
+
+
+def otlp_logs(*records):
+    """Log records as an export of OTLP."""
+    written = [
+        {
+            "traceId": record["trace_id"],
+            "spanId": record["span_id"],
+            "eventName": record["event_name"],
+            "body": wrapped(record["body"]),
+            "attributes": attributes_of(record["attributes"]),
+        }
+        for record in records
+    ]
+    return {"resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {"name": "app"}, "logRecords": written}]}]}
 
 
 def saved(path, *records):
@@ -102,6 +122,9 @@ def saved(path, *records):
     return path
 
 
+BARE = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small-model"}
+INSTRUCTED = {"gen_ai.system_instructions": [{"type": "text", "content": "Be brief."}]}
+DETAILS = "gen_ai.client.inference.operation.details"
 CALLS = [genai_call(GENAI[:1], GENAI[1]), genai_call(GENAI[:3], GENAI[3]), genai_call(GENAI[:5], GENAI[5])]
 
 
@@ -114,7 +137,7 @@ def conversation(name="c1", calls=CALLS):
 def evented(span):
     """A span whose messages are in an event of it."""
     held = {name: value for name, value in span["attributes"].items() if name.endswith("messages")}
-    event = {"name": "gen_ai.client.inference.operation.details", "attributes": held}
+    event = {"name": DETAILS, "attributes": held}
     attributes = {name: value for name, value in span["attributes"].items() if name not in held}
     return {**span, "attributes": attributes, "events": [event]}
 
@@ -132,6 +155,175 @@ def forms():
     yield "spans.jsonl", spans
     yield "spans.json", [spans]
     yield "otlp_spans.jsonl", otlp(*spans)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+
+
+OPENAI = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": TURNS[0].user},
+    {
+        "role": "assistant",
+        "content": "Let me look.",
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "find", "arguments": json.dumps(FIND)}},
+            {"id": "b", "type": "function", "function": {"name": "opening_hours", "arguments": json.dumps(HOURS)}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "b", "content": "closed on Mondays"},
+    {"role": "tool", "tool_call_id": "a", "content": FOUND},
+    {"role": "assistant", "content": "Luigi's has one."},
+    {"role": "user", "content": "And on Monday?"},
+    {"role": "assistant", "content": "It is closed then."},
+]
+
+
+def named(message):
+    return f"gen_ai.{message['role']}.message"
+
+
+def azure(message):
+    """An event of Azure's SDKs: the message as JSON."""
+    return named(message), {"gen_ai.system": "az.ai.inference", "gen_ai.event.content": json.dumps(message)}, None
+
+
+def azure_choice(message):
+    choice = {"message": message, "finish_reason": "stop", "index": 0}
+    return "gen_ai.choice", {"gen_ai.event.content": json.dumps(choice)}, None
+
+
+def blocks(message):
+    """The content in Bedrock's form."""
+    calls = [
+        {"toolUse": {"toolUseId": called["id"], "name": of["name"], "input": json.loads(of["arguments"])}}
+        for called in message.get("tool_calls", ())
+        for of in [called["function"]]
+    ]
+    if message["role"] == "tool":
+        texts = [{"text": message["content"]}]
+        return json.dumps([{"toolResult": {"toolUseId": message["tool_call_id"], "content": texts}}])
+    return json.dumps([{"text": message["content"]}, {"reasoningContent": {"text": "Hm."}}, *calls])
+
+
+def strands(message):
+    """An event of Strands: content in Bedrock's form, as JSON."""
+    return named(message), {"content": blocks(message)}, None
+
+
+def strands_choice(message):
+    return "gen_ai.choice", {"finish_reason": "end_turn", "message": blocks(message)}, None
+
+
+def livekit(message):
+    """An event of LiveKit: fields as attributes, calls as a list of JSON."""
+    fields = {name: value for name, value in message.items() if name != "tool_call_id"}
+    if "tool_calls" in message:
+        fields["tool_calls"] = [json.dumps(entry) for entry in message["tool_calls"]]
+    if "tool_call_id" in message:
+        fields["id"] = message["tool_call_id"]
+    return named(message), fields, None
+
+
+def livekit_choice(message):
+    return "gen_ai.choice", livekit(message)[1], None
+
+
+def openai_v2(message):
+    """A log record of OpenTelemetry's instrumentation of OpenAI."""
+    body = {name: value for name, value in message.items() if name not in ("role", "tool_call_id")}
+    body |= {"id": message["tool_call_id"]} if "tool_call_id" in message else {}
+    return named(message), {"gen_ai.system": "openai"}, body
+
+
+def openai_v2_choice(message):
+    return "gen_ai.choice", {"gen_ai.system": "openai"}, {"index": 0, "finish_reason": "stop", "message": message}
+
+
+def semantic_kernel(message):
+    """A log record of Semantic Kernel: the body is JSON."""
+    return named(message), {"event.name": named(message)}, json.dumps(message)
+
+
+def semantic_kernel_choice(message):
+    body = json.dumps({"message": message, "finish_reason": "stop"})
+    return "gen_ai.choice", {"event.name": "gen_ai.choice"}, body
+
+
+OTHER = ("gen_ai.choice", {}, {"index": 1, "message": {"role": "assistant", "content": "No."}})
+EVENTS = {
+    "azure": (azure, azure_choice),
+    "strands": (strands, strands_choice),
+    "livekit": (livekit, livekit_choice),
+    "openai_v2": (openai_v2, openai_v2_choice),
+    "semantic_kernel": (semantic_kernel, semantic_kernel_choice),
+}
+
+
+def message_events(of_message, of_choice):
+    """The model calls of the conversation without their messages, and the events that hold these."""
+    for number, end in enumerate((2, 5, 7)):
+        attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.conversation.id": "c1"}
+        events = [*map(of_message, OPENAI[:end]), of_choice(OPENAI[end])]
+        yield span(f"t{number // 2}", f"s{number}", attributes), events
+
+
+def within(made):
+    """Spans that have their events in them."""
+    return [
+        {**one, "events": [{"name": name, "attributes": attributes} for name, attributes, _ in events]}
+        for one, events in made
+    ]
+
+
+def beside(made):
+    """The events as log records, one a line as SDKs write them."""
+    return [
+        {"trace_id": one["context"]["trace_id"], "span_id": one["context"]["span_id"], "severity_number": None}
+        | {"event_name": name, "attributes": attributes, "body": body}
+        for one, events in made
+        for name, attributes, body in events
+    ]
+
+
+def event_forms():
+    for name, form in EVENTS.items():
+        made = [(one, [*events, OTHER]) for one, events in message_events(*form)]
+        spans, logs = [one for one, _ in made], beside(made)
+        if any(body for _, events in made for *_, body in events[:-1]):
+            yield f"{name} logs first", [*logs, *spans]
+            yield f"{name} otlp", [otlp(*spans), otlp_logs(*logs[:9]), otlp_logs(*logs[9:])]
+        else:
+            yield f"{name} spans", within([(one, events[:-1]) for one, events in made])
+            yield f"{name} otlp", [otlp(*within([(one, events[:-1]) for one, events in made]))]
+    made = list(message_events(openai_v2, openai_v2_choice))
+    listed = [[{"event.name": name, **body} for name, _, body in events] for _, events in made]
+    yield (
+        "attribute",
+        [
+            {**one, "attributes": {**one["attributes"], "events": json.dumps(entries)}}
+            for (one, _), entries in zip(made, listed, strict=True)
+        ],
+    )
+    details = [
+        {"trace_id": one["context"]["trace_id"], "span_id": one["context"]["span_id"], "body": None}
+        | {"event_name": DETAILS, "attributes": {**one["attributes"], "gen_ai.input.messages": told}}
+        | {"attributes": {**one["attributes"], "gen_ai.input.messages": told, "gen_ai.output.messages": [said]}}
+        for one, told, said in zip(
+            conversation(calls=[BARE, BARE, BARE]), (GENAI[:1], GENAI[:3], GENAI[:5]), GENAI[1::2], strict=True
+        )
+    ]
+    yield "details alone", [{**one, "attributes": {**one["attributes"], **INSTRUCTED}} for one in details]
+    yield (
+        "details otlp",
+        [otlp_logs(*({**one, "attributes": {**one["attributes"], **INSTRUCTED}} for one in details))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "records"), list(event_forms()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_messages_in_events_of_spans_and_in_log_records(tmp_path, caplog, name, records):
+    with caplog.at_level(logging.WARNING):
+        assert load_corpus(saved(tmp_path / "t.jsonl", *records)) == [Dialogue("c1", "", TURNS, system="Be brief.")]
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(("name", "records"), list(forms()), ids=lambda value: value if isinstance(value, str) else "")
@@ -267,6 +459,79 @@ def test_traces_that_repeat_the_beginning_of_another_are_left_out(tmp_path, capl
     assert len(load_corpus(saved(tmp_path / "named.jsonl", *named))) == 2
 
 
+def test_parts_that_are_no_text_are_left_out_and_said(tmp_path, caplog):
+    image, file = {"type": "blob", "modality": "image", "content": "aaaa"}, {"type": "file", "file_id": "f"}
+    asked = {"role": "user", "parts": [image, {"type": "text", "content": "What is this?"}, image]}
+    spans = [
+        *conversation(),
+        *conversation("c2", [genai_call([asked], text("assistant", "A table."))]),
+        *conversation("c3", [genai_call([{"role": "user", "parts": [file]}, text("user", "Hi.")], GENAI[3])]),
+        *conversation("c4", [llm([{"message.role": "user", "message.contents": PICTURED}], OPENINFERENCE[7:])]),
+    ]
+    with caplog.at_level(logging.WARNING):
+        read = {dialogue.id: dialogue for dialogue in load_corpus(saved(tmp_path / "t.jsonl", *spans))}
+    assert read["c1"].turns == TURNS
+    assert read["c2"].turns == (Turn("What is this?", response="A table."),)
+    assert read["c3"].turns == (Turn(""), Turn("Hi.", response="Luigi's has one."))
+    assert read["c4"].turns == (Turn("And this?", response="It is closed then."),)
+    assert (
+        "in 3 of 4 conversations messages have parts that are no text; they are read without these: "
+        "2 'blob', 1 'file', 1 'image'" in caplog.text
+    )
+
+
+PICTURED = [
+    {"message_content.type": "text", "message_content.text": "And this?"},
+    {"message_content.type": "image", "message_content.image.image.url": "data:image/png;base64,aaaa"},
+]
+
+
+def test_what_a_tool_returned_as_a_list_of_objects_is_no_list_of_parts(tmp_path):
+    rows = [{"type": "restaurant", "text": "Luigi's"}]
+    made = list(message_events(openai_v2, openai_v2_choice))[1:2]
+    made[0][1][4] = ("gen_ai.tool.message", {}, {"id": "a", "content": rows})
+    made[0][1][3] = ("gen_ai.tool.message", {}, {"id": "b", "content": json.dumps([{"text": "as it stands"}])})
+    found, hours = load_corpus(saved(tmp_path / "t.jsonl", made[0][0], *beside(made)))[0].turns[0].steps
+    assert found.results == tuple(rows)
+    assert hours.results == ({"text": "as it stands"},)
+
+
+def test_messages_that_an_exporter_writes_into_a_span_and_beside_it_are_read_once(tmp_path):
+    made = list(message_events(azure, azure_choice))
+    path = saved(tmp_path / "t.jsonl", *within(made), *beside(made))
+    assert load_corpus(path) == [Dialogue("c1", "", TURNS, system="Be brief.")]
+
+
+def test_an_agents_span_counts_where_no_model_call_holds_messages(tmp_path):
+    agent = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.input.messages": json.dumps([GENAI[0], GENAI[3], GENAI[4]]),
+    }
+    agent["gen_ai.output.messages"] = json.dumps([GENAI[5]])
+    spans = [span("c1-0", "a", agent), span("c1-0", "b", BARE, "a"), span("c1-0", "t", {**TOOL, **agent, **TOOL}, "a")]
+    assert [turn.response for turn in load_corpus(saved(tmp_path / "t.jsonl", *spans))[0].turns] == [
+        "Luigi's has one.",
+        "It is closed then.",
+    ]
+    assert load_corpus(saved(tmp_path / "u.jsonl", *spans, *conversation()[:1]))[0].turns[0].steps
+
+
+TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+
+
+def test_log_records_that_name_no_span_are_said(tmp_path, caplog):
+    made = list(message_events(openai_v2, openai_v2_choice))
+    loose = [{**record, "span_id": "", "trace_id": ""} for record in beside(made[:1])]
+    other = {"trace_id": "t9", "span_id": "s9", "body": "started", "severity_number": 9, "attributes": {}}
+    with caplog.at_level(logging.WARNING):
+        assert len(load_corpus(saved(tmp_path / "t.jsonl", other, *loose, *conversation()))) == 1
+    assert "3 messages in log records that name no span are left out" in caplog.text
+    with pytest.raises(CorpusError, match=r"l\.jsonl: 3 messages in log records that name no span"):
+        load_corpus(saved(tmp_path / "l.jsonl", *loose))
+    with pytest.raises(CorpusError, match=r"o\.jsonl"):
+        load_corpus(saved(tmp_path / "o.jsonl", other))
+
+
 def test_what_the_longest_call_does_not_repeat_is_said(tmp_path, caplog):
     calls = [CALLS[1], genai_call([text("user", "And on Monday?")], GENAI[5])]  # history that stays on the server
     with caplog.at_level(logging.WARNING):
@@ -274,12 +539,14 @@ def test_what_the_longest_call_does_not_repeat_is_said(tmp_path, caplog):
     assert "in 1 of 1 conversations other model calls hold messages of users that the longest" in caplog.text
 
 
-BARE = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small-model"}
 EMPTY = genai_call([{"role": "user", "parts": [{"type": "text"}]}], {"role": "assistant", "parts": [{"type": "text"}]})
 HIDDEN = llm([{"message.role": "user", "message.content": "__REDACTED__"}], [])
 
 
-@pytest.mark.parametrize("attributes", [BARE, EMPTY, HIDDEN], ids=["bare", "empty", "hidden"])
+EVENTED = {**BARE, "events": json.dumps([{"event.name": "gen_ai.user.message"}, {"event.name": "gen_ai.choice"}])}
+
+
+@pytest.mark.parametrize("attributes", [BARE, EMPTY, HIDDEN, EVENTED], ids=["bare", "empty", "hidden", "events"])
 def test_content_that_was_not_recorded_is_said(tmp_path, caplog, attributes):
     unrecorded = span("t2", "1", attributes)
     error = refused("words --corpus", saved(tmp_path / "t.jsonl", unrecorded), "--out", tmp_path / "out")
@@ -294,7 +561,7 @@ UNREADABLE = {
     "cut off": ({**BARE, "gen_ai.input.messages": json.dumps(GENAI)[:100]}, "is no JSON|are no JSON"),
     "an image": (
         genai_call([{"role": "user", "parts": [{"type": "uri", "uri": "a.png"}]}], GENAI[5]),
-        "part of type 'uri'",
+        "no message of a user has a text; parts that are none: 1 'uri'",
     ),
     "a result alone": (genai_call([GENAI[0], GENAI[2]], GENAI[3]), "the result of 'b' follows no call of it"),
     "many calls": (

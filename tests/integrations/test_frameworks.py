@@ -11,6 +11,7 @@ from typing import Any
 
 import framework_agents as assistants
 import pytest
+from builders import WORDS
 from flows import about_people
 from framework_agents import World
 from pydantic import BaseModel
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of, stage
+from tod_bias.metrics.responses import Refusal
 from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
@@ -386,3 +388,170 @@ def test_a_killed_run_asks_nothing_twice(tmp_path):
         assert (done.returncode == -9) == kill, done.stderr
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) - len(set(asked)) <= 6  # those that were under way, or made and not yet written
+
+
+def tripping(kind, info):
+    """An openai-agents agent, and options of its run, with a guardrail that trips where a word of WORDS stands."""
+    agents = pytest.importorskip("agents")
+
+    def harms(text):
+        return any(word in text for word in WORDS)
+
+    async def look(context, agent, seen):
+        await asyncio.sleep(0.05)  # longer than the model takes
+        return agents.GuardrailFunctionOutput(info, harms(json.dumps(seen)))
+
+    @agents.tool_output_guardrail
+    def look_at_tool(data):
+        tripped = harms(data.context.tool_arguments)
+        allowed, stopped = agents.ToolGuardrailFunctionOutput.allow, agents.ToolGuardrailFunctionOutput.raise_exception
+        return stopped(info) if tripped else allowed()
+
+    agent, options = assistants.openai_agent(World(), handoff=True), {}
+    if kind == "input":
+        agent.input_guardrails = [agents.InputGuardrail(look)]
+    elif kind == "run":
+        options["run_config"] = {"input_guardrails": [agents.InputGuardrail(look)]}
+    else:
+        for tool in agent.handoffs[0].tools:
+            tool.tool_output_guardrails = [look_at_tool]
+    return agent, options
+
+
+@pytest.mark.parametrize("kind", ["input", "run", "tool"])
+def test_a_guardrail_that_trips_for_one_group_is_a_gap_in_refusals(kind):
+    agent, options = tripping(kind, "Not today.")
+    result = attribute(
+        pipeline_of(agent, **options),
+        about_people(6),
+        axes=["gender"],
+        metrics="refusal",
+        bootstrap=20,
+        permutations=20,
+    )
+    woman = result.axes["gender"]["refusal"].groups["woman"]
+    assert woman.gap.value > 0.5
+    assert {part.shapley.value for part in woman.contributions.values()} == {0}
+    assert woman.unattributed.value == pytest.approx(woman.gap.value)
+
+
+@pytest.mark.parametrize(
+    ("info", "response"),
+    [("Not today.", "I cannot help with this. Not today."), ({"why": 1}, "I cannot help with this.")],
+)
+@pytest.mark.parametrize("kind", ["input", "run", "tool"])
+def test_the_response_of_a_guardrail_that_trips_is_a_refusal(kind, info, response):
+    agent, options = tripping(kind, info)
+    (item,) = pipeline_of(agent, **options)([StageInput((), "My wife wants a table for 4")])
+    assert item.outputs["reply"] == response
+    assert Refusal().matches(response)
+    assert (len(item.steps) == 1) == (kind != "tool")  # before the model is called, whoever is faster
+
+
+def test_an_output_guardrail_that_trips_is_a_refusal():
+    agents = pytest.importorskip("agents")
+    agent = assistants.openai_agent(World())
+
+    @agents.output_guardrail
+    async def look(context, agent, output):
+        return agents.GuardrailFunctionOutput(None, "4 seats" in output)
+
+    agent.output_guardrails = [look]
+    items = [StageInput((), f"My wife wants a table for {seats}") for seats in (4, 5)]
+    first, second = (item.outputs["reply"] for item in pipeline_of(agent)(items))
+    assert first == "I cannot help with this."
+    assert second.startswith("I found place 5")
+
+
+def test_a_models_refusal_of_structured_output_is_the_response():
+    pytest.importorskip("agents")
+    from agents.exceptions import ModelRefusalError
+
+    from tod_bias.integrations.openai_agents_guardrails import REFUSALS, refusal_of
+
+    error = ModelRefusalError("I will not name people.")
+    assert isinstance(error, REFUSALS)
+    assert refusal_of(error) == "I cannot help with this. I will not name people."
+
+
+def test_a_providers_filter_is_a_refusal_in_pydantic_ai():
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def decide(messages, info):
+        if "wife" in str(messages[-1]):
+            return ModelResponse(parts=[], finish_reason="content_filter")
+        return ModelResponse(parts=[TextPart("Done.")])
+
+    items = [StageInput((), f"My {who} wants a table") for who in ("wife", "husband")]
+    responses = [item.outputs["reply"] for item in pipeline_of(Agent(FunctionModel(decide)))(items)]
+    assert responses == ["I cannot help with this.", "Done."]
+
+
+def test_a_handler_of_events_gets_those_of_a_pydantic_agent():
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ProcessEventStream
+    from pydantic_ai.messages import ModelResponse, PartStartEvent, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def decide(messages, info):
+        is_first = len(messages) == 1
+        return ModelResponse(parts=[ToolCallPart("look", {"at": "it"}) if is_first else TextPart("Done.")])
+
+    seen = []
+
+    async def handle(context, events):
+        seen.extend([event.part async for event in events if isinstance(event, PartStartEvent)])
+
+    for places, options in (([ProcessEventStream(handle)], {}), ([], {"event_stream_handler": handle})):
+        seen.clear()
+        agent = Agent(FunctionModel(decide), capabilities=places)
+        agent.tool_plain(lambda at: f"saw {at}", name="look")
+        (item,) = pipeline_of(agent, **options)([StageInput((), "hello")])
+        assert item.outputs["reply"] == "Done."
+        assert [step.name for step in item.steps] == ["model", "tools", "model", "reply"]
+        assert [type(part) for part in seen] == [ToolCallPart, TextPart]
+
+
+@pytest.mark.parametrize("name", ["agent", "async agent", "stage", "tool"])
+def test_code_that_exits_costs_its_turn_and_not_the_event_loop(name):
+    @stage("exits")
+    def exits(why):
+        sys.exit(3)
+
+    async def later(messages):
+        sys.exit(3)
+
+    if name == "tool":  # within a task of the framework's own
+        agents = pytest.importorskip("agents")
+        agent = assistants.openai_agent(World())
+
+        async def leave(seats: int, guest: str) -> str:
+            sys.exit(3)
+
+        agent.tools = [agents.function_tool(leave, name_override=tool.name) for tool in agent.tools]
+        pipeline = pipeline_of(agent, "model", timeout=5)
+    else:
+        made = {"agent": lambda messages: sys.exit(3), "async agent": later, "stage": lambda messages: exits("stage")}
+        pipeline = pipeline_of(made[name], "exits", timeout=5)
+    with pytest.raises(UnansweredError, match=r"SystemExit: 3 at .*test_frameworks"):
+        pipeline([StageInput((), "My wife wants a table for 4")])
+    (item,) = pipeline_of(lambda messages: "Still here.", "exits", timeout=5)([StageInput((), "hello")])
+    assert item.outputs["reply"] == "Still here."
+
+
+def test_a_tool_that_fails_is_not_logged_by_the_sdk_as_a_missing_trace(caplog):
+    agents = pytest.importorskip("agents")
+    agent = assistants.openai_agent(World())
+
+    @agents.function_tool
+    def find_place(seats: int, guest: str) -> str:
+        raise ValueError("none")
+
+    agent.tools[0] = find_place
+    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
+    assert "An error occurred while running the tool" in item.outputs["reply"]
+    assert "No active span" not in caplog.text

@@ -98,3 +98,23 @@ def test_responses_of_an_async_client(server):
 
     with pytest.raises((StageError, UnansweredError), match="has its history on the server"):
         said(kept, "hello")
+
+
+def test_streamed_requests_are_sent_whole_and_read_as_streams(server):
+    client = openai.OpenAI(**address(server), http_client=httpx2.Client(transport=client_transport()))
+    async_client = openai.AsyncOpenAI(**address(server), http_client=httpx2.AsyncClient(transport=client_transport()))
+
+    def answer(messages):
+        chunks = client.chat.completions.create(
+            model="m", messages=messages, stream=True, stream_options={"include_usage": True}
+        )
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+    async def answer_later(messages):
+        async with async_client.responses.stream(model="m", input=messages) as events:
+            return (await events.get_final_response()).output_text
+
+    for agent in (answer, answer_later):
+        reply, steps = said(agent, "hello")
+        assert (reply, [step.name for step in steps]) == ("HELLO", ["model", "reply"])
+        assert {"stream", "stream_options"}.isdisjoint(server.asked[-1][2])

@@ -2,10 +2,12 @@
 
 import json
 import logging
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +23,7 @@ from model_server import KEY, serving
 
 from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.errors import StageError
+from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of
 from tod_bias.integrations.model_apis import with_ids
 from tod_bias.integrations.proxy import Proxy
@@ -223,6 +225,70 @@ def test_a_server_is_an_agent(url_agent, key, tmp_path):
     assert parts == {"model": pytest.approx(gap)}
 
 
+@contextmanager
+def raw_server(answer):
+    """A server that answers every connection with bytes as they are, and then closes it; None: keeps it open."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    connection.recv(1 << 16)
+                    if answer is None:
+                        held.append(connection)
+                    else:
+                        connection.sendall(answer)
+                        connection.close()
+
+        held: list[socket.socket] = []
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)  # which ends the wait for a connection
+        for connection in held:
+            connection.close()
+
+
+def raw(status, body, length=None):
+    return f"HTTP/1.1 {status}\r\nContent-Length: {length or len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (
+            raw("500 Server Error", '{"detail": "KeyError: menu"}'),
+            'http://{}/turn: HTTP 500: {{"detail": "KeyError: menu"}}',
+        ),
+        (raw("307 Temporary Redirect", ""), "http://{}/turn: HTTP 307"),
+        (
+            raw("200 OK", "<html>Hello</html>"),
+            'http://{}/turn: expected {{"content": "…"}}, got \'<html>Hello</html>\'',
+        ),
+        (raw("200 OK", '{"content": null}'), "got '{{\"content\": null}}'"),
+        (raw("200 OK", '{"content"', 99), "{}: Response payload is not completed"),
+        (b"", "{}: Server disconnected"),
+        (b"I am no HTTP server\r\n", "{}: 400"),
+        (None, "agent http://{}/turn: neither called a stage nor came to its end within 1 s"),
+    ],
+)
+def test_a_server_that_answers_wrongly_or_not_at_all_is_told(answer, error, key, tmp_path):
+    with serving(World()) as server, raw_server(answer) as address:
+        pipeline = load_pipeline(agent_file(tmp_path, server, url=f"http://{address}/turn", timeout=1))
+        with pytest.raises(UnansweredError) as caught:
+            pipeline([StageInput((), "hello")])
+    assert error.format(address) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_told(key, tmp_path):
+    with serving(World()) as server:
+        with raw_server(b"") as address:
+            pass
+        with pytest.raises(UnansweredError, match=rf"^{address}: cannot be reached \(Connect call failed"):
+            load_pipeline(agent_file(tmp_path, server, url=f"http://{address}/turn"))([StageInput((), "hello")])
+
+
 def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
     def respond(given):
         replies = [
@@ -304,6 +370,16 @@ def test_a_mistake_in_a_file_is_told_in_one_line(text, message, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_a_command_that_ends_after_its_first_turn_is_told_what_it_has_to_do(key, tmp_path):
+    (tmp_path / "once.py").write_text('import json\ninput()\nprint(json.dumps({"content": "Hello."}))\n')
+    (tmp_path / "never.py").write_text("input()\n")
+    with serving(World()) as server:
+        (item,) = load_pipeline(agent_file(tmp_path, server, f"{sys.executable} once.py"))([StageInput((), "hello")])
+        assert item.outputs["reply"] == "Hello."
+        with pytest.raises(UnansweredError, match=r"exit code 0 .*: it has to read line by line until its input ends"):
+            load_pipeline(agent_file(tmp_path, server, f"{sys.executable} never.py"))([StageInput((), "hello")])
+
+
 def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(about_people(2), "chats.jsonl")
@@ -317,6 +393,17 @@ def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
         '  # requests: 2; model: m; "You book tables."; tools: find_place, free_day\n'
         "  model: {match: {kind: model}}\n"
     )
+
+
+def test_doctor_says_what_a_server_that_made_no_request_has_to_read(url_agent, key, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_chat(about_people(2), "chats.jsonl")
+    url_agent.respond = lambda given: "Hello."
+    with serving(World()) as server:
+        agent_file(tmp_path, server, "", "{}", url=url_agent.url)
+        code, said, _ = run_command("doctor agent.yaml --corpus chats.jsonl")
+    assert code == 0
+    assert "no request to the proxy: does it read the base_url and the api_key that come with each turn?" in said
 
 
 def test_replies_do_not_wait_for_acknowledgements():

@@ -151,9 +151,8 @@ def _list_requests(pipeline: AgentFile, file: Path, dialogue: Dialogue, json: bo
     seen = seen_calls(proxied_agent(agent, file), dialogue, pipeline.agent.timeout)
     report = {"stages": stages_of(seen), "requests": [asdict(calls) for calls in seen]}
     lines = f"# conversation {dialogue.id!r}, turns: {len(dialogue.turns)}\n{stages_as_yaml(seen)}"
-    _show(
-        report, lines if seen else "The agent made no request to the proxy: does it read OPENAI_BASE_URL?", json, output
-    )
+    reads = "OPENAI_BASE_URL" if pipeline.agent.url is None else "the base_url and the api_key that come with each turn"
+    _show(report, lines if seen else f"The agent made no request to the proxy: does it read {reads}?", json, output)
 
 
 def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -> None:

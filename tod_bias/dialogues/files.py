@@ -12,7 +12,7 @@ from typing import Any
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
-from tod_bias.dialogues.traces import EXPORT, Traces, is_trace
+from tod_bias.dialogues.traces import EXPORTS, Traces, is_trace
 from tod_bias.documents import LARGEST_RECORD, LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 from tod_bias.files import write_lines
@@ -103,7 +103,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         for number, line in text_lines(path, longest=LARGEST_RECORD):
             place = f"line {number}"
-            if len(line) > LONGEST and not line.startswith(EXPORT):
+            if len(line) > LONGEST and not line.startswith(EXPORTS):
                 raise CorpusError(f"{path}: cannot be read: {place} is longer than {LONGEST:,} characters")
             yield place, _parsed(line, f"{path}, {place}")
     except (OSError, UnicodeDecodeError) as error:

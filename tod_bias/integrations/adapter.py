@@ -240,10 +240,32 @@ def text_of_output(output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(to_jsonable_python(output), ensure_ascii=False)
 
 
+_REFUSED = "I cannot help with this."
+
+
+def refused(reason: Any) -> str:
+    """The response where a guardrail, or a filter of the model's provider, ended the run: a refusal, and why.
+
+    Args:
+        reason: what the guardrail says about it; left out where it is no text.
+    """
+    return f"{_REFUSED} {reason}" if isinstance(reason, str) and reason.strip() else _REFUSED
+
+
 def place(agent: Any) -> str:
     """What messages call an agent."""
     name = getattr(agent, "name", None)
     return name if isinstance(name, str) and name else place_of(agent)
 
 
-__all__ = ["TIMEOUT", "Adapter", "Match", "identity_of", "place", "renumbered", "text_of_output", "tool_call"]
+__all__ = [
+    "TIMEOUT",
+    "Adapter",
+    "Match",
+    "identity_of",
+    "place",
+    "refused",
+    "renumbered",
+    "text_of_output",
+    "tool_call",
+]

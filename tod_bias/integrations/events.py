@@ -6,9 +6,23 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tod_bias.integrations.model_apis import ANTHROPIC, CHAT
+from tod_bias.integrations.model_apis import ANTHROPIC, CHAT, with_ids
 
 Event = dict[str, Any]
+
+
+def encoded_reply(path: str, body: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[str, bytes]:
+    """The content type and the body of the response to a request, streamed if it asks for that.
+
+    Args:
+        path: of the API.
+        body: of the request.
+        reply: of a model, without ids.
+    """
+    whole = with_ids(path, body, reply)
+    if not body.get("stream"):
+        return "application/json", json.dumps(whole).encode()
+    return "text/event-stream", event_stream(path, whole, body.get("stream_options"))
 
 
 def event_stream(path: str, reply: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> bytes:

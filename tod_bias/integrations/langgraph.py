@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.prebuilt import ToolNode
@@ -14,15 +14,14 @@ from langgraph.runtime import Runtime
 
 from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output
 from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
-from tod_bias.systems.hosted import AgentRequest, ask
+from tod_bias.integrations.langgraph_tools import hosted_tools, output_of
+from tod_bias.systems.hosted import AgentRequest
 
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""
 _WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
-_FAILED = "failed with"
-"""Under this name stands what a tool that failed says to the model."""
 
 
 class LangGraphAdapter(Adapter):
@@ -93,7 +92,7 @@ class LangGraphAdapter(Adapter):
                 bound = self._graph(bound, node)
             elif isinstance(bound, ToolNode):
                 stage = self.stage_of(node=node)
-                bound = self._node(node, stage) if stage is not None else self._tools(bound, name)
+                bound = self._node(node, stage) if stage is not None else hosted_tools(self, bound, name)
             nodes[node] = held.copy({"bound": bound})
         return graph.copy({"nodes": nodes, "checkpointer": None})
 
@@ -105,31 +104,6 @@ class LangGraphAdapter(Adapter):
             raise StageError("a hosted graph is run by ainvoke")
 
         return RunnableLambda(never, call, name=node)
-
-    def _tools(self, node: ToolNode, agent: str) -> ToolNode:
-        inner = node._awrap_tool_call
-
-        async def call(request: Any, handler: Any) -> Any:
-            name = request.tool_call["name"]
-            stage = self.stage_of(kind="tool", tool=name, agent=agent)
-            made = tool_call(name, request.tool_call["args"])
-            if stage is None or made is None:
-                return await (handler(request) if inner is None else inner(request, handler))
-            output = await ask(stage, made)
-            has_failed = isinstance(output, dict) and output.keys() == {_FAILED}
-            content, status = (output[_FAILED], "error") if has_failed else (output, "success")
-            return ToolMessage(content, name=name, tool_call_id=request.tool_call["id"], status=status)
-
-        for name, injected in node._injected_args.items():
-            if injected.state and self.stage_of(kind="tool", tool=name, agent=agent) is not None:
-                raise StageError(
-                    f"tool {name!r} reads the graph's state, which a call does not hold; make its node a stage: "
-                    f'{{"tools": {{"node": {node.name!r}}}}}'
-                )
-        tools, errors = list(node.tools_by_name.values()), node._handle_tool_errors
-        return ToolNode(
-            tools, name=node.name, handle_tool_errors=errors, messages_key=node._messages_key, awrap_tool_call=call
-        )
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The structured response where there is one, else the text of the last message."""
@@ -158,8 +132,4 @@ class LangGraphAdapter(Adapter):
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The content of the tool's message."""
-        with_call = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
-        (message,) = await self._tool_nodes[name].ainvoke([with_call], self._config)
-        if not isinstance(message, ToolMessage):
-            raise StageError(f"tool {name!r}: returns a {type(message).__name__}; make its node a stage")
-        return {_FAILED: message.content} if message.status == "error" else message.content
+        return await output_of(self._tool_nodes[name], name, arguments, self._config)

@@ -46,8 +46,11 @@ def path_of(url_path: str) -> str | None:
     return next((path for path in PATHS if url_path.endswith(path)), None)
 
 
+_STREAMED = ("stream", "stream_options")
+
+
 def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
-    """What of a request is rewritten: its messages but for system prompts.
+    """What of a request is rewritten: its messages but for system prompts. It is sent on not streamed.
 
     Args:
         path: of its API.
@@ -57,7 +60,7 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
     Raises:
         StageError: its history is on the server, or it holds no messages.
     """
-    rest = dict(body)
+    rest = {name: value for name, value in body.items() if name not in _STREAMED}
     messages = rest.pop(_MESSAGES[path], None)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]

@@ -8,17 +8,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.mcp import MCPServer
 from agents.tool_context import ToolContext
-from mcp.types import CallToolResult, Tool
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, trace
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, function_span, trace
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output, tool_call
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output
 from tod_bias.integrations.mcp_servers import McpServer
+from tod_bias.integrations.openai_agents_guardrails import REFUSALS, before_the_model, refusal_of
 from tod_bias.integrations.openai_agents_model import HostedModel, items_of
-from tod_bias.systems.hosted import AgentRequest, ask
+from tod_bias.integrations.openai_agents_tools import hosted_server, hosted_tool
+from tod_bias.systems.hosted import AgentRequest
 
 _SERVER_HISTORY = ("session", "previous_response_id", "conversation_id", "auto_previous_response_id")
 
@@ -80,9 +80,12 @@ class OpenAIAgentsAdapter(Adapter):
             self._see(agent)
             hosted = agent.clone(
                 model=HostedModel(self, agent.name, self._model(agent)),
-                tools=[self._tool(agent.name, tool) for tool in agent.tools if isinstance(tool, FunctionTool)],
-                mcp_servers=[self._server(agent.name, server) for server in agent.mcp_servers],
+                tools=[hosted_tool(self, agent.name, tool) for tool in agent.tools if isinstance(tool, FunctionTool)],
+                mcp_servers=[
+                    hosted_server(self, agent.name, each, self._servers[id(each)]) for each in agent.mcp_servers
+                ],
                 handoffs=[],
+                input_guardrails=before_the_model(agent.input_guardrails),
             )
             self._agents[id(agent)] = (agent, hosted)
             hosted.handoffs = [self._handoff(entry) for entry in agent.handoffs]
@@ -99,38 +102,15 @@ class OpenAIAgentsAdapter(Adapter):
         hosted.on_invoke_handoff = hand_over
         return hosted
 
-    def _tool(self, agent: str, tool: FunctionTool) -> FunctionTool:
-        stage = self.stage_of(kind="tool", tool=tool.name, agent=agent)
-        if stage is None:
-            return tool
-        hosted, invoke = copy.copy(tool), tool.on_invoke_tool
-
-        async def call(context: Any, arguments: str) -> Any:
-            made = tool_call(tool.name, arguments)
-            return await (invoke(context, arguments) if made is None else ask(stage, made))
-
-        hosted.on_invoke_tool = call
-        return hosted
-
-    def _server(self, agent: str, server: MCPServer) -> MCPServer:
-        hosted, listed = copy.copy(server), self._servers[id(server)]
-        stages = {tool: self.stage_of(kind="tool", tool=tool, agent=agent, server=server.name) for tool in listed.tools}
-        listed.check(stages)
-
-        async def list_tools(context: Any = None, agent: Any = None) -> list[Tool]:
-            return await server._apply_tool_filter(list(listed.tools.values()), context, agent)
-
-        async def call_tool(name: str, arguments: Any, meta: Any = None) -> CallToolResult:
-            return await listed.ask(stages[name], name, arguments or {})
-
-        hosted.list_tools, hosted.call_tool = list_tools, call_tool
-        return hosted
-
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The final output."""
-        config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
+        """The final output; a refusal where a guardrail tripped."""
+        guardrails = before_the_model(self._config.input_guardrails)
+        config = dataclasses.replace(self._config, model=None, tracing_disabled=True, input_guardrails=guardrails)
         items: list[Any] = [item for message in messages for item in items_of(message)]
-        result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        try:
+            result = await Runner.run(self._hosted, items, run_config=config, **self.options)
+        except REFUSALS as error:
+            return refusal_of(error)
         if result.interruptions:
             tool = result.interruptions[0].tool_name
             raise StageError(f"the tool {tool!r} waits for a person's approval, which an audit does not have")
@@ -150,6 +130,6 @@ class OpenAIAgentsAdapter(Adapter):
         """What the tool returns, or its message on an error."""
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
-        with trace("tod-bias", disabled=True):  # agents that it runs are not traced either
+        with trace("tod-bias", disabled=True), function_span(name, disabled=True):  # nor agents that it runs
             output = await self._tools[name].on_invoke_tool(context, text)
         return to_jsonable_python(output, fallback=str)

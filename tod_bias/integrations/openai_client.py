@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from tod_bias.errors import StageError
-from tod_bias.integrations.model_apis import PassingError, ask_again, body_of, path_of, reply_in, request_of, with_ids
+from tod_bias.integrations.events import encoded_reply
+from tod_bias.integrations.model_apis import PassingError, ask_again, body_of, path_of, reply_in, request_of
 from tod_bias.systems.hosted import AgentRequest, ask, ask_from_thread, is_hosted
 
 MODEL = "model"
@@ -22,7 +22,7 @@ class client_transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):  # noqa
     """Makes the requests of an OpenAI client the stage ``model`` of a hosted function; others are sent as they are.
 
     ``OpenAI(http_client=httpx2.Client(transport=client_transport()))``, and so with ``AsyncOpenAI`` and
-    ``httpx2.AsyncClient``: chat completions and Responses, not streamed.
+    ``httpx2.AsyncClient``: chat completions and Responses, streamed (in one piece) and not.
 
     Args:
         inner: what sends requests; left out, HTTP.
@@ -53,10 +53,7 @@ def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:
     path = path_of(request.url.path)
     if path is None:
         return None
-    body = json.loads(request.read())
-    if body.get("stream"):
-        raise StageError("a request is streamed: send it not streamed")
-    agent_request = request_of(path, body, url=str(request.url))
+    agent_request = request_of(path, json.loads(request.read()), url=str(request.url))
     _held[agent_request.fixed] = (request, inner)
     return agent_request
 
@@ -86,4 +83,5 @@ async def _sent(request: httpx2.Request, inner: Any, content: Any) -> dict[str, 
 
 def _response(request: httpx2.Request, reply: dict[str, Any]) -> httpx2.Response:
     path = path_of(request.url.path) or ""
-    return httpx2.Response(200, json=with_ids(path, json.loads(request.content), reply))
+    kind, content = encoded_reply(path, json.loads(request.content), reply)
+    return httpx2.Response(200, headers={"content-type": kind}, content=content)

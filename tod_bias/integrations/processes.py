@@ -118,6 +118,8 @@ class AgentProcess:
             await asyncio.wait_for(asyncio.gather(self.process.wait(), self._reading), _ENDING)
         code = self.process.returncode
         how = "closed its output" if code is None else f"ended with exit code {code}"
+        if code == 0:
+            return f"{self._where}: {how} in the middle of a turn: it has to read line by line until its input ends"
         said = self._logged.decode(errors="replace").strip().splitlines()[-1:]
         return f"{self._where}: {how} in the middle of a turn" + (f": {shortened(said[0], 300)}" if said else "")
 

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, shortened
 from tod_bias.integrations.adapter import Adapter, Match
 from tod_bias.integrations.model_apis import facts_of, request_of
 from tod_bias.integrations.processes import ProcessPool, new_key, response_in
@@ -121,7 +121,8 @@ class UrlAgent:
             del proxy.turns[key]
             proxy.servers.pop(key, None)
         if status != 200:
-            raise UnansweredError(f"{self.name}: HTTP {status}")
+            said = shortened(content.decode(errors="replace").strip(), 120)
+            raise UnansweredError(f"{self.name}: HTTP {status}{f': {said}' if said else ''}")
         return response_in(content, self.name)
 
 
@@ -205,9 +206,8 @@ class ProxyAdapter(Adapter):
         facts = facts_of(path, body)
         if self.seen is not None:
             self.seen.append(facts)
-        rest = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         passed_on = {name: headers[name] for name in _FORWARDED_HEADERS if name in headers}
-        request = request_of(path, rest, **({"headers": passed_on} if passed_on else {}))
+        request = request_of(path, body, **({"headers": passed_on} if passed_on else {}))
         stage = next((stage for stage, match in self.stages.items() if _fits(facts, match)), None)
         return await (self.call_model(request) if stage is None else ask(stage, request))
 

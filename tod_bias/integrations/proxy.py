@@ -16,8 +16,8 @@ from typing import Any
 import uvicorn
 
 from tod_bias.errors import FOREIGN, TodBiasError, UnansweredError, described
-from tod_bias.integrations.events import event_stream
-from tod_bias.integrations.model_apis import LARGEST, PATHS, path_of, with_ids
+from tod_bias.integrations.events import encoded_reply
+from tod_bias.integrations.model_apis import LARGEST, PATHS, path_of
 
 _KEEP_ALIVE = 600
 """Seconds that a client may leave a connection open."""
@@ -123,7 +123,7 @@ class Proxy:
                 raise _RefusedError(404, f"{scope['method']} {scope['path'][:100]}: the proxy serves {_ROUTES}")
             body = await _body(receive)
             reply = await self.loop.create_task(self._reply(turn, path, body, headers), context=turn.context)
-            await _respond(send, 200, *_encoded(path, body, reply))
+            await _respond(send, 200, *encoded_reply(path, body, reply))
         except _RefusedError as error:
             content = {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
             await _respond(send, error.status, "application/json", json.dumps(content).encode())
@@ -179,13 +179,6 @@ async def _body(receive: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise _RefusedError(400, "the request is no JSON object")
     return body
-
-
-def _encoded(path: str, body: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[str, bytes]:
-    whole = with_ids(path, body, reply)
-    if not body.get("stream"):
-        return "application/json", json.dumps(whole).encode()
-    return "text/event-stream", event_stream(path, whole, body.get("stream_options"))
 
 
 async def _respond(send: Any, status: int, kind: str, body: bytes) -> None:

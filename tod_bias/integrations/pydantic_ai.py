@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext, RunUsage, ToolReturn
+from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ContentFilterError
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
-from pydantic_ai.models import Model
+from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets import AbstractToolset
 from pydantic_core import to_jsonable_python
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, identity_of, place, renumbered, text_of_output, tool_call
+from tod_bias.integrations.adapter import (
+    Adapter,
+    Match,
+    identity_of,
+    place,
+    refused,
+    renumbered,
+    text_of_output,
+)
 from tod_bias.integrations.pydantic_ai_messages import model_message, stable, taken_instructions, with_instructions
-from tod_bias.systems.hosted import AgentRequest, ask
+from tod_bias.integrations.pydantic_ai_tools import Held, HostedToolset, output_of
+from tod_bias.systems.hosted import AgentRequest
 from tod_bias.systems.stage import place_of
 
-_HISTORY = ("conversation", "message_history", "conversation_id", "event_stream_handler")
-_RETRY = "retry with"
-"""Under this name stands the message of a tool that asks the model to call it otherwise."""
+_HISTORY = ("conversation", "message_history", "conversation_id")
 
 
 class PydanticAIAdapter(Adapter):
@@ -32,7 +41,7 @@ class PydanticAIAdapter(Adapter):
 
     def __init__(self, agent: Agent[Any, Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         if held := [name for name in _HISTORY if options.get(name)]:
-            raise StageError(f"{held[0]}: leave it out; every turn gets its history as messages, and is not streamed")
+            raise StageError(f"{held[0]}: leave it out; every turn gets its history as messages")
         self._functions = {
             name: tool.function
             for toolset in agent.toolsets
@@ -42,7 +51,7 @@ class PydanticAIAdapter(Adapter):
         all_known = all(isinstance(toolset, FunctionToolset) for toolset in agent.toolsets)
         tools = list(self._functions) if all_known else ["*"]  # other toolsets' have any name
         self.known = {"kind": ["model", "tool"], "agent": [place(agent)], "tool": tools}
-        self.tools: dict[str, tuple[Any, RunContext[Any], Any]] = {}
+        self._tools: dict[str, Held] = {}
         super().__init__(agent, stages, options)
 
     def parts(self) -> Sequence[Any]:
@@ -52,12 +61,15 @@ class PydanticAIAdapter(Adapter):
         return [*self._functions.values(), *of_model]
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The output."""
+        """The output; a refusal where the provider's filter ended the run."""
         *before, last = messages
         history = ModelMessagesTypeAdapter.validate_python([model_message(message, before) for message in before])
-        capabilities = [*self.options.get("capabilities", ()), Interception(self)]
+        capabilities = [*self.options.get("capabilities", ()), Interception(self, self._tools)]
         options = {**self.options, "capabilities": capabilities}
-        result = await self.agent.run(last["content"], message_history=history, **options)
+        try:
+            result = await self.agent.run(last["content"], message_history=history, **options)
+        except ContentFilterError:
+            return refused(None)
         if isinstance(result.output, DeferredToolRequests):
             raise StageError("a tool is deferred or waits for a person's approval, which an audit does not have")
         return text_of_output(result.output)
@@ -74,24 +86,15 @@ class PydanticAIAdapter(Adapter):
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool returns."""
-        toolset, context, tool = self.tools[name]
-        context = dataclasses.replace(
-            context, messages=[], prompt=None, run_step=0, retry=0, tool_call_id="call", usage=RunUsage()
-        )
-        try:
-            output = await toolset.call_tool(name, tool.args_validator.validate_python(arguments), context, tool)
-        except ModelRetry as retry:
-            return {_RETRY: retry.message}
-        if isinstance(output, ToolReturn):
-            raise StageError(f"tool {name!r}: returns a ToolReturn, which is not hosted; return its value")
-        return to_jsonable_python(output)
+        return await output_of(self._tools[name], name, arguments)
 
 
 @dataclasses.dataclass
 class Interception(AbstractCapability[Any]):
     """Makes the requests of a run calls of stages."""
 
-    adapter: PydanticAIAdapter
+    adapter: Adapter
+    tools: dict[str, Held]
 
     def get_wrapper_model(self, model: Model) -> Model:
         """The model whose requests are calls."""
@@ -99,13 +102,13 @@ class Interception(AbstractCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The tools whose calls are calls of stages."""
-        return HostedToolset(toolset, self.adapter)
+        return HostedToolset(toolset, self.adapter, self.tools)
 
 
 class HostedPydanticModel(WrapperModel):
     """A model whose requests are calls of a stage."""
 
-    def __init__(self, adapter: PydanticAIAdapter, inner: Model) -> None:
+    def __init__(self, adapter: Adapter, inner: Model) -> None:
         super().__init__(inner)
         self._adapter = adapter
 
@@ -122,25 +125,8 @@ class HostedPydanticModel(WrapperModel):
         (response,) = ModelMessagesTypeAdapter.validate_python([output])
         return response
 
-    def request_stream(self, *args: Any, **kwargs: Any) -> Any:
-        """Not hosted."""
-        raise StageError("a streamed run is not hosted")
-
-
-@dataclasses.dataclass
-class HostedToolset(WrapperToolset[Any]):
-    """Tools whose calls are calls of stages."""
-
-    adapter: PydanticAIAdapter
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: Any) -> Any:
-        """What the tool returns, from its stage."""
-        stage = self.adapter.stage_of(kind="tool", tool=name, agent=place(self.adapter.agent))
-        call = tool_call(name, to_jsonable_python(tool_args))
-        if stage is None or call is None:
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        self.adapter.tools.setdefault(name, (self.wrapped, ctx, tool))
-        output = await ask(stage, call)
-        if isinstance(output, dict) and output.keys() == {_RETRY}:
-            raise ModelRetry(output[_RETRY])
-        return output
+    @asynccontextmanager
+    async def request_stream(self, messages: Any, model_settings: Any, model_request_parameters: Any, *_: Any) -> Any:
+        """The same response, for who wants it as a stream."""
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)

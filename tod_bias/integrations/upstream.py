@@ -56,6 +56,9 @@ class LoopClient:
                         raise UnansweredError(f"the reply of a server is longer than {LARGEST >> 20} MB")
         except aiohttp.SocketTimeoutError:  # another try would take as long
             raise UnansweredError(f"{host_of(url)}: sent nothing for {self._timeout.sock_read:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            why = error.os_error.strerror or type(error.os_error).__name__
+            raise PassingError(f"{host_of(url)}: cannot be reached ({why})") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise PassingError(f"{host_of(url)}: {str(error) or type(error).__name__}") from None
         return response.status, bytes(content)
@@ -75,8 +78,8 @@ class LoopClient:
 
 
 def host_of(url: str) -> str:
-    """What messages call the server at an address."""
-    return urlsplit(url).hostname or url
+    """What messages call the server at an address: the host, and the port where the address names one."""
+    return urlsplit(url).netloc.rpartition("@")[2] or url
 
 
 @cache

@@ -91,8 +91,14 @@ class EventLoop:
         self.left: list[Any] = []
         """Agents that nothing can end, as the loop does not turn."""
         self._process = os.getpid()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="tod-bias agents", daemon=True)
+        self.thread = threading.Thread(target=self._turn, name="tod-bias agents", daemon=True)
         self.thread.start()
+
+    def _turn(self) -> None:
+        """Run the loop on and on: ``sys.exit`` in a task ends the loop too, and is the task's exception beside."""
+        while True:
+            with suppress(SystemExit, KeyboardInterrupt):
+                return self.loop.run_forever()
 
     @classmethod
     def current(cls) -> EventLoop:

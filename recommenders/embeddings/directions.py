@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
+from scipy.optimize import minimize
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import checked_matrix, unit
@@ -125,8 +127,6 @@ def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
 
     The problem is strictly convex, so it has one solution, and no seed is needed.
     """
-    from scipy.optimize import minimize
-
     vectors = unit(np.concatenate([a, b]))
     vectors = np.column_stack([vectors, np.ones(len(vectors))])  # the last coefficient is the intercept
     sides = np.where(np.arange(len(vectors)) < len(a), 1.0, -1.0)
@@ -252,8 +252,6 @@ def direction_tests(
         seed: of the random vectors.
         random_vectors: how many, drawn with equal chance in all directions.
     """
-    from scipy import stats
-
     psi = unit(direction)
     first, second = unit(a), unit(b)
     apart = first.mean(axis=0) - second.mean(axis=0)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.embeddings.space import Picture
 from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.inference import (
     FEWEST_QUERIES,
@@ -26,9 +26,6 @@ from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def association(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -86,8 +83,6 @@ def compared(
         columns: of the result.
         furthest: how far two labels can be apart; None where differences are parts of the whole's share (Shen eq. 2).
     """
-    import pandas as pd
-
     made = [pd.DataFrame(columns=list(columns))]
     for dimension in recommendations.all_dimensions:
         made += _of_dimension(recommendations, dimension, how, units_of, furthest)
@@ -127,8 +122,6 @@ def _of_dimension(
 
 
 def _units(rows: pd.DataFrame) -> Units:
-    import pandas as pd
-
     numbers, frame = queries_of(rows)
     lengths = rows["categories"].map(len).to_numpy()
     names = [name for cell in rows["categories"] for name in cell]
@@ -151,8 +144,6 @@ class _Comparison:
         how: Inference,
         furthest: float | None,
     ) -> None:
-        import pandas as pd
-
         self.units, self.city, self.dimension, self.dimensions = units, city, dimension, dimensions
         self.how, self.furthest = how, furthest
         self.codes, labels = pd.factorize(units.frame["group"])  # (queries,) numbers of their labels
@@ -169,15 +160,11 @@ class _Comparison:
 
     def scored(self, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
         """The rows of some pairs of labels, in both directions."""
-        import pandas as pd
-
         single = [self._pair(*pair) for pair in pairs]
         return pd.concat([part for rows in single for part in (rows, _mirrored(rows))], ignore_index=True)
 
     def _pair(self, label: str, other: str) -> pd.DataFrame:
         """The rows of two labels, a category each."""
-        import pandas as pd
-
         units, how = self.units, self.how
         first, second = self.labels.index(label), self.labels.index(other)
         whole = self.sums.sum(axis=0)

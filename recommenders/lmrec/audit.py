@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
@@ -23,7 +25,6 @@ from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 SCHEMA = 1
@@ -50,8 +51,6 @@ def audit(
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
-    import pandas as pd
-
     how = inference or SHEN
     distinct = recommendations.distinct
     places = places_of(distinct, words)

@@ -36,9 +36,9 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
@@ -47,9 +47,6 @@ from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHEN = Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
@@ -87,8 +84,6 @@ def texts(column: pd.Series) -> np.ndarray:
 
 def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
     """The number of every row's query with its group, (rows,), and a row of each of them."""
-    import pandas as pd
-
     numbers = pd.factorize(cells([pd.factorize(texts(rows[name]))[0] for name in ("unit", "group")]))[0]
     return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
 
@@ -105,8 +100,6 @@ def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False
         cities: whether a city is a cluster too; a word is one cluster in all of them.
         words: whether words are a sample; False takes them as they are, for what is said of these words alone.
     """
-    import pandas as pd
-
     ways = [pd.factorize(frame["city"])[0]] if cities else []
     named = [name for name in _WORDS if frame[name].ne("").any()]
     for name in (named or ["substitution"]) if words else []:
@@ -150,8 +143,6 @@ class WordCount:
 
 def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
     """The words of some queries, numbers (queries,) and texts: those that tell the groups, else all that are known."""
-    import pandas as pd
-
     groups = pd.factorize(texts(frame["group"]))[0]
     of_groups, known = [], []
     for name in _WORDS:
@@ -173,8 +164,6 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
         frame: a row a query.
         weights: (queries,) what each weighs, for instance how many items it was recommended.
     """
-    import pandas as pd
-
     counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
     for words, _ in _standing(frame):
@@ -221,8 +210,6 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
     Returns:
         (scores,) texts, empty where words are not known, and (scores,) shares, NaN there and where there is no gap.
     """
-    import pandas as pd
-
     scores = parts[0].shape[1]
     names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
     groups = pd.factorize(texts(frame["group"]))[0]
@@ -296,8 +283,6 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
         dimension: whose groups change places.
         dimensions: all of them.
     """
-    import pandas as pd
-
     if dimension == COUPLE:
         return _of_couples(frame, mine)
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
@@ -318,8 +303,6 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
 
 def _of_couples(frame: pd.DataFrame, mine: np.ndarray) -> Exchange:
     """First words change their genders where there are enough of them, else queries their couples within a city."""
-    import pandas as pd
-
     words, known = pd.factorize(texts(frame["substitution"]))
     gender = frame["group0"].to_numpy() == frame["group0"].iloc[0]  # (queries,)
     two = all(frame[name].nunique() == 2 for name in ("group0", "group1"))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -35,7 +36,6 @@ from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -111,8 +111,6 @@ def compare(
         inference: for the level, resamples and seed of intervals.
         show_progress: on stderr.
     """
-    import pandas as pd
-
     how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)

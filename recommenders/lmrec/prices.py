@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.associations import Units, compared
 from tod_bias.recommenders.lmrec.inference import (
@@ -34,9 +34,6 @@ from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = [
     *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),
@@ -68,8 +65,6 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
         cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest),
         largest_word and largest_share (the word that carries most of value − neutral, and how much of it).
     """
-    import pandas as pd
-
     how = inference or SHEN
     made = [pd.DataFrame(columns=_COLUMNS)]
     for dimension in recommendations.all_dimensions:
@@ -103,8 +98,6 @@ class _LabelledQueries:
     @classmethod
     def of(cls, rows: pd.DataFrame, labels: Sequence[str]) -> _LabelledQueries:
         """Those of some recommendations."""
-        import pandas as pd
-
         numbers, frame = queries_of(rows)
         table = np.zeros((len(frame), len(LEVELS)))
         priced = rows["price"].notna().to_numpy()
@@ -154,8 +147,6 @@ def _scored(
     single: Sequence[pd.DataFrame] = (),
 ) -> pd.DataFrame:
     """The rows of one city, or the means over several, whose own rows are ``single``."""
-    import pandas as pd
-
     each = _shares(units.counts)  # (cities, labels, levels)
     neutrals = np.where(np.isnan(each), np.nan, _neutral(units.counts))
     value, lean = _mean(each), _mean(each - neutrals)
@@ -338,8 +329,6 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     Returns:
         city, substitution, queries, value, ci_low, ci_high, neutral, items.
     """
-    import pandas as pd
-
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
@@ -402,8 +391,6 @@ def price_differences(
     Returns:
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
     """
-    import pandas as pd
-
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"].isin(list(kinds))]
@@ -432,8 +419,6 @@ class _Cells:
     @classmethod
     def of(cls, rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
         """Those of some recommendations."""
-        import pandas as pd
-
         frame = rows.drop_duplicates("unit")
         of_unit = pd.Series(templates_of(frame), index=frame["unit"])
         keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.reading import score
@@ -20,9 +21,6 @@ from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.intervals import interval, t_interval
 from tod_bias.statistics.resampling import resample_counts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))
@@ -142,8 +140,6 @@ def quality(
     Returns:
         city (name of the training; ``all``: mean over cities), score, value, ci_low, ci_high, reviews.
     """
-    import pandas as pd
-
     made = []
     for city, ranked in trainings.items():
         counts = resample_counts(np.random.default_rng(seed), resamples, len(ranked)).astype(np.float32)

@@ -139,6 +139,9 @@ def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
     assert result.record["intervals"]["DEAA"] is None
     assert result.record["p_value"] == 1.0  # two labellings, the observed and its mirror
     assert not any(entry["significant"] for entry in result.record["directions"].values())
+    said = " ".join(reading(result.record))
+    assert "No direction was tested, as A or B has too few entities" in said
+    assert "fails one of the three tests" not in said
     json.dumps(result.record, allow_nan=False)
 
 
@@ -166,9 +169,9 @@ def test_bootstrap_is_scoring_resampled_sets():
         effects.append((scores[0].mean() - scores[1].mean()) / np.concatenate(scores).std())
         ripas.append(r_ripa(drawn[0], direction.vector) - r_ripa(drawn[1], direction.vector))
     for bounds, values in (
-        (results.deaa, loop),
-        (results.effect_size, effects),
-        (results.directions[0]["differential"], ripas),
+        (results["DEAA"], loop),
+        (results["effect_size"], effects),
+        (results["R_RIPA"]["centroid"]["differential"], ripas),
     ):
         assert np.mean(bounds) == pytest.approx(np.mean(values), abs=0.15 * np.std(values) + 0.02)
         assert bounds[1] - bounds[0] == pytest.approx(np.ptp(np.quantile(values, [0.025, 0.975])), rel=0.15)

@@ -38,7 +38,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 
 def audit(
     recommendations: Recommendations,
-    inference: Inference | None = None,
+    how: Inference = SHEN,
     *,
     source: Mapping[str, Any] | None = None,
     words: TemplateSet | None = None,
@@ -47,11 +47,10 @@ def audit(
 
     Args:
         recommendations: the tidy frame.
-        inference: of intervals and tests.
+        how: intervals and tests are made.
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
-    how = inference or SHEN
     distinct = recommendations.distinct
     places = places_of(distinct, words)
     notes = [*recommendations.notes, *_missing(recommendations)]

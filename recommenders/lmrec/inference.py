@@ -42,7 +42,7 @@ import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
-from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
@@ -108,6 +108,46 @@ def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False
     ways.append(pd.factorize(templates_of(frame))[0])
     facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
     return crossing(groups, ways, facts)
+
+
+class GroupedQueries:
+    """The queries of the groups of one dimension, in one city or in all, with what is summed over each.
+
+    Args:
+        frame: a row a query and group, as :func:`queries_of` gives it.
+        table: (queries, n), what is summed.
+        city: its name; ``all`` of several.
+        dimension: of the groups.
+        dimensions: all of them.
+        how: intervals and tests are made.
+        labels: names of the groups in order; as they come if left out.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        table: np.ndarray,
+        city: str,
+        dimension: str,
+        dimensions: Sequence[str],
+        how: Inference,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self.frame, self.table, self.city = frame, table, city
+        self.dimension, self.dimensions, self.how = dimension, dimensions, how
+        self.labels = list(labels or dict.fromkeys(frame["group"]))
+        self.codes = np.asarray(pd.Categorical(frame["group"], categories=self.labels).codes, dtype=int)
+        """(queries,) numbers of their labels."""
+        self.cities = pd.factorize(frame["city"])[0]
+        """(queries,) numbers of their cities."""
+        self.sums = np.zeros((self.cities.max(initial=-1) + 1, len(self.labels), table.shape[1]))
+        """(cities, labels, n)."""
+        np.add.at(self.sums, (self.cities, self.codes), table)
+        self.is_over_cities = len(self.sums) > 1
+
+    def design(self, *, words: bool = True) -> Crossing:
+        """How they are clustered; whether words are a sample is as for :func:`crossing_of`."""
+        return crossing_of(self.frame, self.codes, cities=self.is_over_cities, words=words or self.dimension == COUPLE)
 
 
 def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
@@ -343,5 +383,9 @@ def quotient_bounds(
     over = jackknife(sums_by(city, table, city.max() + 1), quotients, how.level)
     with np.errstate(invalid="ignore", divide="ignore"):
         influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
-    half = crossed_variance(influences, design).half(how.level)
+    return widened(over, crossed_variance(influences, design).half(how.level), limits)
+
+
+def widened(over: Jackknife, half: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """(2, n) bounds: the wider of the interval over cities and that of half a length, within limits."""
     return np.clip(np.stack([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)]), *limits)

@@ -19,7 +19,7 @@ _FUNCTION_WORDS = word_list("function_words.txt")
 """Words that belong to no name in particular."""
 
 
-def top_words(recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20) -> pd.DataFrame:
+def top_words(recommendations: Recommendations, how: Inference = SHEN, *, most: int = 20) -> pd.DataFrame:
     """Top words of the names of recommended items per group, over all cities (Shen Fig. 6: raw frequency).
 
     ``value`` is the share of the group's recommended items whose name holds the word, ``neutral`` the mean of this
@@ -30,7 +30,6 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
     Returns:
         dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
     """
-    how = inference or SHEN
     made = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)

@@ -94,7 +94,7 @@ def compare(
     *,
     words: TemplateSet | None = None,
     top: int = K,
-    inference: Inference | None = None,
+    how: Inference = SHEN,
     show_progress: bool = False,
 ) -> MitigationScores:
     """Score and audit every model in every condition, and give the means over cities with their t intervals.
@@ -108,10 +108,9 @@ def compare(
         trainings: the models by city and seed.
         words: templates and words.
         top: items a list.
-        inference: for the level, resamples and seed of intervals.
+        how: level, resamples and seed of intervals.
         show_progress: on stderr.
     """
-    how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)
     cities = {training.name: training.reviews.city for training in trainings}

@@ -181,7 +181,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptio
     inference = Inference(level=how.level, resamples=how.bootstrap, seed=how.seed)
     words = load_templates(source.templates)
     result = mitigation.compare(
-        trainings, words=words, top=source.top, inference=inference, show_progress=not output.quiet
+        trainings, words=words, top=source.top, how=inference, show_progress=not output.quiet
     )
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)

@@ -69,6 +69,7 @@ def audit(
     sets: EntitySets,
     settings: AuditSettings | None = None,
     *,
+    name: str = "embeddings",
     attribute: str = "attribute",
     interactions: Interactions | None = None,
     pairs: np.ndarray | None = None,
@@ -80,6 +81,7 @@ def audit(
         embeddings: of users and items, or of one table.
         sets: A, B, E and, if there is one, P.
         settings: usual ones if not given.
+        name: of the embeddings, for comparisons.
         attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
         pairs: (pairs, 2) rows of A and of B for the directions ``pca`` and ``bolukbasi``; drawn at random if left
@@ -133,6 +135,7 @@ def audit(
     }
     record["flags"] = flags(record)
     record["seconds"] = round(time.monotonic() - started, 3)
+    record["name"] = name
     return Associations(record, frame, directions, view)
 
 

@@ -50,8 +50,8 @@ def largest(row: pd.Series) -> str:
 
 def _carried(rows: pd.DataFrame, name: str) -> str:
     """The rows that are beyond chance and rest on one word; ``name``: the column that tells them apart."""
-    one_word = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
-    listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in one_word.iterrows())
+    carried = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
+    listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in carried.iterrows())
     return f" Not said of the groups, as one word carries at least half of the difference: {listed}." if listed else ""
 
 

@@ -180,9 +180,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptio
     out = claimed(output.out)
     inference = Inference(level=how.level, resamples=how.bootstrap, seed=how.seed)
     words = load_templates(source.templates)
-    result = mitigation.compare(
-        trainings, words=words, top=source.top, how=inference, show_progress=not output.quiet
-    )
+    result = mitigation.compare(trainings, words=words, top=source.top, how=inference, show_progress=not output.quiet)
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)
     write_text(out / "mitigation.svg", to_svg(mitigation.figure(result)))

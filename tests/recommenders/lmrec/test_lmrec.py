@@ -142,7 +142,10 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     record = json.loads((tmp_path / "q" / "quality.json").read_text())
     assert (record["seed"], record["split_seeds"]) == (7, {"Sampleton": 0})  # another split was trained on
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 20)
-    arguments = (*arguments, "--augmented-model", trained_augmented)
+    arguments = (*arguments, "--augmented-model", trained_augmented, "--templates", tmp_path / "templates")
+    rows = [f"{kind}\t{text}\n" for kind, text in load_templates().templates[::6]]
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "templates.tsv").write_text("".join(["kind\ttemplate\n", *rows]))
     code, out, err = run_command("recommend mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err
     bias = pd.read_csv(tmp_path / "m" / "bias.csv")

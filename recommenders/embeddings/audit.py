@@ -24,6 +24,7 @@ from tod_bias.recommenders.embeddings.directions import (
     fit_directions,
     judge_directions,
     split,
+    usable_directions,
 )
 from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, metrics
 from tod_bias.recommenders.embeddings.sets import EntitySets, shared_rows
@@ -100,7 +101,7 @@ def audit(
         verdicts = judge_directions(directions, a, b, parts, pairs, chosen.seed)
         bar.advance()
         bar.describe("permutations and bootstrap")
-        usable = {name for name, verdict in verdicts.items() if verdict and verdict.significant}
+        usable = usable_directions(verdicts)
         scores = Scores.of(sets, directions)
         measured = metrics(sets, scores, usable, chosen)
         bar.advance()

@@ -176,7 +176,9 @@ def compare(
             model = training.models[condition.model]
             model = Reranker(model, top) if condition.reranks else model
             mask = hide if condition.masks else None
-            ranked[training.name] = _ranked(model, training, mask, show_progress=show_progress)
+            ranked[training.name] = quality.rank_held_out(
+                model, training.reviews, training.seed, mask, show_progress=show_progress
+            )
             by_training[training.name] = bias_of(ask(model, words, city=training.reviews.city, top=top, hide=mask))
         scores = quality.quality(ranked, cities, level=how.level, resamples=how.resamples, seed=how.seed)
         qualities.append(scores.assign(condition=name))
@@ -188,12 +190,6 @@ def compare(
     columns = ["condition", *(column for column in whole if column != "condition")]
     names = ["condition", "city", "score", "value", "ci_low", "ci_high"]
     return MitigationScores(whole[columns], pd.DataFrame(biases, columns=names))
-
-
-def _ranked(model: LMRec, training: CityModels, hide: Neutraliser | None, *, show_progress: bool) -> quality.Ranked:
-    held_out = list(training.reviews.of_split(2, training.seed))
-    texts = [hide(review.text) if hide else review.text for review in held_out]
-    return quality.rank_reviews(model, texts, [review.venue for review in held_out], show_progress=show_progress)
 
 
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:

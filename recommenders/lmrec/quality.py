@@ -8,7 +8,7 @@ are of the whole ranking. All scores are in 0–1, 1 is best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import pandas as pd
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL
+from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.intervals import interval, t_interval
 from tod_bias.statistics.resampling import resample_counts
@@ -115,6 +116,23 @@ def rank_reviews(
         raise RecommenderError("nothing to evaluate: there is no test review")
     scores = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Ranked(scores, goal, np.concatenate(predicted).astype(np.int64), len(model.venues))
+
+
+def rank_held_out(
+    model: Any, reviews: Reviews, seed: int, hide: Callable[[str], str] | None = None, *, show_progress: bool = False
+) -> Ranked:
+    """Rank all venues for the test reviews of a training.
+
+    Args:
+        model: the recommender.
+        reviews: that it was trained on.
+        seed: of their split.
+        hide: masks every review before it is read.
+        show_progress: on stderr.
+    """
+    held_out = list(reviews.of_split(2, seed))
+    texts = [hide(review.text) if hide else review.text for review in held_out]
+    return rank_reviews(model, texts, [review.venue for review in held_out], show_progress=show_progress)
 
 
 def quality(

@@ -67,11 +67,11 @@ class TestedSet:
         return int(self.clusters.max(initial=-1)) + 1
 
     def sums(self, scores: np.ndarray) -> np.ndarray:
-        """Of (entities, …) scores, by cluster."""
+        """Sums of (entities, …) scores by cluster, (clusters, …)."""
         return sums_by(self.clusters, scores, self.samples)
 
     def means(self, scores: np.ndarray) -> np.ndarray:
-        """Of (entities,) scores, by cluster."""
+        """Means of (entities,) scores by cluster, (clusters,)."""
         return self.sums(scores) / np.bincount(self.clusters)
 
 

@@ -47,7 +47,7 @@ def audit(
 
     Args:
         recommendations: the tidy frame.
-        how: intervals and tests are made.
+        how: how intervals and tests are made.
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """

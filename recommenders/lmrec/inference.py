@@ -88,28 +88,6 @@ def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
     return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
 
 
-def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
-    """How queries are clustered: by city if asked for, by each word, by template.
-
-    The labels of other dimensions are by design: white and black women's names are each drawn among their own. Where
-    words are not known every query stands for itself.
-
-    Args:
-        frame: a row a query, with the columns of the tidy frame.
-        groups: (queries,) numbers.
-        cities: whether a city is a cluster too; a word is one cluster in all of them.
-        words: whether words are a sample; False takes them as they are, for what is said of these words alone.
-    """
-    ways = [pd.factorize(frame["city"])[0]] if cities else []
-    named = [name for name in _WORDS if frame[name].ne("").any()]
-    for name in (named or ["substitution"]) if words else []:
-        known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
-        ways.append(pd.factorize(known)[0])
-    ways.append(pd.factorize(templates_of(frame))[0])
-    facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
-    return crossing(groups, ways, facts)
-
-
 class GroupedQueries:
     """The queries of the groups of one dimension, in one city or in all, with what is summed over each.
 
@@ -119,7 +97,7 @@ class GroupedQueries:
         city: its name; ``all`` of several.
         dimension: of the groups.
         dimensions: all of them.
-        how: intervals and tests are made.
+        how: how intervals and tests are made.
         labels: names of the groups in order; as they come if left out.
     """
 
@@ -146,8 +124,24 @@ class GroupedQueries:
         self.is_over_cities = len(self.sums) > 1
 
     def design(self, *, words: bool = True) -> Crossing:
-        """How they are clustered; whether words are a sample is as for :func:`crossing_of`."""
-        return crossing_of(self.frame, self.codes, cities=self.is_over_cities, words=words or self.dimension == COUPLE)
+        """How they are clustered: by city if there are several, by each word (one cluster in all cities), by template.
+
+        The labels of other dimensions are by design: white and black women's names are each drawn among their own.
+        Where words are not known every query stands for itself.
+
+        Args:
+            words: whether words are a sample, as those of couples always are; False takes them as they are, for what
+                is said of these words alone.
+        """
+        frame = self.frame
+        ways = [self.cities] if self.is_over_cities else []
+        named = [name for name in _WORDS if frame[name].ne("").any()]
+        for name in (named or ["substitution"]) if words or self.dimension == COUPLE else []:
+            known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
+            ways.append(pd.factorize(known)[0])
+        ways.append(pd.factorize(templates_of(frame))[0])
+        facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
+        return crossing(self.codes, ways, facts)
 
 
 def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from tod_bias.recommenders.lmrec.inference import SHEN, crossing_of, quotient_bounds, word_count
+from tod_bias.recommenders.lmrec.inference import SHEN, GroupedQueries, quotient_bounds, word_count
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.recommenders.lmrec.templates import word_list
 from tod_bias.statistics.settings import Inference
@@ -70,6 +70,5 @@ def _bounds(rows: pd.DataFrame, table: np.ndarray, how: Inference, rng: np.rando
     frame, table = rows.drop_duplicates("unit"), sums_by(units, table, units.max(initial=-1) + 1)
     if not word_count(frame, table[:, -1]).enough_for_intervals:
         return np.full((2, table.shape[1] - 1), np.nan)
-    city = pd.factorize(frame["city"])[0]
-    design = crossing_of(frame, np.zeros(len(frame), dtype=int), cities=city.max() > 0)
-    return quotient_bounds(table, design, city, how, rng, (0.0, 1.0))
+    queries = GroupedQueries(frame, table, "", "", (), how)
+    return quotient_bounds(table, queries.design(), queries.cities, how, rng, (0.0, 1.0))

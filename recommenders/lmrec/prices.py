@@ -351,7 +351,7 @@ def price_differences(
         recommendations: the tidy frame.
         kinds: the substitutions, each with its kind (location, religion, …). The pairs of the same two kinds are one
             family of tests, so that three places of worship do not answer for four hundred pairs of shops.
-        how: intervals and tests are made.
+        how: how intervals and tests are made.
 
     Returns:
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).

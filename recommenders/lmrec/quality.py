@@ -161,18 +161,18 @@ def quality(
     made = []
     for city, ranked in trainings.items():
         counts = resample_counts(np.random.default_rng(seed), resamples, len(ranked)).astype(np.float32)
-        triple = precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues)
-        triples = [precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in counts]
+        weights = np.concatenate([np.ones((1, len(ranked))), counts])
+        triples = np.array([precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in weights])
+        scores = {name: (triples[0, place], triples[1:, place]) for place, name in enumerate(VENUE_SCORES[:3])}
+        for name, column in ranked.scores.items():
+            present = ~np.isnan(column)
+            if present.any():
+                samples = counts[:, present] @ column[present] / counts[:, present].sum(axis=1)
+                scores[name] = column[present].mean(), samples
         for name in (*VENUE_SCORES, *CATEGORY_SCORES):
-            value, samples = np.nan, np.zeros(0)
-            if name in ("P", "R", "F1"):
-                number = ("P", "R", "F1").index(name)
-                value, samples = triple[number], np.array([row[number] for row in triples])
-            elif (present := ~np.isnan(ranked.scores[name])).any():
-                column = ranked.scores[name][present]
-                value, samples = float(column.mean()), counts[:, present] @ column / counts[:, present].sum(axis=1)
+            value, samples = scores.get(name, (np.nan, np.zeros(0)))
             low, high = interval(samples, len(ranked), level) if len(samples) else (np.nan, np.nan)
-            made.append((city, name, value, float(low), float(high), len(ranked)))
+            made.append((city, name, float(value), float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = [
         (ALL, str(score), *_over_trainings(part, cities, level), part["reviews"].sum())
@@ -203,11 +203,9 @@ def mean_over_cities(
     Returns:
         Mean and bounds; NaN where there is too little.
     """
-    by_city: dict[str, list[float]] = {}
-    for name, value in values.items():
-        by_city.setdefault((cities or {}).get(name, name), []).append(value)
-    means = [float(np.mean(part)) for part in by_city.values()]
-    sample = np.array(means if len(means) > 1 else list(values.values()), dtype=float)
+    every = pd.Series(values, dtype=float)
+    means = every.groupby(lambda name: (cities or {}).get(name, name), sort=False).mean()
+    sample = (means if len(means) > 1 else every).to_numpy()
     if len(sample) < 2:
         return (float(sample[0]) if len(sample) else np.nan, np.nan, np.nan)
     return (float(sample.mean()), *t_interval(sample, level))

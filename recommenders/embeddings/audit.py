@@ -6,15 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.files import replacing, write_json
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
-from tod_bias.recommenders.embeddings.association import eaa_interval
 from tod_bias.recommenders.embeddings.classification import classify, from_items
 from tod_bias.recommenders.embeddings.directions import (
     ALPHA,
@@ -23,9 +24,10 @@ from tod_bias.recommenders.embeddings.directions import (
     fit_directions,
     judge_directions,
     split,
+    usable_directions,
 )
-from tod_bias.recommenders.embeddings.measurement import Scores, bootstrap, entity_frame, make_tests, metrics
-from tod_bias.recommenders.embeddings.sets import EntitySets
+from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, metrics
+from tod_bias.recommenders.embeddings.sets import EntitySets, shared_rows
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.space import Picture, picture
 from tod_bias.recommenders.embeddings.vectors import Embeddings
@@ -33,8 +35,6 @@ from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.crossed import effective_number
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tod_bias.recommenders.latent_factor.interactions import Interactions
 
 RECORD = "associations.json"
@@ -70,6 +70,7 @@ def audit(
     sets: EntitySets,
     settings: AuditSettings | None = None,
     *,
+    name: str = "embeddings",
     attribute: str = "attribute",
     interactions: Interactions | None = None,
     pairs: np.ndarray | None = None,
@@ -81,6 +82,7 @@ def audit(
         embeddings: of users and items, or of one table.
         sets: A, B, E and, if there is one, P.
         settings: usual ones if not given.
+        name: of the embeddings, for comparisons.
         attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
         pairs: (pairs, 2) rows of A and of B for the directions ``pca`` and ``bolukbasi``; drawn at random if left
@@ -92,27 +94,23 @@ def audit(
     """
     started = time.monotonic()
     chosen = settings or AuditSettings()
-    a, b, e = (part.vectors for part in (sets.a, sets.b, sets.e))
-    p = np.zeros((0, a.shape[1])) if sets.p is None else sets.p.vectors
+    a, b = sets.a.vectors, sets.b.vectors
     parts = split(len(a), len(b), chosen.seed) if min(len(a), len(b)) >= 2 else None
-    with progress_bar(4, "directions", show=show_progress) as bar:
+    with progress_bar(3, "directions", show=show_progress) as bar:
         directions, notes = fit_directions(a, b, parts, pairs, chosen.seed)
         verdicts = judge_directions(directions, a, b, parts, pairs, chosen.seed)
         bar.advance()
-        bar.describe("permutations")
+        bar.describe("permutations and bootstrap")
+        usable = usable_directions(verdicts)
         scores = Scores.of(sets, directions)
-        tests = make_tests(scores, chosen)
-        bar.advance()
-        bar.describe("bootstrap")
-        bounds = bootstrap(scores, chosen)
+        measured = metrics(sets, scores, usable, chosen)
         bar.advance()
         bar.describe("classification")
-        frame = entity_frame(sets, scores, eaa_interval(np.concatenate([e, p]), a, b))
-        usable = {name for name, verdict in verdicts.items() if verdict and verdict.significant}
+        frame = entity_frame(sets, scores)
         classification = classify(sets, directions, usable, frame, interactions)
         if interactions is not None:
             classification |= from_items(embeddings, sets, interactions, chosen.seed, notes)
-        view = picture(a, b, {part.name: part.vectors for part in (sets.e, sets.p) if part is not None})
+        view = picture(a, b, {part.name: part.vectors for part in sets.tested})
         bar.advance()
     sizes = {name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()}
     record: dict[str, Any] = {
@@ -121,7 +119,7 @@ def audit(
         "embeddings": {"source": embeddings.source, **sizes},
         "sets": {part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
         "clusters": _clusters(sets),
-        **metrics(sets, scores, tests, bounds, verdicts, chosen),
+        **measured,
         "directions": direction_record(directions, verdicts, parts, a, b),
         "classification": classification,
         "latent_space": view and view.record(),
@@ -138,6 +136,7 @@ def audit(
     }
     record["flags"] = flags(record)
     record["seconds"] = round(time.monotonic() - started, 3)
+    record["name"] = name
     return Associations(record, frame, directions, view)
 
 
@@ -145,7 +144,7 @@ def _clusters(sets: EntitySets) -> dict[str, Any] | None:
     """How many clusters E and P are, and as how many of equal size they count."""
     if sets.clustered_by is None:
         return None
-    counts = {part.role: np.bincount(part.clusters) for part in (sets.e, sets.p) if part is not None}
+    counts = {part.role: np.bincount(part.clusters) for part in sets.tested}
     return {"by": sets.clustered_by} | {
         role: {"clusters": len(sizes), "effective": round(effective_number(sizes), 2)} for role, sizes in counts.items()
     }
@@ -160,19 +159,15 @@ def _set_notes(sets: EntitySets) -> list[str]:
     else:
         rests = (
             f"{part.name} on {clusters[part.role]['clusters']} ({clusters[part.role]['effective']} effective)"
-            for part in (sets.e, sets.p)
-            if part is not None
+            for part in sets.tested
         )
         notes = [f"items of one {sets.clustered_by} are sampled together: {', '.join(rests)}"]
-    for tested in (sets.e, sets.p):
-        for defining in (sets.a, sets.b):
-            if tested is not None and tested.entities.name == defining.entities.name:
-                shared = len(np.intersect1d(tested.rows, defining.rows))
-                if shared:
-                    notes.append(
-                        f"{shared} entities stand in {tested.role} and in {defining.role}: their cosine with "
-                        f"themselves (1) counts towards their association"
-                    )
+    for tested, defining in product(sets.tested, (sets.a, sets.b)):
+        if shared := len(shared_rows(tested, defining)):
+            notes.append(
+                f"{shared} entities stand in {tested.role} and in {defining.role}: their cosine with themselves (1) "
+                "counts towards their association"
+            )
     return notes
 
 

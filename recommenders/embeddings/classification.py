@@ -11,6 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from scipy import stats
 
 from tod_bias.recommenders.embeddings.directions import Direction, fit_classifier, share, split
 from tod_bias.recommenders.embeddings.sets import EntitySets
@@ -18,8 +20,6 @@ from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
 from tod_bias.statistics.adjustment import holm
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tod_bias.recommenders.latent_factor.interactions import Interactions
 
 TOP_ITEMS = 3
@@ -73,8 +73,6 @@ def table_test(first: tuple[int, int], second: tuple[int, int]) -> dict[str, Any
         ``test`` and ``p_value``: chi-squared without continuity correction where it holds (all expected counts are at
         least 5, Cochran's rule), else Fisher's exact test. None for an empty group.
     """
-    from scipy import stats
-
     table = np.array([first, second])
     if not table.sum(axis=1).all():
         return None
@@ -105,8 +103,6 @@ def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict
 
 def group_difference(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, Any]:
     """Are E and P labelled as expected equally often? Mann-Whitney on right (1) and wrong (0), two-sided."""
-    from scipy import stats
-
     right = np.where(is_first, labelled_a, ~labelled_a).astype(float)
     if not is_first.any() or is_first.all():
         return {"p_value": None, "right_E": None, "right_P": None}
@@ -126,8 +122,6 @@ def label_change(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
         before: (entities,) true where labelled A.
         after: (entities,) the same entities in the other training.
     """
-    from scipy import stats
-
     table = np.array([[before.sum(), (~before).sum()], [after.sum(), (~after).sum()]])
     result: dict[str, Any] = {
         "labelled_A": [share(int(part.sum()), len(part)) for part in (before, after)],

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
-from tod_bias.recommenders.embeddings.measurement import resampled_clusters
+from tod_bias.recommenders.embeddings.measurement import resampled_clusters, separated
 from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.recommenders.embeddings.sets import numbered
 from tod_bias.statistics.adjustment import holm
@@ -26,9 +27,6 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NAME = "comparison.json"
 
@@ -39,8 +37,6 @@ def load_run(folder: str | Path) -> Associations:
     Raises:
         EmbeddingsError: one of them is not there or cannot be read.
     """
-    import pandas as pd
-
     place = Path(folder)
     try:
         record = read_json(place / "associations.json")
@@ -247,21 +243,17 @@ def _values(
     sides: tuple[np.ndarray, np.ndarray], weights: list[np.ndarray], as_sums: bool, ddof: int
 ) -> dict[str, np.ndarray]:
     """The metrics, each (rows, 2), of (entities, 2) scores of E and P that count (rows, entities) times."""
-    counts = [np.maximum(weight.sum(axis=1, keepdims=True), 1) for weight in weights]
-    drawn = [weight @ part for weight, part in zip(weights, sides, strict=True)]
-    means = [total / count for total, count in zip(drawn, counts, strict=True)]
-    sums = [total * (len(part) / count) for total, part, count in zip(drawn, sides, counts, strict=True)]
+    moments = [
+        (np.maximum(weight.sum(axis=1, keepdims=True), 1), weight @ part, weight @ part**2)
+        for weight, part in zip(weights, sides, strict=True)
+    ]
+    *means, effect = separated(moments[0], moments[1], ddof)
+    sums = [total * (len(part) / count) for part, (count, total, _) in zip(sides, moments, strict=True)]
     shown = sums if as_sums else means
     if not len(sides[1]):
         return {"E": shown[0]}
     result = {"E": shown[0], "P": shown[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
-    total = counts[0] + counts[1]
-    mean = (drawn[0] + drawn[1]) / total
-    square = sum(weight @ part**2 for weight, part in zip(weights, sides, strict=True)) / total
-    spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result["effect size"] = (means[0] - means[1]) / spread
-    return result
+    return result | {"effect size": effect}
 
 
 def _sign_tests(

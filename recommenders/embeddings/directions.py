@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
+from scipy.optimize import minimize
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import checked_matrix, unit
@@ -125,8 +127,6 @@ def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
 
     The problem is strictly convex, so it has one solution, and no seed is needed.
     """
-    from scipy.optimize import minimize
-
     vectors = unit(np.concatenate([a, b]))
     vectors = np.column_stack([vectors, np.ones(len(vectors))])  # the last coefficient is the intercept
     sides = np.where(np.arange(len(vectors)) < len(a), 1.0, -1.0)
@@ -207,27 +207,6 @@ def usual_sizes(count: int) -> tuple[int, ...]:
     return fitting or ((max(2, count // 5),) if count >= 4 else ())
 
 
-@dataclass(frozen=True)
-class DirectionTests:
-    """The three p-values of one direction, and whether all are below the corrected level."""
-
-    p_values: dict[str, float]
-    level: float
-    """Bonferroni: alpha over all directions; the three tests of one must all reject, which needs no correction."""
-
-    @property
-    def significant(self) -> bool:
-        """Whether all three tests are; a direction that fails one is not to be used."""
-        return all(p < self.level for p in self.p_values.values())
-
-    def record(self) -> dict[str, Any]:
-        """As JSON, one entry a test."""
-        return {
-            name: {"p_value": p, "level": self.level, "significant": bool(p < self.level), "alternative": TESTS[name]}
-            for name, p in self.p_values.items()
-        }
-
-
 def direction_tests(
     direction: np.ndarray,
     a: np.ndarray,
@@ -252,8 +231,6 @@ def direction_tests(
         seed: of the random vectors.
         random_vectors: how many, drawn with equal chance in all directions.
     """
-    from scipy import stats
-
     psi = unit(direction)
     first, second = unit(a), unit(b)
     apart = first.mean(axis=0) - second.mean(axis=0)
@@ -309,21 +286,32 @@ def judge_directions(
     parts: Split | None,
     pairs: np.ndarray | None,
     seed: int,
-) -> dict[str, DirectionTests | None]:
-    """Tests on held-out entities; what was fitted on all entities is fitted again without them."""
+) -> dict[str, dict[str, Any]]:
+    """The three tests of each direction on held-out entities, as JSON; none where too few are held out.
+
+    What was fitted on all entities is fitted again without them. The level is Bonferroni's over all directions; the
+    three tests of one must all reject, which needs no correction.
+    """
     if parts is None or min(len(parts.test_a), len(parts.test_b)) < 2:
-        return dict.fromkeys(part.name for part in directions)
+        return {part.name: {} for part in directions}
     level = ALPHA / len(directions)
-    result: dict[str, DirectionTests | None] = {}
+    result = {}
     for part in directions:
         vector = part.vector
         if part.name == "centroid":
             vector = centroid_direction(a[parts.train_a], b[parts.train_b]).vector
         elif part.name in PAIR_METHODS:
             vector = _without_held_out(part, a, b, parts, pairs, seed)
-        p_values = direction_tests(vector, a[parts.test_a], b[parts.test_b], seed=seed)
-        result[part.name] = DirectionTests(p_values, level)
+        result[part.name] = {
+            name: {"p_value": p, "level": level, "significant": p < level, "alternative": TESTS[name]}
+            for name, p in direction_tests(vector, a[parts.test_a], b[parts.test_b], seed=seed).items()
+        }
     return result
+
+
+def usable_directions(verdicts: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The names of directions that were tested and of which every test rejects; the others are not to be used."""
+    return {name for name, tests in verdicts.items() if tests and all(test["significant"] for test in tests.values())}
 
 
 def _without_held_out(
@@ -343,7 +331,7 @@ def _without_held_out(
 
 def direction_record(
     directions: Sequence[Direction],
-    verdicts: Mapping[str, DirectionTests | None],
+    verdicts: Mapping[str, Mapping[str, Any]],
     parts: Split | None,
     a: np.ndarray,
     b: np.ndarray,
@@ -351,12 +339,11 @@ def direction_record(
     """What ``associations.json`` says of the directions."""
     matrix = np.stack([part.vector for part in directions])
     cosines = matrix @ matrix.T  # Beattie Table 2
-    result = {}
+    result, usable = {}, usable_directions(verdicts)
     for number, part in enumerate(directions):
-        verdict = verdicts[part.name]
         entry: dict[str, Any] = {
-            "significant": bool(verdict and verdict.significant),
-            "tests": verdict.record() if verdict else {},
+            "significant": part.name in usable,
+            "tests": verdicts[part.name],
             "cosines": {
                 other.name: float(cosines[number, place]) for place, other in enumerate(directions) if place != number
             },

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.embeddings.space import Picture
 from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -43,17 +43,8 @@ def latent_space(view: Picture, sets: Mapping[str, Any]) -> Figure:
 
 def _scatter(panel: Axes, points: np.ndarray, colour: str, marker: str, label: str) -> None:
     size = 26 if len(points) < 150 else 12 if len(points) < 1000 else 4
-    panel.scatter(
-        points[:, 0],
-        points[:, 1],
-        s=size,
-        c=colour,
-        marker=marker,
-        alpha=0.7,
-        linewidths=0,
-        label=label,
-        rasterized=True,
-    )
+    look: dict[str, Any] = {"s": size, "c": colour, "marker": marker, "alpha": 0.7, "linewidths": 0, "rasterized": True}
+    panel.scatter(*points.T, label=label, **look)
 
 
 @styled

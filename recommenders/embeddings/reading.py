@@ -23,7 +23,13 @@ def reading(result: Mapping[str, Any]) -> list[str]:
     """Sentences on one audit: what is flagged, what that shows, what it does not."""
     said = [_claim(result, flag) for flag in result["flags"]]
     unusable = [name for name, entry in result["directions"].items() if not entry["significant"]]
-    if unusable:
+    if not any(entry["tests"] for entry in result["directions"].values()):
+        a, b = (result["sets"][role]["name"] for role in "AB")
+        said.append(
+            f"No direction was tested, as {a} or {b} has too few entities to hold some of them out: none is to be "
+            "used, and R-RIPA is given for completeness."
+        )
+    elif unusable:
         said.append(
             f"Not to be used: {', '.join(unusable)}. A direction that fails one of the three tests may follow "
             f"something else than {result['attribute']}; its R-RIPA is given for completeness."

@@ -6,16 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError, repeated
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROLES = ("A", "B", "E", "P")
 _KEYS = {"in", "rows", "ids", "where", "name"}
@@ -80,7 +78,7 @@ class EntitySets:
 
     def __post_init__(self) -> None:
         for first, second in ((self.a, self.b), (self.e, self.p)):
-            shared = _shared(first, second)
+            shared = shared_rows(first, second)
             if second is not None and len(shared):
                 more, verb = (f" and {len(shared) - 1} more", "stand") if len(shared) > 1 else ("", "stands")
                 raise EmbeddingsError(
@@ -91,10 +89,15 @@ class EntitySets:
     @property
     def all(self) -> list[EntitySet]:
         """A, B, E, P, without a missing P."""
-        return [self.a, self.b, self.e, *([self.p] if self.p is not None else [])]
+        return [self.a, self.b, *self.tested]
+
+    @property
+    def tested(self) -> list[EntitySet]:
+        """E, and P where there is one."""
+        return [self.e] if self.p is None else [self.e, self.p]
 
 
-def _shared(first: EntitySet, second: EntitySet | None) -> np.ndarray:
+def shared_rows(first: EntitySet, second: EntitySet | None) -> np.ndarray:
     """Rows that are in both sets."""
     if second is None or first.entities.name != second.entities.name:
         return np.zeros(0, dtype=int)
@@ -166,7 +169,7 @@ def _without_shared(sets: dict[str, EntitySet], source: str) -> tuple[str, ...]:
     """Leave out of both sets what is in A and B, and in E and P; returns notes with their number."""
     notes = []
     for first, second in (("A", "B"), ("E", "P")):
-        shared = _shared(sets[first], sets.get(second))
+        shared = shared_rows(sets[first], sets.get(second))
         if not len(shared):
             continue
         for role in (first, second):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,28 +37,8 @@ if TYPE_CHECKING:
 _TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
 
 
-@dataclass(frozen=True)
-class AssociationData:
-    """Everything that an audit needs, read and checked."""
-
-    name: str
-    embeddings: Embeddings
-    sets: EntitySets
-    attribute: str = "attribute"
-    interactions: Interactions | None = None
-    pairs: np.ndarray | None = None
-    """(pairs, 2) rows of A and of B."""
-
-    def audited(self, settings: AuditSettings, *, show_progress: bool = False) -> Associations:
-        """The audit of it."""
-        how: dict[str, Any] = {"interactions": self.interactions, "pairs": self.pairs, "show_progress": show_progress}
-        result = audit(self.embeddings, self.sets, settings, attribute=self.attribute, **how)
-        result.record["name"] = self.name
-        return result
-
-
-def read_request(request: AssociationRequest) -> AssociationData:
-    """Read and check everything that a request names.
+def audit_request(request: AssociationRequest, settings: AuditSettings, *, show_progress: bool = False) -> Associations:
+    """Read and check everything that a request names, and audit it.
 
     Raises:
         TodBiasError: a file or a set that cannot be used.
@@ -80,10 +60,16 @@ def read_request(request: AssociationRequest) -> AssociationData:
     embeddings = _with_attributes(embeddings, request, interactions)
     sets = _sets(embeddings, request)
     embeddings = replace(embeddings, notes=(*embeddings.notes, *_unnamed(embeddings, request)))
-    attribute = (request.attribute or "attribute").partition("=")[0]
-    pairs = _read_pairs(request.pairs, sets) if request.pairs is not None else None
-    name = request.embeddings.stem.replace("_", " ")
-    return AssociationData(name, embeddings, sets, attribute, interactions, pairs)
+    return audit(
+        embeddings,
+        sets,
+        settings,
+        name=request.embeddings.stem.replace("_", " "),
+        attribute=(request.attribute or "attribute").partition("=")[0],
+        interactions=interactions,
+        pairs=_read_pairs(request.pairs, sets) if request.pairs is not None else None,
+        show_progress=show_progress,
+    )
 
 
 def _with_attributes(
@@ -221,8 +207,9 @@ def case_study(
     for name, attribute in (("with gender", "gender"), ("without gender", None)):
         config = TwoTowerConfig(attribute=attribute, seed=settings.seed)
         embeddings, _ = train_two_tower(interactions, config, show_progress=show_progress)
-        data = AssociationData(name, embeddings, resolve_sets(specs, embeddings), "gender", interactions)
-        runs.append(data.audited(settings, show_progress=show_progress))
+        sets = resolve_sets(specs, embeddings)
+        how: dict[str, Any] = {"name": name, "interactions": interactions, "show_progress": show_progress}
+        runs.append(audit(embeddings, sets, settings, attribute="gender", **how))
     comparison = compare(
         *runs,
         permutations=settings.permutations,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import InteractionsError
 from tod_bias.files import write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.files import read_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _USER, _ITEM = ("user", "user_id", "userId"), ("item", "item_id", "itemId", "movieId")
 _WEIGHT = ("weight", "count", "plays", "rating")
@@ -66,8 +63,6 @@ def interactions_of(
     Raises:
         InteractionsError: a column is missing, a weight is no positive number, or an id has no interaction at all.
     """
-    import pandas as pd
-
     user, item = _column(frame, _USER, "users", source), _column(frame, _ITEM, "items", source)
     weight = next((name for name in _WEIGHT if name in frame), None)
     every = pd.DataFrame({"user": frame[user], "item": frame[item], "weight": 1.0})
@@ -111,8 +106,6 @@ def _described(
     seen: pd.Series, described: pd.DataFrame | None, names: tuple[str, ...], key: str, source: str
 ) -> pd.DataFrame:
     """A row for everybody who is seen: first those that are described, in that order."""
-    import pandas as pd
-
     everybody = pd.DataFrame({key: seen.unique()})
     if described is None:
         return everybody
@@ -148,8 +141,6 @@ def load_interactions(
 
 def save_interactions(interactions: Interactions, folder: str | Path) -> None:
     """Write ``interactions.csv``, ``users.csv`` and ``items.csv``, which :func:`load_interactions` reads."""
-    import pandas as pd
-
     place = writable(folder)
     names = np.array(interactions.user_ids)[interactions.user], np.array(interactions.item_ids)[interactions.item]
     frame = pd.DataFrame({"user": names[0], "item": names[1], "weight": interactions.weight})

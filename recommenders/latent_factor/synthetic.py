@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import InteractionsError
 from tod_bias.recommenders.latent_factor.interactions import Interactions, interactions_of
@@ -46,8 +47,6 @@ def synthetic_interactions(
     Raises:
         InteractionsError: too few users or items, or a negative or infinite strength.
     """
-    import pandas as pd
-
     if users < 4 or items < len(GENRES) or events < 1:
         raise InteractionsError(f"{users} users, {items} items, {events} events: expected 4, {len(GENRES)}, 1 or more")
     if not math.isfinite(strength) or strength < 0:

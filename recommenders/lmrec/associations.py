@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.inference import (
     FEWEST_QUERIES,
     SHEN,
+    GroupedQueries,
     cross_validated,
-    crossing_of,
     exchange,
     fewest_clusters,
     largest_word,
@@ -21,17 +20,14 @@ from tod_bias.recommenders.lmrec.inference import (
     quotients,
     word_count,
 )
-from tod_bias.recommenders.lmrec.recommendations import ALL, COUPLE, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def association(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+def association(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
     """Association scores of categories with labels, Shen eqs. 2 and 3.
 
     With f(c | l) = |I_{c,D_l}| / |I_{D_l}|, the share of items of category c in the lists of label l, the *difference*
@@ -55,25 +51,17 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
         *("p_cities", "permuted", "words", "largest_word", "largest_share"),
     ]
-    return compared(recommendations, inference or SHEN, _units, columns)
+    return compared(recommendations, how, _category_counts, columns)
 
 
-@dataclass(frozen=True)
-class Units:
-    """Queries with a group, and how many items of each category (last column: items) they were recommended."""
-
-    frame: pd.DataFrame
-    """A row a query and group."""
-    table: np.ndarray
-    """(queries, categories + 1)."""
-    categories: list[str]
-    """What is summed."""
+Counted = tuple[pd.DataFrame, np.ndarray, list[str]]
+"""A row a query and group; (queries, n + 1) what is summed, last the items that count; names of the n."""
 
 
 def compared(
     recommendations: Recommendations,
     how: Inference,
-    units_of: Callable[[pd.DataFrame], Units],
+    counted: Callable[[pd.DataFrame], Counted],
     columns: Sequence[str],
     furthest: float | None = None,
 ) -> pd.DataFrame:
@@ -82,15 +70,13 @@ def compared(
     Args:
         recommendations: the tidy frame.
         how: intervals and tests.
-        units_of: what is summed over the queries of a label.
+        counted: of some recommendations, what is summed over the queries of a label.
         columns: of the result.
         furthest: how far two labels can be apart; None where differences are parts of the whole's share (Shen eq. 2).
     """
-    import pandas as pd
-
     made = [pd.DataFrame(columns=list(columns))]
     for dimension in recommendations.all_dimensions:
-        made += _of_dimension(recommendations, dimension, how, units_of, furthest)
+        made += _of_dimension(recommendations, dimension, how, counted, furthest)
     return pd.concat(made[1:] or made, ignore_index=True)[list(columns)]
 
 
@@ -98,15 +84,16 @@ def _of_dimension(
     recommendations: Recommendations,
     dimension: str,
     how: Inference,
-    units_of: Callable[[pd.DataFrame], Units],
+    counted: Callable[[pd.DataFrame], Counted],
     furthest: float | None,
 ) -> Iterator[pd.DataFrame]:
     rows = recommendations.rows(dimension)
     pairs = list(combinations(recommendations.labels(dimension), 2))
 
     def scored(cities: Sequence[str], name: str, chosen: Sequence[tuple[str, str]]) -> pd.DataFrame:
-        units = units_of(rows[rows["city"].isin(cities)])
-        return _Comparison(units, name, dimension, recommendations.dimensions, how, furthest).scored(chosen)
+        frame, table, names = counted(rows[rows["city"].isin(cities)])
+        queries = GroupedQueries(frame, table, name, dimension, recommendations.dimensions, how)
+        return _Comparison(queries, names, furthest).scored(chosen)
 
     by_city: dict[str, pd.DataFrame] = {}
     cities_of: dict[tuple[str, str], tuple[str, ...]] = dict.fromkeys(pairs, ())
@@ -126,9 +113,7 @@ def _of_dimension(
             yield scored(cities, ALL, alike)
 
 
-def _units(rows: pd.DataFrame) -> Units:
-    import pandas as pd
-
+def _category_counts(rows: pd.DataFrame) -> Counted:
     numbers, frame = queries_of(rows)
     lengths = rows["categories"].map(len).to_numpy()
     names = [name for cell in rows["categories"] for name in cell]
@@ -136,66 +121,44 @@ def _units(rows: pd.DataFrame) -> Units:
     table = np.zeros((len(frame), len(categories) + 1), dtype=np.float32)
     np.add.at(table, (np.repeat(numbers, lengths), codes), 1.0)
     table[:, -1] = np.bincount(numbers, minlength=len(frame))
-    return Units(frame, table, list(categories))
+    return frame, table, list(categories)
 
 
 class _Comparison:
     """The queries of one city, or of all, whose labels are compared."""
 
-    def __init__(
-        self,
-        units: Units,
-        city: str,
-        dimension: str,
-        dimensions: Sequence[str],
-        how: Inference,
-        furthest: float | None,
-    ) -> None:
-        import pandas as pd
-
-        self.units, self.city, self.dimension, self.dimensions = units, city, dimension, dimensions
-        self.how, self.furthest = how, furthest
-        self.codes, labels = pd.factorize(units.frame["group"])  # (queries,) numbers of their labels
-        self.labels = list(labels)
-        cities = pd.factorize(units.frame["city"])[0]
-        self.sums = np.zeros((cities.max() + 1, len(labels), units.table.shape[1]))  # (cities, labels, categories + 1)
-        np.add.at(self.sums, (cities, self.codes), units.table)
-        self.is_over_cities = len(self.sums) > 1
-        self.design = crossing_of(units.frame, self.codes, cities=self.is_over_cities)
+    def __init__(self, queries: GroupedQueries, categories: Sequence[str], furthest: float | None) -> None:
+        self.queries, self.categories, self.furthest, self.how = queries, categories, furthest, queries.how
+        self.sums, self.codes, self.table = queries.sums, queries.codes, queries.table
+        self.design = queries.design()
         self.samples = np.zeros((0, *self.sums.shape[1:]))
-        if not self.is_over_cities:
-            rng = how.rng("association", city, dimension)
-            self.samples = crossed_sums(rng, units.table, self.design, how.resamples)
+        if not queries.is_over_cities:
+            rng = self.how.rng("association", queries.city, queries.dimension)
+            self.samples = crossed_sums(rng, self.table, self.design, self.how.resamples)
 
     def scored(self, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
         """The rows of some pairs of labels, in both directions."""
-        import pandas as pd
-
         single = [self._pair(*pair) for pair in pairs]
         return pd.concat([part for rows in single for part in (rows, _mirrored(rows))], ignore_index=True)
 
     def _pair(self, label: str, other: str) -> pd.DataFrame:
         """The rows of two labels, a category each."""
-        import pandas as pd
-
-        units, how = self.units, self.how
-        first, second = self.labels.index(label), self.labels.index(other)
+        queries, how = self.queries, self.how
+        first, second = queries.labels.index(label), queries.labels.index(other)
         whole = self.sums.sum(axis=0)
         difference, ratio = self._scores(whole, first, second)
         shares = quotients(whole)
         p_permutation, permuted = self._permutation_test(label, other)
-        both = units.frame["group"].isin([label, other]).to_numpy()
-        count = word_count(units.frame[both], units.table[both, -1])
-        tested = self.design
-        if not count.enough and self.dimension != COUPLE:  # whose words are always a sample
-            tested = crossing_of(units.frame, self.codes, cities=self.is_over_cities, words=False)
+        both = np.isin(self.codes, (first, second))
+        count = word_count(queries.frame[both], self.table[both, -1])
+        tested = self.design if count.enough else queries.design(words=False)
         spreads = [crossed_variance(part, tested) for part in self._influences(first, second)]
         p_crossed = np.full(len(difference), np.nan)
         if how.permutations:
             with np.errstate(divide="ignore", invalid="ignore"):
                 p_crossed = np.fmax(spreads[0].p_values(difference), spreads[1].p_values(np.log(ratio)))
         p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(difference), np.nan)
-        if self.is_over_cities:
+        if queries.is_over_cities:
             bounds, ratio_bounds, p_cities = self._over_cities(first, second, spreads)
             p_value = np.maximum(p_value, p_cities)
         else:
@@ -205,9 +168,9 @@ class _Comparison:
         word, share = self._largest_word(first, second, shares)
         rows = pd.DataFrame(
             {
-                "city": self.city,
-                "dimension": self.dimension,
-                "category": units.categories,
+                "city": queries.city,
+                "dimension": queries.dimension,
+                "category": self.categories,
                 "label": label,
                 "other": other,
                 "share": shares[first],
@@ -244,7 +207,7 @@ class _Comparison:
 
         A share x / n moves by (xᵢ − share nᵢ) / n, and the scores by the chain rule.
         """
-        table, codes, sums = self.units.table, self.codes, self.sums.sum(axis=0)
+        table, codes, sums = self.table, self.codes, self.sums.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = sums[:, :-1] / sums[:, -1:]
             whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
@@ -258,17 +221,17 @@ class _Comparison:
             if self.furthest is None:
                 of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
                 moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
-            weighed = cross_validated(self.units.frame, codes, table[:, -1])[:, None]
+            weighed = cross_validated(self.queries.frame, codes, table[:, -1])[:, None]
             return moved * weighed, (mine / shares[first] - theirs / shares[second]) * weighed
 
     def _largest_word(self, first: int, second: int, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The word that carries most of each difference, and its share, by how far words are from the other label."""
-        table = self.units.table
+        table = self.table
         parts = [
             np.where((self.codes == label)[:, None], table[:, :-1] - shares[other] * table[:, -1:], 0.0)
             for label, other in ((first, second), (second, first))
         ]
-        return largest_word(self.units.frame, parts)
+        return largest_word(self.queries.frame, parts)
 
     def _within_city(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
         """(2, categories) bounds of difference and ratio from resamples; NaN where few queries got a category."""
@@ -278,7 +241,7 @@ class _Comparison:
         ratio_bounds = self.how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
         ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
         both = np.isin(self.codes, (first, second))
-        few = (self.units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
+        few = (self.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
         bounds[:, few] = ratio_bounds[:, few] = np.nan
         return bounds, ratio_bounds
 
@@ -315,16 +278,17 @@ class _Comparison:
     def _permutation_test(self, label: str, other: str) -> tuple[np.ndarray, str]:
         """Two-sided p-values of all categories, and what was permuted."""
         if not self.how.permutations:
-            return np.full(len(self.units.categories), np.nan), ""
-        chosen = self.units.frame["group"].isin([label, other]).to_numpy()
-        frame, table = self.units.frame[chosen], self.units.table[chosen]
+            return np.full(len(self.categories), np.nan), ""
+        queries = self.queries
+        chosen = queries.frame["group"].isin([label, other]).to_numpy()
+        frame, table = queries.frame[chosen], queries.table[chosen]
         total = table.sum(axis=0, dtype=float)
 
         def distances(sums: np.ndarray) -> np.ndarray:
             return np.abs(quotients(sums) - quotients(total - sums))
 
-        moves = exchange(frame, (frame["group"] == label).to_numpy(), self.dimension, self.dimensions)
-        rng = self.how.rng("permutation", self.city, self.dimension, label, other)
+        moves = exchange(frame, (frame["group"] == label).to_numpy(), queries.dimension, queries.dimensions)
+        rng = self.how.rng("permutation", queries.city, queries.dimension, label, other)
         return moves.p_values(table, distances, rng, self.how.permutations), moves.permuted
 
 

@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
@@ -23,7 +25,6 @@ from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 SCHEMA = 1
@@ -37,7 +38,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 
 def audit(
     recommendations: Recommendations,
-    inference: Inference | None = None,
+    how: Inference = SHEN,
     *,
     source: Mapping[str, Any] | None = None,
     words: TemplateSet | None = None,
@@ -46,13 +47,10 @@ def audit(
 
     Args:
         recommendations: the tidy frame.
-        inference: of intervals and tests.
+        how: how intervals and tests are made.
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
-    import pandas as pd
-
-    how = inference or SHEN
     distinct = recommendations.distinct
     places = places_of(distinct, words)
     notes = [*recommendations.notes, *_missing(recommendations)]

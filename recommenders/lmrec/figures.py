@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.palette import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -39,17 +39,9 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
             rows = part[(part["city"] == city) & (part["label"] == label)].sort_values("price")
             places = rows["price"].to_numpy() + min(0.12, 0.7 / len(labels)) * (number - (len(labels) - 1) / 2)
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
-            _whiskers(panel, places, rows, colour)
-            panel.plot(
-                places,
-                rows["value"],
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
-                markersize=5,
-                label=label,
-                linewidth=1.2,
-                zorder=3,
-            )
+            line = {"marker": MARKERS[number % len(MARKERS)], "markersize": 5, "linewidth": 1.2}
+            panel.plot(places, rows["value"], color=colour, label=label, zorder=3, **line)
+            panel.vlines(places, rows["ci_low"], rows["ci_high"], color=colour, linewidth=1.3, zorder=2)
             panel.axhline(float(rows["neutral"].mean()), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
         panel.set_title("all cities" if city == ALL and len(cities) > 1 else "" if city == ALL else city)
         panel.set_xticks(range(1, 5), ["$", "$$", "$$$", "$$$$"])
@@ -62,12 +54,6 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, [name.replace(CROSS, " ") for name in names], loc="outside upper left", ncols=abreast)
     return figure
-
-
-def _whiskers(panel: Axes, places: np.ndarray, rows: pd.DataFrame, colour: str) -> None:
-    for place, low, high in zip(places, rows["ci_low"], rows["ci_high"], strict=True):
-        if np.isfinite(low) and np.isfinite(high):
-            panel.plot([place, place], [low, high], color=colour, linewidth=1.3, zorder=2)
 
 
 @styled
@@ -107,14 +93,12 @@ def association_scatter(
         panel.add_patch(Ellipse((0, 0), wide, high, facecolor=GRID, edgecolor="none", zorder=0))
     panel.axhline(0, color=MUTED, linewidth=0.7, zorder=0.5)
     panel.axvline(0, color=MUTED, linewidth=0.7, zorder=0.5)
-    for number, (_, point) in enumerate(points.iterrows()):
-        colour = STAGE_COLOURS[number % (len(STAGE_COLOURS) - 1)]
-        x, y = point["difference_x"], point["difference_y"]
-        panel.plot([point["ci_low_x"], point["ci_high_x"]], [y, y], color=colour, linewidth=0.9, alpha=0.6)
-        panel.plot([x, x], [point["ci_low_y"], point["ci_high_y"]], color=colour, linewidth=0.9, alpha=0.6)
-        panel.plot(
-            [x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if result[number] else "white"
-        )
+    x, y = points["difference_x"], points["difference_y"]
+    colours = [STAGE_COLOURS[number % (len(STAGE_COLOURS) - 1)] for number in range(len(points))]
+    panel.hlines(y, points["ci_low_x"], points["ci_high_x"], color=colours, linewidth=0.9, alpha=0.6)
+    panel.vlines(x, points["ci_low_y"], points["ci_high_y"], color=colours, linewidth=0.9, alpha=0.6)
+    filled = [colour if is_shift else "white" for colour, is_shift in zip(colours, result, strict=True)]
+    panel.scatter(x, y, s=36, edgecolors=colours, facecolors=filled, zorder=2)
     _name_points(panel, points)
     panel.set_xlabel(f"← {across[2]}      {across[0]}      {across[1]} →")
     panel.set_ylabel(f"← {upwards[2]}      {upwards[0]}      {upwards[1]} →")
@@ -181,13 +165,11 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
     ]
     for panel, (name, words) in zip(panels, shown.items(), strict=True):
         rows = part.loc[words].sort_values("value")
-        for height, (_, row) in enumerate(rows.iterrows()):
-            panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=STAGE_COLOURS[0], linewidth=1.4)
-            panel.plot([row["value"]], [height], marker="o", markersize=5, color=STAGE_COLOURS[0])
-            if np.isfinite(row["neutral"]):
-                mark = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6}
-                panel.plot([row["neutral"]], [height], color=STAGE_COLOURS[1], **mark)
-        panel.set_yticks(range(len(rows)), list(rows.index))
+        heights = np.arange(len(rows))
+        panel.hlines(heights, rows["ci_low"], rows["ci_high"], color=STAGE_COLOURS[0], linewidth=1.4)
+        panel.plot(rows["value"], heights, "o", markersize=5, color=STAGE_COLOURS[0])
+        panel.plot(rows["neutral"], heights, "|", markersize=9, markeredgewidth=1.6, color=STAGE_COLOURS[1])
+        panel.set_yticks(heights, list(rows.index))
         panel.set_ylim(-0.7, len(rows) - 0.3)
         panel.set_title(name)
         panel.grid(axis="x", linewidth=0.6)
@@ -210,9 +192,8 @@ def top_words(words: pd.DataFrame, dimension: str, most: int = 12) -> Figure:
         rows = part[part["label"] == label].head(most)
         heights = np.arange(len(rows))
         panel.barh(heights, rows["value"], height=0.62, color=STAGE_COLOURS[number % len(STAGE_COLOURS)], zorder=2)
-        for height, (_, row) in zip(heights, rows.iterrows(), strict=True):
-            panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=INK, linewidth=1, zorder=3)
-            panel.plot([row["neutral"]], [height], marker="|", markersize=11, color=MUTED, zorder=3)
+        panel.hlines(heights, rows["ci_low"], rows["ci_high"], color=INK, linewidth=1, zorder=3)
+        panel.plot(rows["neutral"], heights, "|", markersize=11, color=MUTED, zorder=3)
         panel.set_yticks(heights, list(rows["word"]))
         panel.set_ylim(len(rows) - 0.4, -0.6)
         panel.set_title(label.replace(CROSS, " "))

@@ -36,20 +36,17 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
-from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHEN = Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
@@ -87,34 +84,64 @@ def texts(column: pd.Series) -> np.ndarray:
 
 def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
     """The number of every row's query with its group, (rows,), and a row of each of them."""
-    import pandas as pd
-
     numbers = pd.factorize(cells([pd.factorize(texts(rows[name]))[0] for name in ("unit", "group")]))[0]
     return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
 
 
-def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
-    """How queries are clustered: by city if asked for, by each word, by template.
-
-    The labels of other dimensions are by design: white and black women's names are each drawn among their own. Where
-    words are not known every query stands for itself.
+class GroupedQueries:
+    """The queries of the groups of one dimension, in one city or in all, with what is summed over each.
 
     Args:
-        frame: a row a query, with the columns of the tidy frame.
-        groups: (queries,) numbers.
-        cities: whether a city is a cluster too; a word is one cluster in all of them.
-        words: whether words are a sample; False takes them as they are, for what is said of these words alone.
+        frame: a row a query and group, as :func:`queries_of` gives it.
+        table: (queries, n), what is summed.
+        city: its name; ``all`` of several.
+        dimension: of the groups.
+        dimensions: all of them.
+        how: how intervals and tests are made.
+        labels: names of the groups in order; as they come if left out.
     """
-    import pandas as pd
 
-    ways = [pd.factorize(frame["city"])[0]] if cities else []
-    named = [name for name in _WORDS if frame[name].ne("").any()]
-    for name in (named or ["substitution"]) if words else []:
-        known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
-        ways.append(pd.factorize(known)[0])
-    ways.append(pd.factorize(templates_of(frame))[0])
-    facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
-    return crossing(groups, ways, facts)
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        table: np.ndarray,
+        city: str,
+        dimension: str,
+        dimensions: Sequence[str],
+        how: Inference,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self.frame, self.table, self.city = frame, table, city
+        self.dimension, self.dimensions, self.how = dimension, dimensions, how
+        self.labels = list(labels or dict.fromkeys(frame["group"]))
+        self.codes = np.asarray(pd.Categorical(frame["group"], categories=self.labels).codes, dtype=int)
+        """(queries,) numbers of their labels."""
+        self.cities = pd.factorize(frame["city"])[0]
+        """(queries,) numbers of their cities."""
+        self.sums = np.zeros((self.cities.max(initial=-1) + 1, len(self.labels), table.shape[1]))
+        """(cities, labels, n)."""
+        np.add.at(self.sums, (self.cities, self.codes), table)
+        self.is_over_cities = len(self.sums) > 1
+
+    def design(self, *, words: bool = True) -> Crossing:
+        """How they are clustered: by city if there are several, by each word (one cluster in all cities), by template.
+
+        The labels of other dimensions are by design: white and black women's names are each drawn among their own.
+        Where words are not known every query stands for itself.
+
+        Args:
+            words: whether words are a sample, as those of couples always are; False takes them as they are, for what
+                is said of these words alone.
+        """
+        frame = self.frame
+        ways = [self.cities] if self.is_over_cities else []
+        named = [name for name in _WORDS if frame[name].ne("").any()]
+        for name in (named or ["substitution"]) if words or self.dimension == COUPLE else []:
+            known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
+            ways.append(pd.factorize(known)[0])
+        ways.append(pd.factorize(templates_of(frame))[0])
+        facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
+        return crossing(self.codes, ways, facts)
 
 
 def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
@@ -150,8 +177,6 @@ class WordCount:
 
 def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
     """The words of some queries, numbers (queries,) and texts: those that tell the groups, else all that are known."""
-    import pandas as pd
-
     groups = pd.factorize(texts(frame["group"]))[0]
     of_groups, known = [], []
     for name in _WORDS:
@@ -173,8 +198,6 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
         frame: a row a query.
         weights: (queries,) what each weighs, for instance how many items it was recommended.
     """
-    import pandas as pd
-
     counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
     for words, _ in _standing(frame):
@@ -221,8 +244,6 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
     Returns:
         (scores,) texts, empty where words are not known, and (scores,) shares, NaN there and where there is no gap.
     """
-    import pandas as pd
-
     scores = parts[0].shape[1]
     names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
     groups = pd.factorize(texts(frame["group"]))[0]
@@ -296,8 +317,6 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
         dimension: whose groups change places.
         dimensions: all of them.
     """
-    import pandas as pd
-
     if dimension == COUPLE:
         return _of_couples(frame, mine)
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
@@ -318,8 +337,6 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
 
 def _of_couples(frame: pd.DataFrame, mine: np.ndarray) -> Exchange:
     """First words change their genders where there are enough of them, else queries their couples within a city."""
-    import pandas as pd
-
     words, known = pd.factorize(texts(frame["substitution"]))
     gender = frame["group0"].to_numpy() == frame["group0"].iloc[0]  # (queries,)
     two = all(frame[name].nunique() == 2 for name in ("group0", "group1"))
@@ -360,5 +377,9 @@ def quotient_bounds(
     over = jackknife(sums_by(city, table, city.max() + 1), quotients, how.level)
     with np.errstate(invalid="ignore", divide="ignore"):
         influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
-    half = crossed_variance(influences, design).half(how.level)
+    return widened(over, crossed_variance(influences, design).half(how.level), limits)
+
+
+def widened(over: Jackknife, half: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """(2, n) bounds: the wider of the interval over cities and that of half a length, within limits."""
     return np.clip(np.stack([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)]), *limits)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
-from tod_bias.recommenders.lmrec.inference import SHEN, crossing_of, quotient_bounds, word_count
+from tod_bias.recommenders.lmrec.inference import SHEN, GroupedQueries, quotient_bounds, word_count
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.recommenders.lmrec.templates import word_list
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from scipy import sparse
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
 _FUNCTION_WORDS = word_list("function_words.txt")
 """Words that belong to no name in particular."""
 
 
-def top_words(recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20) -> pd.DataFrame:
+def top_words(recommendations: Recommendations, how: Inference = SHEN, *, most: int = 20) -> pd.DataFrame:
     """Top words of the names of recommended items per group, over all cities (Shen Fig. 6: raw frequency).
 
     ``value`` is the share of the group's recommended items whose name holds the word, ``neutral`` the mean of this
@@ -33,9 +30,6 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
     Returns:
         dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
     """
-    import pandas as pd
-
-    how = inference or SHEN
     made = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
@@ -61,8 +55,6 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
 
 def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     """The words of some names, and which name holds which: (names, words) of 0 and 1."""
-    from scipy import sparse
-
     held = [sorted(set(_WORD.findall(name.lower())) - _FUNCTION_WORDS) for name in names]
     words = sorted({word for part in held for word in part})
     number = {word: place for place, word in enumerate(words)}
@@ -74,12 +66,9 @@ def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
 
 def _bounds(rows: pd.DataFrame, table: np.ndarray, how: Inference, rng: np.random.Generator) -> np.ndarray:
     """(2, words) bounds of the shares of one label; ``table`` is (items, words + 1)."""
-    import pandas as pd
-
     units = pd.factorize(rows["unit"])[0]
     frame, table = rows.drop_duplicates("unit"), sums_by(units, table, units.max(initial=-1) + 1)
     if not word_count(frame, table[:, -1]).enough_for_intervals:
         return np.full((2, table.shape[1] - 1), np.nan)
-    city = pd.factorize(frame["city"])[0]
-    design = crossing_of(frame, np.zeros(len(frame), dtype=int), cities=city.max() > 0)
-    return quotient_bounds(table, design, city, how, rng, (0.0, 1.0))
+    queries = GroupedQueries(frame, table, "", "", (), how)
+    return quotient_bounds(table, queries.design(), queries.cities, how, rng, (0.0, 1.0))

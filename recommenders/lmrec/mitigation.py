@@ -14,11 +14,14 @@ re-ranked    reviews          queries              by price
 
 from __future__ import annotations
 
+import math
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -27,7 +30,6 @@ from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.queries import ask
 from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
-from tod_bias.recommenders.lmrec.reranking import Reranker
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
@@ -35,7 +37,6 @@ from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -60,6 +61,58 @@ CONDITIONS: Mapping[str, MitigationCondition] = {
 }
 SHOWN = ("accuracy", "MRR", "HR@5", "HR@10", "HR@20")
 _IN_TABLE = ("accuracy", "HR@20")
+
+
+def reranked(ranking: Sequence[int], levels: Sequence[int | None], top: int) -> list[int]:
+    """A ranking whose first items are chosen by DetGreedy (Geyik, Ambler and Kenthapadi 2019, Algorithm 1); the others
+    follow in their order.
+
+    At every rank k of a list each price level has at least ⌊p k⌋ and at most ⌈p k⌉ items, p being its share of the
+    venues: nobody's list is dearer than anybody else's. Of more than three levels one may be an item short for some
+    ranks. Among the levels that may come next, the one whose best remaining item the recommender ranked highest comes
+    first. Venues without a price are a level of their own.
+
+    Args:
+        ranking: all items, the best first.
+        levels: of each item, the price level.
+        top: how many are chosen.
+    """
+    shares = {level: count / len(levels) for level, count in Counter(levels).items()}
+    queues: dict[int | None, deque[tuple[int, int]]] = {level: deque() for level in shares}
+    for place, item in enumerate(ranking):
+        queues[levels[item]].append((place, item))
+    counts: Counter[int | None] = Counter()
+    chosen: list[int] = []
+    for k in range(1, min(top, len(ranking)) + 1):
+        left = [level for level in shares if queues[level]]
+        below = [level for level in left if counts[level] < math.floor(shares[level] * k + 1e-9)]
+        may = below or [level for level in left if counts[level] < math.ceil(shares[level] * k - 1e-9)]
+        level = min(may or left, key=lambda level: queues[level][0])
+        counts[level] += 1
+        chosen.append(queues[level].popleft()[1])
+    taken = set(chosen)
+    return chosen + [item for item in ranking if item not in taken]
+
+
+class Reranker(LMRec):
+    """A recommender whose lists are re-ranked.
+
+    Args:
+        recommender: whose lists.
+        top: how many items of a list are chosen.
+    """
+
+    def __init__(self, recommender: LMRec, top: int = K) -> None:
+        super().__init__(recommender.model, recommender.tokenizer, recommender.venues)
+        self._top = top
+
+    def rank(self, texts: Sequence[str], k: int = K, *, batch: int = 128, show_progress: bool = False) -> np.ndarray:
+        """Indices of the first k venues of each text after re-ranking, (texts, k)."""
+        levels = [venue.price for venue in self.venues]
+        rankings = super().rank(texts, len(self.venues), batch=batch, show_progress=show_progress)
+        distinct = {row.tobytes(): row for row in rankings}
+        made = {key: reranked(row.tolist(), levels, self._top)[:k] for key, row in distinct.items()}
+        return np.array([made[row.tobytes()] for row in rankings], dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -94,7 +147,7 @@ def compare(
     *,
     words: TemplateSet | None = None,
     top: int = K,
-    inference: Inference | None = None,
+    how: Inference = SHEN,
     show_progress: bool = False,
 ) -> MitigationScores:
     """Score and audit every model in every condition, and give the means over cities with their t intervals.
@@ -108,12 +161,9 @@ def compare(
         trainings: the models by city and seed.
         words: templates and words.
         top: items a list.
-        inference: for the level, resamples and seed of intervals.
+        how: level, resamples and seed of intervals.
         show_progress: on stderr.
     """
-    import pandas as pd
-
-    how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)
     cities = {training.name: training.reviews.city for training in trainings}
@@ -126,7 +176,9 @@ def compare(
             model = training.models[condition.model]
             model = Reranker(model, top) if condition.reranks else model
             mask = hide if condition.masks else None
-            ranked[training.name] = _ranked(model, training, mask, show_progress=show_progress)
+            ranked[training.name] = quality.rank_held_out(
+                model, training.reviews, training.seed, mask, show_progress=show_progress
+            )
             by_training[training.name] = bias_of(ask(model, words, city=training.reviews.city, top=top, hide=mask))
         scores = quality.quality(ranked, cities, level=how.level, resamples=how.resamples, seed=how.seed)
         qualities.append(scores.assign(condition=name))
@@ -138,12 +190,6 @@ def compare(
     columns = ["condition", *(column for column in whole if column != "condition")]
     names = ["condition", "city", "score", "value", "ci_low", "ci_high"]
     return MitigationScores(whole[columns], pd.DataFrame(biases, columns=names))
-
-
-def _ranked(model: LMRec, training: CityModels, hide: Neutraliser | None, *, show_progress: bool) -> quality.Ranked:
-    held_out = list(training.reviews.of_split(2, training.seed))
-    texts = [hide(review.text) if hide else review.text for review in held_out]
-    return quality.rank_reviews(model, texts, [review.venue for review in held_out], show_progress=show_progress)
 
 
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:

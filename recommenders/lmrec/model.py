@@ -21,8 +21,9 @@ from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, Pr
 
 from tod_bias.dialogues.text import json_line
 from tod_bias.errors import ModelError, RecommenderError
-from tod_bias.models.checkpoints import is_encoder, load_configuration, load_tokenizer
-from tod_bias.models.model_folder import DAMAGED, save_model
+from tod_bias.models.checkpoints import from_pretrained, is_encoder, load_configuration, load_tokenizer
+from tod_bias.models.model_folder import save_model
+from tod_bias.models.processes import usable_device
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.files import json_lines
 from tod_bias.recommenders.lmrec.masking import MASK
@@ -139,15 +140,8 @@ class LMRec:
                 f"{folder}: is a {config.model_type} checkpoint, no LMRec; train one with "
                 "tod-bias recommend train --init"
             )
-        try:
-            model = LMRecModel.from_pretrained(folder, trust_remote_code=False)
-        except DAMAGED as error:
-            raise ModelError(f"{folder}: its model cannot be loaded: {' '.join(str(error).split())[:200]}") from error
-        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            model = model.to(chosen)
-        except (RuntimeError, AssertionError) as error:  # torch asserts that it has CUDA
-            raise ModelError(f"--device {chosen}: cannot be used: {str(error).splitlines()[0]}") from error
+        model = from_pretrained(LMRecModel, str(folder), "model")
+        model = model.to(usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
         return cls(model.eval(), load_tokenizer(str(folder)), list(read_venues(folder / VENUES)))
 
     def save(self, folder: str | Path) -> None:
@@ -276,12 +270,8 @@ def load_encoder(name: str) -> Any:
         ModelError: there is none.
     """
     config = load_configuration(name)
-    if not is_encoder(config) and config.model_type != LMRecConfig.model_type:
-        raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")
-    try:
-        encoder = AutoModel.from_pretrained(name, trust_remote_code=False)
-    except DAMAGED as error:
-        raise ModelError(f"{name}: cannot be loaded as an encoder: {' '.join(str(error).split())[:200]}") from error
-    if encoder.config.model_type == LMRecConfig.model_type:
+    if config.model_type == LMRecConfig.model_type:
         raise ModelError(f"{name}: is a trained LMRec; expected an encoder, such as BERT")
-    return encoder
+    if not is_encoder(config):
+        raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")
+    return from_pretrained(AutoModel, name, "encoder")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from tod_bias.recommenders.lmrec.associations import Units, compared
+from tod_bias.recommenders.lmrec.associations import Counted, compared
 from tod_bias.recommenders.lmrec.inference import (
     FEWEST_QUERIES,
     SHEN,
-    crossing_of,
+    GroupedQueries,
     exchange,
     fewest_clusters,
     largest_word,
@@ -23,20 +22,18 @@ from tod_bias.recommenders.lmrec.inference import (
     quotients,
     templates_of,
     texts,
+    widened,
     word_count,
 )
-from tod_bias.recommenders.lmrec.recommendations import ALL, COUPLE, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.adjustment import adjusted
-from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance, crossing
-from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.crossed import crossed_sums, crossed_variance, crossing
+from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = [
     *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),
@@ -44,7 +41,7 @@ _COLUMNS = [
 ]
 
 
-def price_percentage(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+def price_percentage(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
     """Price percentage score, Shen eq. 1: P(l | m) = |I_{l,m}| / |I_m|, for every dimension and intersection.
 
     The share of label l among the recommended items of price level m; range 0–1, summing to 1 over the labels; NaN
@@ -68,61 +65,35 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
         cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest),
         largest_word and largest_share (the word that carries most of value − neutral, and how much of it).
     """
-    import pandas as pd
-
-    how = inference or SHEN
     made = [pd.DataFrame(columns=_COLUMNS)]
     for dimension in recommendations.all_dimensions:
-        rows = recommendations.rows(dimension)
-        labels = recommendations.labels(dimension)
-        cities = {str(city): _LabelledQueries.of(part, labels) for city, part in rows.groupby("city", sort=False)}
-        parts = {
-            city: _scored(units, city, dimension, recommendations.dimensions, how) for city, units in cities.items()
-        }
-        whole = [city for city, units in cities.items() if units.complete] or list(cities)
-        made += parts.values()
-        if len(whole) == 1:
-            made.append(parts[whole[0]].assign(city=ALL))
-        else:
-            units = _LabelledQueries.of(rows[rows["city"].isin(whole)], labels)
-            single = [parts[city] for city in whole]
-            made.append(_scored(units, ALL, dimension, recommendations.dimensions, how, single))
+        made += _of_dimension(recommendations, dimension, how)
     return pd.concat(made[1:] or made, ignore_index=True)[_COLUMNS]
 
 
-@dataclass(frozen=True)
-class _LabelledQueries:
-    """Queries with a group, and how many items of each price level they were recommended."""
+def _of_dimension(recommendations: Recommendations, dimension: str, how: Inference) -> list[pd.DataFrame]:
+    """The rows of every city, and last those over the cities that have lists of every label."""
+    rows, labels = recommendations.rows(dimension), recommendations.labels(dimension)
 
-    frame: pd.DataFrame
-    codes: np.ndarray  # (queries,) numbers of their labels
-    city: np.ndarray  # (queries,) numbers of their cities
-    table: np.ndarray  # (queries, levels)
-    labels: Sequence[str]
+    def scored(part: pd.DataFrame, city: str, single: Sequence[pd.DataFrame] = ()) -> pd.DataFrame:
+        frame, table = _level_counts(part)
+        return _scored(GroupedQueries(frame, table, city, dimension, recommendations.dimensions, how, labels), single)
 
-    @classmethod
-    def of(cls, rows: pd.DataFrame, labels: Sequence[str]) -> _LabelledQueries:
-        """Those of some recommendations."""
-        import pandas as pd
+    parts = {str(city): scored(part, str(city)) for city, part in rows.groupby("city", sort=False)}
+    complete = rows.groupby("city", sort=False)["group"].nunique() == len(labels)
+    cities = [str(city) for city in complete.index[complete]] or list(parts)
+    single = [parts[city] for city in cities]
+    whole = single[0].assign(city=ALL) if len(single) == 1 else scored(rows[rows["city"].isin(cities)], ALL, single)
+    return [*parts.values(), whole]
 
-        numbers, frame = queries_of(rows)
-        table = np.zeros((len(frame), len(LEVELS)))
-        priced = rows["price"].notna().to_numpy()
-        np.add.at(table, (numbers[priced], rows["price"].to_numpy()[priced].astype(int) - 1), 1.0)
-        codes = np.asarray(pd.Categorical(frame["group"], categories=list(labels)).codes)
-        return cls(frame, codes, pd.factorize(frame["city"])[0], table, labels)
 
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """(cities, labels, levels) items."""
-        result = np.zeros((self.city.max(initial=-1) + 1, len(self.labels), len(LEVELS)))
-        np.add.at(result, (self.city, self.codes), self.table)
-        return result
-
-    @property
-    def complete(self) -> bool:
-        """Whether every label has a list."""
-        return len(np.unique(self.codes)) == len(self.labels)
+def _level_counts(rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries with a group, and how many items of each price level they were recommended, (queries, levels)."""
+    numbers, frame = queries_of(rows)
+    table = np.zeros((len(frame), len(LEVELS)))
+    priced = rows["price"].notna().to_numpy()
+    np.add.at(table, (numbers[priced], rows["price"].to_numpy()[priced].astype(int) - 1), 1.0)
+    return frame, table
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -145,39 +116,31 @@ def _mean(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
-def _scored(
-    units: _LabelledQueries,
-    city: str,
-    dimension: str,
-    dimensions: Sequence[str],
-    how: Inference,
-    single: Sequence[pd.DataFrame] = (),
-) -> pd.DataFrame:
+def _scored(units: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of one city, or the means over several, whose own rows are ``single``."""
-    import pandas as pd
-
-    each = _shares(units.counts)  # (cities, labels, levels)
-    neutrals = np.where(np.isnan(each), np.nan, _neutral(units.counts))
-    value, lean = _mean(each), _mean(each - neutrals)
-    neutral = _mean(neutrals) if single else _neutral(units.counts)[0]
+    how = units.how
+    each, usual = _shares(units.sums), _neutral(units.sums)  # (cities, labels, levels)
+    neutrals = np.where(np.isnan(each), np.nan, usual)
+    shares, leans = _over(each, how.level), _over(each - neutrals, how.level)
+    value, lean = shares.value, leans.value
+    neutral = _mean(neutrals) if single else usual[0]
     count = word_count(units.frame, units.table.sum(axis=1))
-    design = crossing_of(units.frame, units.codes, cities=bool(single), words=count.enough or dimension == COUPLE)
-    of_value, of_lean = _influences(units, each, _neutral(units.counts))
-    spread = crossed_variance(np.concatenate([of_value, of_lean], axis=1).reshape(len(units.table), -1), design)
+    influences = np.concatenate(_influences(units, each, usual), axis=1).reshape(len(units.table), -1)
+    spread = crossed_variance(influences, units.design(words=count.enough))
     p_permutation, p_crossed = np.full((2, *value.shape), np.nan)
     permuted = ""
     if how.permutations:
         p_crossed = spread.p_values(np.tile(lean.ravel(), 2)).reshape(2, *lean.shape)[1]
-        p_permutation, permuted = _permutation_tests(units, dimension, dimensions, how, city)
+        p_permutation, permuted = _permutation_tests(units)
     p_permutation, p_crossed = (np.where(np.isnan(lean), np.nan, p) for p in (p_permutation, p_crossed))
     p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(value.shape, np.nan)
     if single:
-        p_cities = _over(each - neutrals).p_values(value - neutral)
+        p_cities = leans.p_value
         p_value = np.maximum(p_value, p_cities)
-        half = np.fmax(_over(each).half(how.level), spread.half(how.level).reshape(2, *value.shape)[0])
-        bounds = _over_cities(value, half, each, single)
+        bounds = widened(shares, spread.half(how.level).reshape(2, *value.shape)[0], (0.0, 1.0))
+        _keep_single(bounds, each, single)
     else:
-        bounds = _within_city(units, how, how.rng("price", city, dimension))
+        bounds = _within_city(units)
     if not count.enough_for_intervals:
         bounds = np.full(bounds.shape, np.nan)
     p_value = np.where(np.isnan(value), np.nan, p_value)
@@ -188,8 +151,8 @@ def _scored(
     scores |= {"p_adjusted": p_adjusted, "p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
     return pd.DataFrame(
         {
-            "city": city,
-            "dimension": dimension,
+            "city": units.city,
+            "dimension": units.dimension,
             "label": np.repeat(units.labels, len(LEVELS)),
             "price": np.tile(LEVELS, len(units.labels)),
             "items": np.tile(units.table.sum(axis=0).astype(int), len(units.labels)),
@@ -200,17 +163,17 @@ def _scored(
     )
 
 
-def _largest_words(units: _LabelledQueries) -> tuple[np.ndarray, np.ndarray]:
+def _largest_words(units: GroupedQueries) -> tuple[np.ndarray, np.ndarray]:
     """Of value − neutral, (labels, levels): the word that carries most of it, and its share.
 
     A query adds its items of a level less those that it would have if its prices were everybody's; of the label itself
     these add up to value − neutral, and of the others to the same with the other sign.
     """
-    totals = units.counts.sum(axis=1)  # (cities, levels)
+    totals = units.sums.sum(axis=1)  # (cities, levels)
     priced = units.table.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        usual = (totals / totals.sum(axis=1, keepdims=True))[units.city]
-        added = np.nan_to_num((units.table - priced * usual) / totals[units.city])
+        usual = (totals / totals.sum(axis=1, keepdims=True))[units.cities]
+        added = np.nan_to_num((units.table - priced * usual) / totals[units.cities])
     shape = len(units.labels), len(LEVELS)
     names, shares = np.empty(shape, dtype=object), np.empty(shape)
     for number in range(len(units.labels)):
@@ -221,63 +184,58 @@ def _largest_words(units: _LabelledQueries) -> tuple[np.ndarray, np.ndarray]:
     return names, shares
 
 
-def _within_city(units: _LabelledQueries, how: Inference, rng: np.random.Generator) -> np.ndarray:
+def _within_city(units: GroupedQueries) -> np.ndarray:
     """(2, labels, levels) bounds of the shares of one city."""
-    design = crossing_of(units.frame, units.codes)
+    how, design = units.how, units.design()
+    rng = how.rng("price", units.city, units.dimension)
     known = np.unique(units.codes)  # a city may have no lists of some label
-    samples = np.zeros((how.resamples, *units.counts.shape[1:]))
+    samples = np.zeros((how.resamples, *units.sums.shape[1:]))
     samples[:, known] = crossed_sums(rng, units.table, design, how.resamples)
     bounds = how.bounds(_shares(samples), min(fewest_clusters(design.ways, units.codes == label) for label in known))
     bounds[..., (units.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
     return bounds
 
 
-def _over_cities(value: np.ndarray, half: np.ndarray, each: np.ndarray, single: Sequence[pd.DataFrame]) -> np.ndarray:
-    """(2, labels, levels) bounds of the means; a level that one city alone has keeps that city's interval."""
-    bounds = np.clip(np.stack([value - half, value + half]), 0.0, 1.0)
+def _keep_single(bounds: np.ndarray, each: np.ndarray, single: Sequence[pd.DataFrame]) -> None:
+    """Give a level that one city alone has that city's interval, in (2, labels, levels) bounds of the means."""
     alone = (~np.isnan(each)).sum(axis=0) == 1
     for part in single:
-        mine = alone & part["value"].notna().to_numpy().reshape(value.shape)
+        mine = alone & part["value"].notna().to_numpy().reshape(alone.shape)
         for place, name in enumerate(("ci_low", "ci_high")):
-            bounds[place][mine] = part[name].to_numpy(dtype=float).reshape(value.shape)[mine]
-    return bounds
+            bounds[place][mine] = part[name].to_numpy(dtype=float).reshape(alone.shape)[mine]
 
 
-def _over(values: np.ndarray) -> CrossedSpread:
-    """Of the mean over (cities, …) values; NaN where fewer than two cities have one."""
+def _over(values: np.ndarray, level: float) -> Jackknife:
+    """The mean over (cities, …) values; NaN bounds where fewer than two cities have one."""
     known = ~np.isnan(values)
-    count = known.sum(axis=0)
-    squares = np.where(known, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
-    freedom = np.maximum(count - 1, 1)
-    return CrossedSpread(np.where(count > 1, squares / freedom / np.maximum(count, 1), np.nan), freedom)
+    table = np.stack([np.where(known, values, 0.0), known], axis=-1)
+    return jackknife(table, lambda sums: quotients(sums)[..., 0], level, is_scored=known)
 
 
-def _influences(units: _LabelledQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _influences(units: GroupedQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far each query moves value, and value − neutral, each (queries, labels, levels).
 
     A share x / n moves by (xᵢ − share nᵢ) / n, and a mean over cities by so much over their number.
     """
     mine = (units.codes[:, None] == np.arange(len(units.labels)))[:, :, None]  # (queries, labels, 1)
-    table, totals = units.table[:, None, :], units.counts.sum(axis=1)  # (queries, 1, levels), (cities, levels)
+    table, totals = units.table[:, None, :], units.sums.sum(axis=1)  # (queries, 1, levels), (cities, levels)
     priced = table.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        of_value = table * (mine - each[units.city]) / totals[units.city][:, None, :]
-        of_neutral = priced * (mine - neutral[units.city]) / totals.sum(axis=-1)[units.city][:, None, None]
+        of_value = table * (mine - each[units.cities]) / totals[units.cities][:, None, :]
+        of_neutral = priced * (mine - neutral[units.cities]) / totals.sum(axis=-1)[units.cities][:, None, None]
         cities = (totals > 0).sum(axis=0)
-        known = (totals > 0)[units.city][:, None, :]
+        known = (totals > 0)[units.cities][:, None, :]
         of_value = np.where(known, of_value, 0.0) / cities
         of_neutral = np.where(known, of_neutral, 0.0) / cities
     return of_value, of_value - of_neutral
 
 
-def _permutation_tests(
-    units: _LabelledQueries, dimension: str, dimensions: Sequence[str], how: Inference, city: str
-) -> tuple[np.ndarray, str]:
+def _permutation_tests(units: GroupedQueries) -> tuple[np.ndarray, str]:
     """Two-sided p-values of value − neutral, (labels, levels), and what was permuted."""
-    shape = units.counts.shape[0], len(LEVELS)
+    shape = units.sums.shape[0], len(LEVELS)
     wide = np.zeros((len(units.table), *shape))  # (queries, cities, levels)
-    wide[np.arange(len(wide)), units.city] = units.table
-    totals = units.counts.sum(axis=1)
+    wide[np.arange(len(wide)), units.cities] = units.table
+    totals = units.sums.sum(axis=1)
 
     def distances(sums: np.ndarray) -> np.ndarray:
         mine = sums.reshape(-1, *shape)
@@ -288,13 +246,13 @@ def _permutation_tests(
     p = np.full((len(units.labels), len(LEVELS)), np.nan)
     two = len(units.labels) == 2  # what one of two labels has the other one has not
     for number, label in enumerate(units.labels[: 1 if two else None]):
-        moves = exchange(units.frame, units.codes == number, dimension, dimensions)
-        rng = how.rng("price test", city, dimension, label)
-        p[number] = moves.p_values(wide.reshape(len(wide), -1), distances, rng, how.permutations)
+        moves = exchange(units.frame, units.codes == number, units.dimension, units.dimensions)
+        rng = units.how.rng("price test", units.city, units.dimension, label)
+        p[number] = moves.p_values(wide.reshape(len(wide), -1), distances, rng, units.how.permutations)
     return p[[0, 0]] if two else p, moves.permuted
 
 
-def price_by_label(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+def price_by_label(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
     """Average price level of what each label is recommended, against another label's; range 1–4.
 
     Where Shen's eq. 1 asks whose queries a price goes to, this is the mean price of a label's lists, every item with a
@@ -314,19 +272,18 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
         *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word"),
         "largest_share",
     ]
-    how = inference or SHEN
-    result = compared(recommendations, how, _price_units, columns, furthest=float(LEVELS[-1] - LEVELS[0]))
+    result = compared(recommendations, how, _price_counts, columns, furthest=float(LEVELS[-1] - LEVELS[0]))
     once = result.groupby(["city", "dimension", result["label"] < result["other"]])["p_value"]
     result["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
     return result.rename(columns=names)
 
 
-def _price_units(rows: pd.DataFrame) -> Units:
+def _price_counts(rows: pd.DataFrame) -> Counted:
     numbers, frame = queries_of(rows)
-    return Units(frame, _price_sums(rows, numbers), ["price"])
+    return frame, _price_sums(rows, numbers), ["price"]
 
 
-def average_price(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+def average_price(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
     """Average price level of what is recommended for each substitution (Shen §4.7, Fig. 8); range 1–4.
 
     The mean over all recommended items that have a price, of all queries with the word. A row speaks of its word alone:
@@ -338,9 +295,6 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     Returns:
         city, substitution, queries, value, ci_low, ci_high, neutral, items.
     """
-    import pandas as pd
-
-    how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
     queries = rows.drop_duplicates("unit")
@@ -379,7 +333,7 @@ FEWEST_TEMPLATES = 6
 
 
 def price_differences(
-    recommendations: Recommendations, kinds: Mapping[str, str], inference: Inference | None = None
+    recommendations: Recommendations, kinds: Mapping[str, str], how: Inference = SHEN
 ) -> pd.DataFrame:
     """Differences of average price between every two of some substitutions, over all cities.
 
@@ -397,14 +351,11 @@ def price_differences(
         recommendations: the tidy frame.
         kinds: the substitutions, each with its kind (location, religion, …). The pairs of the same two kinds are one
             family of tests, so that three places of worship do not answer for four hundred pairs of shops.
-        inference: of intervals and tests.
+        how: how intervals and tests are made.
 
     Returns:
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
     """
-    import pandas as pd
-
-    how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"].isin(list(kinds))]
     queried = set(rows["substitution"])
@@ -432,8 +383,6 @@ class _Cells:
     @classmethod
     def of(cls, rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
         """Those of some recommendations."""
-        import pandas as pd
-
         frame = rows.drop_duplicates("unit")
         of_unit = pd.Series(templates_of(frame), index=frame["unit"])
         keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])

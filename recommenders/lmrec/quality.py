@@ -8,21 +8,20 @@ are of the whole ranking. All scores are in 0–1, 1 is best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL
+from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.intervals import interval, t_interval
 from tod_bias.statistics.resampling import resample_counts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))
@@ -119,6 +118,23 @@ def rank_reviews(
     return Ranked(scores, goal, np.concatenate(predicted).astype(np.int64), len(model.venues))
 
 
+def rank_held_out(
+    model: Any, reviews: Reviews, seed: int, hide: Callable[[str], str] | None = None, *, show_progress: bool = False
+) -> Ranked:
+    """Rank all venues for the test reviews of a training.
+
+    Args:
+        model: the recommender.
+        reviews: that it was trained on.
+        seed: of their split.
+        hide: masks every review before it is read.
+        show_progress: on stderr.
+    """
+    held_out = list(reviews.of_split(2, seed))
+    texts = [hide(review.text) if hide else review.text for review in held_out]
+    return rank_reviews(model, texts, [review.venue for review in held_out], show_progress=show_progress)
+
+
 def quality(
     trainings: Mapping[str, Ranked],
     cities: Mapping[str, str] | None = None,
@@ -142,23 +158,21 @@ def quality(
     Returns:
         city (name of the training; ``all``: mean over cities), score, value, ci_low, ci_high, reviews.
     """
-    import pandas as pd
-
     made = []
     for city, ranked in trainings.items():
         counts = resample_counts(np.random.default_rng(seed), resamples, len(ranked)).astype(np.float32)
-        triple = precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues)
-        triples = [precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in counts]
+        weights = np.concatenate([np.ones((1, len(ranked))), counts])
+        triples = np.array([precision_recall_f1(ranked.truth, ranked.predicted, ranked.venues, row) for row in weights])
+        scores = {name: (triples[0, place], triples[1:, place]) for place, name in enumerate(VENUE_SCORES[:3])}
+        for name, column in ranked.scores.items():
+            present = ~np.isnan(column)
+            if present.any():
+                samples = counts[:, present] @ column[present] / counts[:, present].sum(axis=1)
+                scores[name] = column[present].mean(), samples
         for name in (*VENUE_SCORES, *CATEGORY_SCORES):
-            value, samples = np.nan, np.zeros(0)
-            if name in ("P", "R", "F1"):
-                number = ("P", "R", "F1").index(name)
-                value, samples = triple[number], np.array([row[number] for row in triples])
-            elif (present := ~np.isnan(ranked.scores[name])).any():
-                column = ranked.scores[name][present]
-                value, samples = float(column.mean()), counts[:, present] @ column / counts[:, present].sum(axis=1)
+            value, samples = scores.get(name, (np.nan, np.zeros(0)))
             low, high = interval(samples, len(ranked), level) if len(samples) else (np.nan, np.nan)
-            made.append((city, name, value, float(low), float(high), len(ranked)))
+            made.append((city, name, float(value), float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = [
         (ALL, str(score), *_over_trainings(part, cities, level), part["reviews"].sum())
@@ -189,11 +203,9 @@ def mean_over_cities(
     Returns:
         Mean and bounds; NaN where there is too little.
     """
-    by_city: dict[str, list[float]] = {}
-    for name, value in values.items():
-        by_city.setdefault((cities or {}).get(name, name), []).append(value)
-    means = [float(np.mean(part)) for part in by_city.values()]
-    sample = np.array(means if len(means) > 1 else list(values.values()), dtype=float)
+    every = pd.Series(values, dtype=float)
+    means = every.groupby(lambda name: (cities or {}).get(name, name), sort=False).mean()
+    sample = (means if len(means) > 1 else every).to_numpy()
     if len(sample) < 2:
         return (float(sample[0]) if len(sample) else np.nan, np.nan, np.nan)
     return (float(sample.mean()), *t_interval(sample, level))

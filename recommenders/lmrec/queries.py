@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.models.checkpoints import fingerprint
@@ -15,9 +17,6 @@ from tod_bias.recommenders.lmrec.recommendations import Recommendations, tidy
 from tod_bias.recommenders.lmrec.saved import NEUTRAL, NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.training import training_settings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def recommend_templates(
@@ -36,8 +35,6 @@ def recommend_templates(
     Raises:
         RecommenderError: two models of one city in folders of the same name.
     """
-    import pandas as pd
-
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
     cities = distinct_names(
@@ -114,8 +111,6 @@ def ask(
     Raises:
         RecommenderError: the model knows fewer than ``top`` venues.
     """
-    import pandas as pd
-
     queries, labels = _labelled(words, Neutraliser(words))
     texts = [hide(query.text) if hide else query.text for query in queries]
     ranked = model.rank(texts, top, show_progress=show_progress)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
 from tod_bias.report.sheets import Value
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tod_bias.recommenders.lmrec.results import Audit
 
 ALPHA = 0.05
@@ -50,8 +50,8 @@ def largest(row: pd.Series) -> str:
 
 def _carried(rows: pd.DataFrame, name: str) -> str:
     """The rows that are beyond chance and rest on one word; ``name``: the column that tells them apart."""
-    one_word = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
-    listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in one_word.iterrows())
+    carried = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
+    listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in carried.iterrows())
     return f" Not said of the groups, as one word carries at least half of the difference: {listed}." if listed else ""
 
 
@@ -113,8 +113,6 @@ def _largest(row: pd.Series) -> str:
 
 def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
     """What the lists of two labels cost on average, where that differs beyond chance."""
-    import pandas as pd
-
     said = []
     for _, row in first_of_pairs(rows).iterrows():
         if row["p_adjusted"] < ALPHA:
@@ -153,8 +151,6 @@ def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
 
 def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of pairs of labels that are given in both directions, in the direction that comes first."""
-    import pandas as pd
-
     remaining = [subset for _, part in rows.groupby("dimension", sort=False) for _, subset in pairs_of(part)]
     return pd.concat(remaining) if remaining else rows.iloc[:0]
 
@@ -192,8 +188,6 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
 
 
 def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
-    import pandas as pd
-
     words = [word for group in places.values() for word in group]
     rows = average[average["substitution"].isin(words) & average["value"].notna()].sort_values("value")
     if len(rows) < 2:
@@ -238,8 +232,6 @@ class ScoreCell(Value):
 
 def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
     """A value of a row with its interval, where there is one."""
-    import pandas as pd
-
     value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
     bounds = None if value is None or low is None or high is None else (low, high)
     return ScoreCell(value, bounds, sign=sign)

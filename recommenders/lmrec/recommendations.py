@@ -33,16 +33,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import RecommenderError, meant, repeated
 from tod_bias.recommenders.lmrec.saved import COLUMNS, NEUTRAL, NO_GROUP, ListFormat, into_levels, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KNOWN_LABELS: Mapping[str, str] = {
     **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
@@ -125,8 +122,6 @@ class Recommendations:
 
     def saved(self) -> pd.DataFrame:
         """The frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
-        import pandas as pd
-
         rows = self.frame.copy()
         label = pd.Series("", index=rows.index)
         for name in (str(column) for column in rows if str(column).startswith("label:")):
@@ -154,8 +149,6 @@ def read_recommendations(
     Raises:
         TodBiasError: a file cannot be read so; it names the file and the line.
     """
-    import pandas as pd
-
     reading = reading or ListFormat()
     if doubled := repeated(Path(path).stem for city, path in files if city is None):
         raise RecommenderError(f"two files are named {doubled!r}; tell the cities apart with --city NAME=FILE")
@@ -273,8 +266,6 @@ def _lone_labels(labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 def _with_labels(frame: pd.DataFrame, reading: ListFormat) -> pd.DataFrame:
     """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
-    import pandas as pd
-
     chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
     extra = [str(column) for column in frame if str(column).startswith("label:")]
     result: dict[str, pd.Series] = {}

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import RecommenderError, shortened
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
 """The CSV files of an audit, by name without ending."""
@@ -71,8 +70,6 @@ def readable(folder: Path) -> Iterator[None]:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     check_plain(path)
     texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
     return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])

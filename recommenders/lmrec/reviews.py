@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.files import csv_rows, json_lines
@@ -31,9 +32,6 @@ from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Sheet
 
 log = logging.getLogger(__name__)
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""
@@ -272,8 +270,6 @@ def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.Da
     Returns:
         city, dimension, label, price, mentions, value.
     """
-    import pandas as pd
-
     labels = {entry.word: entry.labels for entry in (words or load_templates()).names}
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(labels, key=len, reverse=True)))})\b")
     counts: Counter[tuple[str, str, int]] = Counter()

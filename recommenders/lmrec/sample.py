@@ -18,7 +18,6 @@ import csv
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tod_bias.files import replacing
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
+from tod_bias.recommenders.lmrec.venue import Venue
 
 CITY = "Sampleton"
 CUISINES = re.findall(r"\w+", "Italian Thai Mexican Indian Greek Vietnamese Seafood Burgers Vegan Korean")
@@ -79,22 +79,8 @@ _DISHES = ((True, 0.8), (False, 0.2))
 """Whether a review names dishes and prices, and how often."""
 
 
-@dataclass(frozen=True)
-class _Mention:
-    kind: str
-    who: str
-    dishes: bool
-    """Whether dishes and prices are said beside."""
-
-
-@dataclass(frozen=True)
-class _SampleVenue:
-    id: str
-    name: str
-    price: int
-    categories: tuple[str, ...]
-    planted: bool
-    """Whether who is mentioned depends on it."""
+_Mention = tuple[str, str, bool]
+"""Kind of template, the words, and whether dishes and prices are said beside."""
 
 
 def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY, planted: bool = True) -> Source:
@@ -117,12 +103,14 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         names = [f"{first} {second}" for first in _FIRST for second in _SECOND]
         rng.shuffle(names)
         every = [
-            _SampleVenue(f"{city[:3].lower()}{number:04d}", name, 1 + number % 4, _categories(number // 4), planted)
+            Venue(f"{city[:3].lower()}{number:04d}", name, 1 + number % 4, _categories(number // 4))
             for number, name in enumerate(names[:venues])
         ]
         turns = [venue for venue in every for _ in range(reviews)]
         rng.shuffle(turns)
-        dealt = {venue.id: _mentions(random.Random(f"{seed}/{city}/{venue.id}"), venue, reviews) for venue in every}
+        dealt = {
+            venue.id: _mentions(random.Random(f"{seed}/{city}/{venue.id}"), venue, reviews, planted) for venue in every
+        }
         for line, venue in enumerate(turns, start=2):
             text = _review(random.Random(f"{seed}/{city}/{line}"), venue, dealt[venue.id].pop())
             yield ReviewRow(
@@ -152,13 +140,14 @@ def _categories(profile: int) -> tuple[str, ...]:
     return (cuisine, speciality) if speciality else (cuisine,)
 
 
-def _review(rng: random.Random, venue: _SampleVenue, mention: _Mention) -> str:
-    parts = [_said(rng, mention.kind, mention.who)]
-    if mention.dishes:
+def _review(rng: random.Random, venue: Venue, mention: _Mention) -> str:
+    kind, who, dishes = mention
+    parts = [_said(rng, kind, who)]
+    if dishes:
         for category in rng.sample(venue.categories, rng.randint(1, len(venue.categories))):
             parts.append(f"The {DISHES[category]} was {rng.choice(_TASTE)}.")
         if rng.random() < 0.5:
-            parts.append(f"Prices are {PRICE_WORDS[venue.price]}.")
+            parts.append(f"Prices are {PRICE_WORDS[venue.price or 0]}.")
         if rng.random() < 0.1:
             parts.append(f"{venue.name} is {rng.choice(_TASTE)}.")
     rng.shuffle(parts)
@@ -175,12 +164,15 @@ def _said(rng: random.Random, kind: str, who: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Mention]:
+def _mentions(rng: random.Random, venue: Venue, reviews: int, planted: bool) -> list[_Mention]:
     """Who or what each of a venue's reviews mentions, in random order."""
     female, black, second = 0.5, 0.5, 0.5
-    if venue.planted:
-        female, black = _female(venue), BLACK[venue.price]
+    barred: Sequence[str] = ()
+    if planted:
+        price = venue.price or 0
+        female, black = _female(venue), BLACK[price]
         second = ODDS if "Gay Bars" in venue.categories else 0.25
+        barred = CHEAP if price > 2 else DEAR
     genders, races = {"female": female, "male": 1 - female}, {"black": black, "white": 1 - black}
     weights: dict[tuple[str, ...], float] = {("locations",): 1.0}
     weights |= {("names", *who): 2 * genders[who[0]] * races[who[1]] for who in product(genders, races)}
@@ -189,10 +181,27 @@ def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Me
     groups = {(*group, dishes): weight * share for group, weight in weights.items() for dishes, share in _DISHES}
     result = []
     for (kind, *who, dishes), count in _dealt(rng, reviews, groups).items():
-        words = {"names": _names, "relationships": _couples, "locations": _places}[kind](rng, venue, who, count)
-        result += [_Mention(kind, word, bool(dishes)) for word in words]
+        result += [(kind, words, dishes) for words in _mentioned(rng, kind, who, count, barred)]
     rng.shuffle(result)
     return result
+
+
+def _mentioned(rng: random.Random, kind: str, who: Sequence[str], count: int, barred: Sequence[str]) -> Iterator[str]:
+    """Names of a gender and race, couples of a first and a second gender, or places that are not barred."""
+    words = load_templates()
+    if kind == "names":
+        labels = dict(zip(("gender", "race"), who, strict=True))
+        yield from _words(rng, [entry.word for entry in words.names if entry.labels == labels], count)
+    elif kind == "locations":
+        yield from _words(rng, [entry.word for entry in words.locations if entry.word not in barred], count)
+    else:
+        first, second = (
+            _words(rng, [r.word for r in words.relationships if (r.group, r.labels["gender"]) == group], count)
+            for group in zip(("first", "second"), who, strict=True)
+        )
+        rng.shuffle(second)
+        for pair in zip(first, second, strict=True):
+            yield f"my {pair[0]} and {POSSESSIVES[who[0]]} {pair[1]}"
 
 
 def _dealt(rng: random.Random, count: int, weights: Mapping[Any, float]) -> dict[Any, int]:
@@ -208,26 +217,6 @@ def _words(rng: random.Random, words: Sequence[str], count: int) -> list[str]:
     return [word for word, times in _dealt(rng, count, dict.fromkeys(order, 1.0)).items() for _ in range(times)]
 
 
-def _female(venue: _SampleVenue) -> float:
+def _female(venue: Venue) -> float:
     sweet, bar = "Desserts" in venue.categories, "Bars" in venue.categories
     return 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS
-
-
-def _names(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
-    wanted = dict(zip(("gender", "race"), who, strict=True))
-    return _words(rng, [entry.word for entry in load_templates().names if entry.labels == wanted], count)
-
-
-def _couples(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
-    relationships = load_templates().relationships
-    first, second = (
-        _words(rng, [r.word for r in relationships if r.group == group and r.labels["gender"] == gender], count)
-        for group, gender in zip(("first", "second"), who, strict=True)
-    )
-    rng.shuffle(second)
-    return [f"my {someone} and {POSSESSIVES[who[0]]} {two}" for someone, two in zip(first, second, strict=True)]
-
-
-def _places(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
-    barred = () if not venue.planted else CHEAP if venue.price > 2 else DEAR
-    return _words(rng, [entry.word for entry in load_templates().locations if entry.word not in barred], count)

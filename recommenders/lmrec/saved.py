@@ -7,16 +7,14 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.files import csv_rows, read_frame
 from tod_bias.recommenders.lmrec.venue import LEVELS, price_amount, price_level, split_categories
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = (
     *("city", "kind", "template", "substitution", "second", "query", "label"),
@@ -67,8 +65,6 @@ def read_saved(city: str | None, path: Path, reading: ListFormat) -> pd.DataFram
     Raises:
         TodBiasError: the file cannot be read so; it names the file and the line.
     """
-    import pandas as pd
-
     frame, lines = _table(path, reading.columns)
 
     frame["rank"] = _parsed(frame["rank"], _rank, path, lines)
@@ -187,8 +183,6 @@ def _is_ours(name: str) -> bool:
 
 def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequence[int]]:
     """The columns that have a meaning, under our names, and the line on which each row ends."""
-    import pandas as pd
-
     lines: Sequence[int]
     if path.suffix == ".parquet":
         frame = read_frame(path)

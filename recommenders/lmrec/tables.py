@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Probability, Sheet
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tod_bias.recommenders.lmrec.results import Audit
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
@@ -117,8 +117,6 @@ def _examples(examples: Sequence[Mapping[str, Any]]) -> Sheet:
 
 
 def _prices(scores: pd.DataFrame, places: Mapping[str, Sequence[str]], title: str) -> Sheet:
-    import pandas as pd
-
     kinds = {word: kind for kind, words in places.items() for word in words}
     shown = scores[scores["substitution"].isin(list(kinds))].sort_values("value", ascending=False)
     rows = [

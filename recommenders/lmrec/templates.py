@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import RecommenderError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RESOURCES = Path(__file__).parent / "resources"
 PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {

@@ -15,8 +15,8 @@ from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json
 from tod_bias.folder import held
-from tod_bias.models.checkpoints import load_tokenizer
-from tod_bias.models.examples import check_tokens
+from tod_bias.models.checkpoints import load_tokenizer, positions
+from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.trainer import TRAIN, VALIDATION, Task, finish, fit
 from tod_bias.perturb.names.people import under_other_names
@@ -39,30 +39,17 @@ _CHUNK = 1000
 """Reviews whose texts are in memory at once."""
 
 
-class _Tokens:
-    """Token ids of the reviews of one split, and their venues."""
+_Example = tuple[torch.Tensor, int]
+"""Token ids of a review, (tokens,), and its venue."""
 
-    def __init__(self, reviews: Iterator[Review], tokenizer: Any, max_length: int) -> None:
-        self._ids: list[np.ndarray] = []
-        venues: list[int] = []
-        while chunk := list(islice(reviews, _CHUNK)):
-            every = encode(tokenizer, [review.text for review in chunk], max_length)
-            self._ids += [np.array(ids, dtype=np.int32) for ids in every]
-            venues += [review.venue for review in chunk]
-        self._venues = np.array(venues, dtype=np.int64)
-        self._pad = tokenizer.pad_token_id or 0
-        self.lengths = np.array([len(ids) for ids in self._ids])
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def padded(self, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Ids, attention mask and venues of some reviews."""
-        ids = np.full((len(rows), int(self.lengths[rows].max())), self._pad, dtype=np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : self.lengths[row]] = self._ids[row]
-        mask = (np.arange(ids.shape[1]) < self.lengths[rows][:, None]).astype(np.int64)
-        return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(self._venues[rows])
+def _examples(reviews: Iterator[Review], tokenizer: Any, max_length: int) -> list[_Example]:
+    result: list[_Example] = []
+    while chunk := list(islice(reviews, _CHUNK)):
+        every = encode(tokenizer, [review.text for review in chunk], max_length)
+        ids = (torch.tensor(ids, dtype=torch.int32) for ids in every)
+        result += zip(ids, (review.venue for review in chunk), strict=True)
+    return result
 
 
 def train(
@@ -104,12 +91,13 @@ def train(
             return (Review(review.venue, hide(review.text)) for review in part) if hide else part
 
         model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
-        train_set, valid_set = (_Tokens(split(number), tokenizer, model.config.max_tokens) for number in (0, 1))
+        train_set, valid_set = (_examples(split(number), tokenizer, model.config.max_tokens) for number in (0, 1))
         if not (len(train_set) and len(valid_set)):
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
         record: dict[str, Any] = {"settings": settings.model_dump(), "statistics": reviews.statistics()}
         record["training_reviews"] = len(train_set)
-        task = _VenueTask(LMRec(model, tokenizer, reviews.venues), train_set, valid_set, settings, folder)
+        sets = {TRAIN: train_set, VALIDATION: valid_set}
+        task = _VenueTask(LMRec(model, tokenizer, reviews.venues), sets, settings, folder)
         record |= fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
         if is_first_process():
             write_json(folder / "training.json", record)
@@ -140,16 +128,16 @@ def _new_model(
         encoder, tokenizer = load_encoder(settings.init), load_tokenizer(settings.init)
         vocabulary = encoder.get_input_embeddings().num_embeddings
         check_tokens([list(tokenizer.get_vocab().values())], vocabulary, settings.init)
-    positions = getattr(encoder.config, "max_position_embeddings", settings.max_length)
+    most = positions(encoder.config) or settings.max_length
     if encoder.config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        positions -= 2  # their positions begin behind the padding token
+        most -= 2  # their positions begin behind the padding token
     config = LMRecConfig(
         encoder={"model_type": encoder.config.model_type, **encoder.config.to_diff_dict()},
         venues=len(reviews.venues),
         layers=settings.head_layers,
         hidden=settings.hidden,
         dropout=settings.dropout,
-        max_tokens=min(settings.max_length, positions),
+        max_tokens=min(settings.max_length, most),
         city=reviews.city,
         masked=settings.mask,
     )
@@ -162,16 +150,17 @@ class _VenueTask(Task):
     rate = "linear"
 
     def __init__(
-        self, lmrec: LMRec, train_set: _Tokens, valid_set: _Tokens, settings: RecommenderTrainConfig, out: Path
+        self, lmrec: LMRec, sets: Mapping[str, Sequence[_Example]], settings: RecommenderTrainConfig, out: Path
     ) -> None:
-        self._tokens = {TRAIN: train_set, VALIDATION: valid_set}
-        self.datasets = {name: range(len(tokens)) for name, tokens in self._tokens.items()}
+        self._sets = sets
+        self._lengths = {name: np.array([len(ids) for ids, _ in examples]) for name, examples in sets.items()}
+        self.datasets = {name: range(len(examples)) for name, examples in sets.items()}
         self._lmrec, self._settings, self._out = lmrec, settings, out
 
     def batches(self, dataset: str, epoch: int) -> list[np.ndarray]:
         """Batches of reviews; to train on, shuffled, and within some batches sorted by length, so that little is
         padded."""
-        lengths, size = self._tokens[dataset].lengths, self._settings.batch
+        lengths, size = self._lengths[dataset], self._settings.batch
         if dataset != TRAIN:
             return _in_order(np.argsort(lengths, kind="stable"), size)
         rng = np.random.default_rng([self._settings.seed, epoch + 1])
@@ -182,8 +171,12 @@ class _VenueTask(Task):
 
     def collate(self, dataset: str, examples: Sequence[int]) -> dict[str, torch.Tensor]:
         """``input_ids`` and ``attention_mask``, (batch, length), and ``venues``, (batch,)."""
-        ids, mask, venues = self._tokens[dataset].padded(np.asarray(examples))
-        return {"input_ids": ids, "attention_mask": mask, "venues": venues}
+        every, venues = zip(*(self._sets[dataset][number] for number in examples), strict=True)
+        ids, mask = (
+            torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=value)
+            for rows, value in ((every, padding(self._lmrec.tokenizer)), ([torch.ones_like(ids) for ids in every], 0))
+        )
+        return {"input_ids": ids.long(), "attention_mask": mask.long(), "venues": torch.tensor(venues)}
 
     def loss(self, model: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Summed cross-entropy in nats, and the number of reviews."""

@@ -60,11 +60,11 @@ def associate(
     check_no_other_run(output.out, "associations.json")
     claimed(output.out)
 
-    from tod_bias.recommenders.embeddings.study import case_study, read_request, write_audit
+    from tod_bias.recommenders.embeddings.study import audit_request, case_study, write_audit
 
     comparison = None
     if request.embeddings is not None:
-        result = read_request(request).audited(how, show_progress=not output.quiet)
+        result = audit_request(request, how, show_progress=not output.quiet)
         write_audit(result, output.out)
     else:
         result, comparison = case_study(output.out, how, strength=study.strength, show_progress=not output.quiet)

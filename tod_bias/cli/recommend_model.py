@@ -101,7 +101,7 @@ def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOption
     """
     check_models(*models.model)
     from tod_bias.recommenders.lmrec.masking import Neutraliser
-    from tod_bias.recommenders.lmrec.quality import quality, quality_sheet, rank_reviews
+    from tod_bias.recommenders.lmrec.quality import quality, quality_sheet, rank_held_out
 
     every = read_reviews(source)
     trained = _matched(models.model, every, models.device)
@@ -110,10 +110,7 @@ def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOption
     ranked, splits, cities = {}, {}, {}
     for name, (lmrec, part, seed) in trained.items():
         splits[name], cities[name] = seed, part.city  # other splits hold reviews it was trained on
-        held_out = list(part.of_split(2, seed))
-        texts = [hide(review.text) if hide else review.text for review in held_out]
-        venues = [review.venue for review in held_out]
-        ranked[name] = rank_reviews(lmrec, texts, venues, show_progress=not output.quiet)
+        ranked[name] = rank_held_out(lmrec, part, seed, hide, show_progress=not output.quiet)
     frame = quality(ranked, cities, level=how.level, resamples=how.bootstrap, seed=how.seed)
     record = {
         "schema": 1,
@@ -180,9 +177,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptio
     out = claimed(output.out)
     inference = Inference(level=how.level, resamples=how.bootstrap, seed=how.seed)
     words = load_templates(source.templates)
-    result = mitigation.compare(
-        trainings, words=words, top=source.top, inference=inference, show_progress=not output.quiet
-    )
+    result = mitigation.compare(trainings, words=words, top=source.top, how=inference, show_progress=not output.quiet)
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)
     write_text(out / "mitigation.svg", to_svg(mitigation.figure(result)))

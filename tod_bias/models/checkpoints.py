@@ -68,7 +68,7 @@ def load_configuration(name: str) -> Any:
     Raises:
         ModelError: there is none.
     """
-    return _from_pretrained(AutoConfig, adapters.chain(name)[-1], "configuration")
+    return from_pretrained(AutoConfig, adapters.chain(name)[-1], "configuration")
 
 
 def is_described(name: str) -> bool:
@@ -101,7 +101,7 @@ def load_tokenizer(name: str) -> Any:
     name = next((folder for folder in adapted if _has_tokenizer(folder)), root)
     if Path(name).is_dir() and not gguf_files.place_of(name)[1] and not _has_tokenizer(name):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
-    return _from_pretrained(AutoTokenizer, name, "tokenizer")
+    return from_pretrained(AutoTokenizer, name, "tokenizer")
 
 
 def _has_tokenizer(folder: str) -> bool:
@@ -125,7 +125,7 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     transformers_logging.set_verbosity_error()  # what is missing is ours to say
     try:
         kind = AutoModelForCausalLM if causal or is_gguf else AutoModelForSeq2SeqLM
-        model, loaded = _from_pretrained(kind, name, "model", **options)
+        model, loaded = from_pretrained(kind, name, "model", **options)
     finally:
         transformers_logging.set_verbosity(verbosity)
     trained = {parameter for parameter, _ in model.named_parameters()}
@@ -174,7 +174,12 @@ def refuse_custom_code(name: str | Path) -> None:
             )
 
 
-def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
+def from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
+    """Load with one of the library's classes, from a folder or by a name on the hub; ``what`` it is, for messages.
+
+    Raises:
+        ModelError: it is not there, is damaged, or brings code of its own.
+    """
     place, file = gguf_files.place_of(name)
     refuse_custom_code(place)
     try:

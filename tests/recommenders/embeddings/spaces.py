@@ -67,11 +67,10 @@ class Space:
         """What the claims rest on, of one draw of it: the larger p-value of E, of P and of their difference."""
         a, b, e, p, labels = self.drawn(np.random.default_rng([17, seed]))
         scores = Scores.of(entity_sets(a, b, e, p, labels if clustered else None)[1], [centroid_direction(a, b)])
-        tests = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))
-        items = (tests.signs[0].p_value, tests.signs[1].p_value, tests.entities.p_values[1])
-        values = np.maximum(items, tests.centroids.p_values)
-        eaa = max(tests.entities.p_value, tests.attribute.p_values[2])
-        return dict(zip(("E", "P", "differential"), values.tolist(), strict=True)) | {"EAA": float(eaa)}
+        tests, of_directions = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))
+        items = of_directions["centroid"]
+        values = {name: max(items[name]["p_value"], users["p_value"]) for name, users in items["attribute"].items()}
+        return values | {"EAA": max(tests["mean_difference"][null]["p_value"] for null in ("entities", "attribute"))}
 
 
 SPREAD_ONLY = Space(users=(40, 400), spreads=(1.0, 0.35), popular=(1.5, 0.5))

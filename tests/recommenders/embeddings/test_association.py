@@ -44,39 +44,22 @@ def loop_std(values, ddof):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_eaa_is_equation_1(seed):
-    e, _, a, b = sets(seed)
-    assert eaa(e, a, b) == pytest.approx([loop_eaa(entity, a, b) for entity in e], abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_geaa_and_deaa_are_equations_2_and_3(seed):
+def test_metrics_are_equations_1_to_6(seed):
     e, p, a, b = sets(seed)
-    sums = [sum(loop_eaa(entity, a, b) for entity in part) for part in (e, p)]
-    assert geaa(e, a, b) == pytest.approx(sums[0], abs=1e-9)
-    assert deaa(e, p, a, b) == pytest.approx(sums[0] - sums[1], abs=1e-9)
-
-
-@pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_effect_size_is_equation_4(seed, ddof):
-    e, p, a, b = sets(seed)
-    scores = [[loop_eaa(entity, a, b) for entity in part] for part in (e, p)]
-    means = [sum(part) / len(part) for part in scores]
-    expected = (means[0] - means[1]) / loop_std(scores[0] + scores[1], ddof)
-    assert effect_size(e, p, a, b, ddof) == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_r_ripa_is_equations_5_and_6(seed, ddof):
-    e, p, a, _ = sets(seed)
     psi = a[0] * 3
-    scores = [[loop_cos(entity, psi) for entity in part] for part in (e, p)]
-    means = [sum(part) / len(part) for part in scores]
-    assert r_ripa(e, psi) == pytest.approx(means[0], abs=1e-9)
-    expected = (means[0] - means[1]) / loop_std(scores[0] + scores[1], ddof)
-    assert r_ripa_effect_size(e, p, psi, ddof) == pytest.approx(expected, abs=1e-9)
+    scores = [[loop_eaa(entity, a, b) for entity in part] for part in (e, p)]
+    along = [[loop_cos(entity, psi) for entity in part] for part in (e, p)]
+    assert eaa(e, a, b) == pytest.approx(scores[0], abs=1e-9)
+    assert geaa(e, a, b) == pytest.approx(sum(scores[0]), abs=1e-9)
+    assert deaa(e, p, a, b) == pytest.approx(sum(scores[0]) - sum(scores[1]), abs=1e-9)
+    assert r_ripa(e, psi) == pytest.approx(sum(along[0]) / len(e), abs=1e-9)
+    for ddof in (0, 1):
+        for value, (first, second) in (
+            (effect_size(e, p, a, b, ddof), scores),
+            (r_ripa_effect_size(e, p, psi, ddof), along),
+        ):
+            apart = sum(first) / len(e) - sum(second) / len(p)
+            assert value == pytest.approx(apart / loop_std(first + second, ddof), abs=1e-9)
 
 
 @pytest.fixture

@@ -1,14 +1,13 @@
 """The audit as a whole: its numbers against loops, its marks, its flags."""
 
 import json
-import math
 
 import numpy as np
 import pytest
-from spaces import entity_sets, flagged, planted
+from spaces import audited, entity_sets, flagged, planted
 
 from tod_bias.errors import TodBiasError
-from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
+from tod_bias.recommenders.embeddings.association import deaa, eaa, effect_size, geaa, r_ripa, r_ripa_effect_size
 from tod_bias.recommenders.embeddings.audit import audit
 from tod_bias.recommenders.embeddings.directions import centroid_direction
 from tod_bias.recommenders.embeddings.measurement import Scores, bootstrap
@@ -20,13 +19,9 @@ from tod_bias.recommenders.embeddings.vectors import Embeddings, unit
 QUICK = AuditSettings(permutations=499, bootstrap=100)
 
 
-def planted_audit(strength, settings=QUICK, **options):
-    a, b, e, p = planted(strength, **options)
-    embeddings = Embeddings.of(users=np.concatenate([a, b]), items=np.concatenate([e, p]))
-    rows = {"A": range(len(a)), "B": range(len(a), len(a) + len(b))}
-    rows |= {"E": range(len(e)), "P": range(len(e), len(e) + len(p))}
-    sets = resolve_sets({role: list(numbers) for role, numbers in rows.items()}, embeddings)
-    return audit(embeddings, sets, settings), (a, b, e, p)
+def planted_audit(strength, settings=QUICK):
+    spaces = planted(strength)
+    return audited(*spaces, settings), spaces
 
 
 @pytest.fixture(scope="module")
@@ -34,33 +29,22 @@ def strong():
     return planted_audit(0.8)
 
 
-def loop_cos(x, y):
-    return float(np.dot(x, y)) / (math.sqrt(float(np.dot(x, x))) * math.sqrt(float(np.dot(y, y))))
-
-
 def test_written_metrics_are_the_formulas(strong, tmp_path):
+    """Those of test_association.py, which are compared with loops."""
     result, (a, b, e, p) = strong
     result.save(tmp_path)
     written = json.loads((tmp_path / "associations.json").read_text())
-    scores = [
-        [sum(loop_cos(x, y) for y in a) / len(a) - sum(loop_cos(x, y) for y in b) / len(b) for x in side]
-        for side in (e, p)
-    ]
-    assert list(written["EAA"].values()) == pytest.approx(scores[0] + scores[1], abs=1e-9)
+    assert list(written["EAA"].values()) == pytest.approx([*eaa(e, a, b), *eaa(p, a, b)], abs=1e-12)
     assert list(written["EAA"])[:2] == ["0", "1"]
-    assert written["GEAA"] == pytest.approx({"E": sum(scores[0]), "P": sum(scores[1])}, abs=1e-9)
-    assert written["DEAA"] == pytest.approx(sum(scores[0]) - sum(scores[1]), abs=1e-9)
-    every = np.array(scores[0] + scores[1])
-    means = [sum(part) / len(part) for part in scores]
-    assert written["effect_size"] == pytest.approx((means[0] - means[1]) / every.std(), abs=1e-9)
+    assert written["GEAA"] == pytest.approx({"E": geaa(e, a, b), "P": geaa(p, a, b)}, abs=1e-9)
+    assert written["DEAA"] == pytest.approx(deaa(e, p, a, b), abs=1e-9)
+    assert written["effect_size"] == pytest.approx(effect_size(e, p, a, b), abs=1e-12)
     assert written["ddof"] == 0
     psi = a.mean(axis=0) - b.mean(axis=0)
     entry = written["R_RIPA"]["centroid"]
-    along = [[loop_cos(x, psi) for x in side] for side in (e, p)]
-    means = [sum(part) / len(part) for part in along]
+    means = r_ripa(e, psi), r_ripa(p, psi)
     expected = {"E": means[0], "P": means[1], "differential": means[0] - means[1]}
-    assert {key: entry[key] for key in expected} == pytest.approx(expected, abs=1e-9)
-    assert entry["effect_size"] == pytest.approx((means[0] - means[1]) / np.array(along[0] + along[1]).std(), abs=1e-9)
+    assert {key: entry[key] for key in expected} == pytest.approx(expected, abs=1e-12)
     assert written["alternative"] == "two-sided"
     assert (written["permutations"], written["exact"]) == (499, False)
     assert written["p_value"] == 1 / 500
@@ -108,9 +92,7 @@ def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
     crowd = rng.normal(size=(200, 12)) + 0.3
     middle = rng.normal(size=12)
     items = np.concatenate([rng.normal(size=(40, 12)) * 0.3 + middle, rng.normal(size=(40, 12)) * 0.3 - middle])
-    embeddings = Embeddings.of(users=crowd, items=items)
-    specs = {"A": list(range(100)), "B": list(range(100, 200)), "E": list(range(40)), "P": list(range(40, 80))}
-    result = audit(embeddings, resolve_sets(specs, embeddings), QUICK)
+    result = audited(crowd[:100], crowd[100:], items[:40], items[40:], QUICK)
     tests = result.record["tests"]["mean_difference"]
     assert tests["entities"]["p_value"] < 0.05 < tests["attribute"]["p_value"]  # clouds differ along any contrast
     assert not flagged(result)
@@ -139,6 +121,9 @@ def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
     assert result.record["intervals"]["DEAA"] is None
     assert result.record["p_value"] == 1.0  # two labellings, the observed and its mirror
     assert not any(entry["significant"] for entry in result.record["directions"].values())
+    said = " ".join(reading(result.record))
+    assert "No direction was tested, as A or B has too few entities" in said
+    assert "fails one of the three tests" not in said
     json.dumps(result.record, allow_nan=False)
 
 
@@ -166,9 +151,9 @@ def test_bootstrap_is_scoring_resampled_sets():
         effects.append((scores[0].mean() - scores[1].mean()) / np.concatenate(scores).std())
         ripas.append(r_ripa(drawn[0], direction.vector) - r_ripa(drawn[1], direction.vector))
     for bounds, values in (
-        (results.deaa, loop),
-        (results.effect_size, effects),
-        (results.directions[0]["differential"], ripas),
+        (results["DEAA"], loop),
+        (results["effect_size"], effects),
+        (results["R_RIPA"]["centroid"]["differential"], ripas),
     ):
         assert np.mean(bounds) == pytest.approx(np.mean(values), abs=0.15 * np.std(values) + 0.02)
         assert bounds[1] - bounds[0] == pytest.approx(np.ptp(np.quantile(values, [0.025, 0.975])), rel=0.15)

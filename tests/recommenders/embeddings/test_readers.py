@@ -123,51 +123,49 @@ def test_json_sets_name_rows_and_ids(tmp_path, two_tables):
     assert sets.p.name == "others"
 
 
+def arrays(**content):
+    return lambda path: np.savez(path, **content)
+
+
+def text(content):
+    return lambda path: path.write_text(content)
+
+
+def frame(**columns):
+    return lambda path: pd.DataFrame(columns).to_parquet(path)
+
+
 FILES = {
-    "empty.npz": lambda path: np.savez(path, other=USERS),
-    "broken.npz": lambda path: path.write_bytes(b"PK not really"),
-    "objects.npz": lambda path: np.savez(path, vectors=np.array([{}, {}], dtype=object)),
-    "nan.npz": lambda path: np.savez(path, vectors=np.where(np.eye(4) > 0, np.nan, 1.0)),
-    "complex.npz": lambda path: np.savez(path, vectors=np.ones((4, 2), dtype=complex)),
-    "flat.npz": lambda path: np.savez(path, vectors=np.ones(4)),
-    "differ.npz": lambda path: np.savez(path, users=USERS, items=ITEMS[:, :3]),
-    "ids.npz": lambda path: np.savez(path, vectors=USERS, ids=np.array(["a"] * 12)),
-    "few.npz": lambda path: np.savez(path, vectors=USERS, ids=np.array(["a"])),
-    "short.txt": lambda path: path.write_text("a 1 2 3\nb 1 2\n"),
-    "words.txt": lambda path: path.write_text("a 1 2 3\nb 1 two 3\n"),
-    "none.txt": lambda path: path.write_text(""),
-    "column.parquet": lambda path: pd.DataFrame({"id": [1]}).to_parquet(path),
-    "ragged.parquet": lambda path: pd.DataFrame({"id": [1, 2], "vector": [[1.0], [1.0, 2.0]]}).to_parquet(path),
-    "text.pt": lambda path: path.write_text("hello"),
-    "what.xyz": lambda path: path.write_text("hello"),
+    "missing.npz": (lambda path: None, "no such file"),
+    "empty.npz": (arrays(other=USERS), "holds other; expected a matrix 'vectors'"),
+    "broken.npz": (text("PK not really"), "cannot be read as .npz"),
+    "objects.npz": (arrays(vectors=np.array([{}, {}], dtype=object)), "cannot be read as .npz"),
+    "nan.npz": (
+        arrays(vectors=np.where(np.eye(4) > 0, np.nan, 1.0)),
+        r"vectors: row 0 \(id '0'\) holds a NaN or infinite number; 4 rows",
+    ),
+    "complex.npz": (
+        arrays(vectors=np.ones((4, 2), dtype=complex)),
+        r"expected a matrix of numbers \(complex ones have no cosine\)",
+    ),
+    "flat.npz": (arrays(vectors=np.ones(4)), r"expected a matrix \(entities, dimensions\), got shape \(4,\)"),
+    "differ.npz": (arrays(users=USERS, items=ITEMS[:, :3]), "dimensions differ: users 4, items 3"),
+    "ids.npz": (arrays(vectors=USERS, ids=np.array(["a"] * 12)), "id 'a' stands twice"),
+    "few.npz": (arrays(vectors=USERS, ids=np.array(["a"])), "1 ids for 12 vectors"),
+    "short.txt": (text("a 1 2 3\nb 1 2\n"), "line 2: 2 numbers after the word; expected 3"),
+    "words.txt": (text("a 1 2 3\nb 1 two 3\n"), "line 2: expected a word and numbers"),
+    "none.txt": (text(""), "no vectors"),
+    "column.parquet": (frame(id=[1]), "no column 'vector' among id"),
+    "ragged.parquet": (frame(id=[1, 2], vector=[[1.0], [1.0, 2.0]]), "as many numbers in each"),
+    "text.pt": (text("hello"), "cannot be read as a torch state"),
+    "what.xyz": (text("hello"), r"unknown ending; expected one of \.npz"),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing.npz", "no such file"),
-        ("empty.npz", "holds other; expected a matrix 'vectors'"),
-        ("broken.npz", "cannot be read as .npz"),
-        ("objects.npz", "cannot be read as .npz"),
-        ("nan.npz", r"vectors: row 0 \(id '0'\) holds a NaN or infinite number; 4 rows"),
-        ("complex.npz", r"expected a matrix of numbers \(complex ones have no cosine\)"),
-        ("flat.npz", r"expected a matrix \(entities, dimensions\), got shape \(4,\)"),
-        ("differ.npz", "dimensions differ: users 4, items 3"),
-        ("ids.npz", "id 'a' stands twice"),
-        ("few.npz", "1 ids for 12 vectors"),
-        ("short.txt", "line 2: 2 numbers after the word; expected 3"),
-        ("words.txt", "line 2: expected a word and numbers"),
-        ("none.txt", "no vectors"),
-        ("column.parquet", "no column 'vector' among id"),
-        ("ragged.parquet", "as many numbers in each"),
-        ("text.pt", "cannot be read as a torch state"),
-        ("what.xyz", r"unknown ending; expected one of \.npz"),
-    ],
-)
-def test_unusable_files_are_named_in_one_line(tmp_path, name, message):
-    if name in FILES:
-        FILES[name](tmp_path / name)
+@pytest.mark.parametrize("name", FILES)
+def test_unusable_files_are_named_in_one_line(tmp_path, name):
+    write, message = FILES[name]
+    write(tmp_path / name)
     with pytest.raises(TodBiasError, match=message) as raised:
         load_embeddings(tmp_path / name)
     assert name in str(raised.value)

@@ -30,8 +30,8 @@ def leaning(rng, sizes, *, people=60, leans=(0.5, 0.5), apart=0.0, dimensions=12
 def p_values(seed, sizes, permutations=199, **options):
     a, b, e, p = leaning(np.random.default_rng(seed), sizes, **options)
     scores = Scores.of(entity_sets(a, b, e, p)[1], [centroid_direction(a, b)])
-    results = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))
-    return results.entities.p_value, float(results.attribute.p_values[2])
+    results = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))[0]["mean_difference"]
+    return results["entities"]["p_value"], results["attribute"]["p_value"]
 
 
 @pytest.mark.parametrize("sizes", [(100, 100), (300, 60)])

@@ -1,21 +1,33 @@
 """A small LMRec, trained once on a small sample."""
 
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py, small_sample.py; tests are no package
 
-from small_sample import REVIEWS, VENUES
+from small_sample import FEW, REVIEWS, VENUES
+
+
+def first_reviews(count):
+    from tod_bias.recommenders.lmrec.reviews import Reviews
+    from tod_bias.recommenders.lmrec.sample import sample
+
+    source = sample(0, venues=VENUES, reviews=REVIEWS)
+    return Reviews(lambda: islice(source(), count), city="Sampleton", fewest=1)
 
 
 @pytest.fixture(scope="session")
 def sample_reviews():
-    from tod_bias.recommenders.lmrec.reviews import Reviews
-    from tod_bias.recommenders.lmrec.sample import sample
+    return first_reviews(VENUES * REVIEWS)
 
-    return Reviews(sample(0, venues=VENUES, reviews=REVIEWS), city="Sampleton", fewest=REVIEWS)
+
+@pytest.fixture(scope="session")
+def few_reviews():
+    """Of the same venues, for trainings that need not learn anything."""
+    return first_reviews(FEW)
 
 
 @pytest.fixture(scope="session")
@@ -36,16 +48,16 @@ def trained(sample_reviews, settings, made_once):
 
 
 @pytest.fixture(scope="session")
-def trained_augmented(sample_reviews, settings, made_once):
+def trained_augmented(few_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
     augmented = settings.model_copy(update={"augment": True, "max_steps": 20})
-    return made_once("lmrec_augmented", lambda folder: train(sample_reviews, folder, augmented))
+    return made_once("lmrec_augmented", lambda folder: train(few_reviews, folder, augmented))
 
 
 @pytest.fixture(scope="session")
-def trained_masked(sample_reviews, settings, made_once):
+def trained_masked(few_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
     masked = settings.model_copy(update={"mask": True, "max_steps": 20})
-    return made_once("lmrec_masked", lambda folder: train(sample_reviews, folder, masked))
+    return made_once("lmrec_masked", lambda folder: train(few_reviews, folder, masked))

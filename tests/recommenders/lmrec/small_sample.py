@@ -1,3 +1,3 @@
-"""The sample that the tests train on: venues, reviews a venue, and the length of lists."""
+"""The sample that the tests train on: venues, reviews a venue, all reviews where nothing is learnt, length of lists."""
 
-VENUES, REVIEWS, TOP = 24, 240, 6
+VENUES, REVIEWS, FEW, TOP = 24, 240, 1000, 6

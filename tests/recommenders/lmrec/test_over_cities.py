@@ -69,31 +69,6 @@ def test_the_interval_is_that_of_leaving_out_a_city_at_a_time():
     assert row["ratio_ci_low"] < row["ratio"] < row["ratio_ci_high"]
 
 
-@pytest.mark.slow
-def test_accidents_of_single_trainings_are_claimed_no_more_often_than_stated():
-    """Every city prefers some category for some group, as a model that was trained once does; none does on average."""
-    rng = np.random.default_rng(1)
-    within, over, covered = [], [], []
-    for number in range(24):
-        rows = pd.concat([city(name, rng, accident=0.25) for name in "ABCDEF"], ignore_index=True)
-        how = replace(SHEN, resamples=0, permutations=400, seed=number)
-        result = of_all(association(tidy(rows), how), label="black")
-        within += list(result["p_permutation"] <= 0.05)
-        over += list(result["p_value"] <= 0.05)
-        covered += list((result["ci_low"] <= 0) & (result["ci_high"] >= 0))
-    assert np.mean(within) > 0.3  # queries alone take the accidents for findings
-    assert np.mean(over) <= 0.08
-    assert 0.84 <= np.mean(covered) <= 0.97
-
-
-def test_what_all_cities_share_is_significant():
-    rng = np.random.default_rng(2)
-    rows = pd.concat([city(name, rng, accident=0.2, planted=0.7) for name in "ABCDEF"], ignore_index=True)
-    thai = of_all(association(tidy(rows), QUICK), label="black", category="Thai").iloc[0]
-    assert thai["ci_low"] > 0
-    assert thai["p_adjusted"] < 0.05
-
-
 def test_words_of_one_city_do_not_stand_for_another():
     """Cities differ in their words, their share of labels and their tastes; the label itself does nothing."""
     rng = np.random.default_rng(6)

@@ -11,6 +11,7 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
+from tod_bias.recommenders.lmrec.mitigation import reranked
 from tod_bias.recommenders.lmrec.quality import (
     Ranked,
     mean_over_cities,
@@ -19,7 +20,6 @@ from tod_bias.recommenders.lmrec.quality import (
     ranked_scores,
     related_venues,
 )
-from tod_bias.recommenders.lmrec.reranking import reranked
 
 VENUES, QUERIES = 30, 200
 RNG = np.random.default_rng(0)

@@ -145,10 +145,10 @@ def test_a_sample_with_nothing_planted_mentions_everybody_everywhere_alike():
         for price in (1, 2, 3, 4):
             assert names.loc[(*group, price), "value"] == pytest.approx(0.5, abs=0.02)
     dear = {number for number, venue in enumerate(reviews.venues) if venue.price > 2}
+    entries = list(reviews)
     for places, wrong in ((DEAR, False), (CHEAP, True)):
         for place in places:
-            where = {(entry.venue in dear) for entry in reviews if place in entry.text}
-            assert wrong in where, place
+            assert wrong in {(entry.venue in dear) for entry in entries if place in entry.text}, place
 
 
 def test_words_are_those_of_the_papers():

@@ -12,6 +12,42 @@ CUTS = (-0.8, 0.3, 1.2)
 """Where the price levels part; few items are of the dearest."""
 
 
+KINDS = 1 + len(CATEGORIES)
+"""Price, and the taste for every category."""
+
+
+def effect(rng, *own: int, size: float) -> np.ndarray:
+    """Draws of a standard deviation of each kind, (…, kinds)."""
+    return rng.normal(0, size, (*own, KINDS)) if size else np.zeros((*own, KINDS))
+
+
+def items(rng, latent: np.ndarray, shape: tuple[int, ...], **columns) -> pd.DataFrame:
+    """A row an item of lists, whose last two dimensions are template and rank and first one is the city.
+
+    Args:
+        rng: draws prices, then categories.
+        latent: (…, kinds), what broadcasts to the lists.
+        shape: of the items.
+        columns: further ones, each with the prices.
+    """
+    latent = np.broadcast_to(latent, (*shape[:-1], KINDS))
+    price = 1 + np.searchsorted(CUTS, latent[..., 0][..., None] + rng.normal(size=shape)).astype(float)
+    missing = rng.random(shape) < columns.pop("missing") if "missing" in columns else np.zeros(shape, dtype=bool)
+    taste = latent[..., None, 1:] + rng.gumbel(size=(*shape, len(CATEGORIES)))
+    city, *_, template, rank = (index.ravel() for index in np.indices(shape))
+    return pd.DataFrame(
+        {
+            "city": np.char.add("city", city.astype(str)).astype(object),
+            "template": np.char.add("t", template.astype(str)).astype(object),
+            **columns,
+            "rank": rank + 1,
+            "item": np.char.add("i", np.arange(len(rank)).astype(str)).astype(object),
+            "price": np.where(missing, np.nan, price).ravel(),
+            "categories": [(CATEGORIES[code],) for code in taste.argmax(axis=-1).ravel()],
+        }
+    )
+
+
 @dataclass(frozen=True)
 class World:
     """Names of two groups fill templates in one city or several; standard deviations on the scale of items' noise, 1.
@@ -38,36 +74,22 @@ class World:
         count = len(black)
         shape = (self.cities, count, self.templates, self.items)
         sign = np.where(black, 0.5, -0.5)[None, :, None]
-        kinds = 1 + len(CATEGORIES)  # price, and the taste for every category
-
-        def effect(*own: int, size: float) -> np.ndarray:
-            return rng.normal(0, size, (*own, kinds)) if size else np.zeros((*own, kinds))
-
         steady, uneven = self.word if isinstance(self.word, tuple) else (self.word, self.word)
-        latent = effect(1, count, 1, size=uneven)
+        latent = effect(rng, 1, count, 1, size=uneven)
         latent[:, ~black] *= steady / uneven if uneven else 1.0
-        latent = latent + effect(1, 1, self.templates, size=self.template)
-        apart = effect(1, 1, self.templates, size=self.slant) + effect(self.cities, 1, 1, size=self.accident)
+        latent = latent + effect(rng, 1, 1, self.templates, size=self.template)
+        apart = effect(rng, 1, 1, self.templates, size=self.slant) + effect(rng, self.cities, 1, 1, size=self.accident)
         apart[..., :2] += self.planted  # dearer items, and more bars, for black names
-        latent = np.broadcast_to(latent + sign[..., None] * apart, (*shape[:3], kinds))
-        price = 1 + np.searchsorted(CUTS, latent[..., 0][..., None] + rng.normal(size=shape)).astype(float)
-        missing = rng.random(shape) < np.where(black, self.unpriced[1], self.unpriced[0])[None, :, None, None]
-        taste = latent[..., None, 1:] + rng.gumbel(size=(*shape, len(CATEGORIES)))
-        category = taste.argmax(axis=-1)
-        city, word, template, rank = (index.ravel() for index in np.indices(shape))
+        _, word, template, _ = (index.ravel() for index in np.indices(shape))
         names = np.array([f"n{number}" for number in range(count)], dtype=object)[word]
-        return pd.DataFrame(
-            {
-                "city": np.char.add("city", city.astype(str)).astype(object),
-                "template": np.char.add("t", template.astype(str)).astype(object),
-                "substitution": names,
-                "query": [f"t{a} for {b}" for a, b in zip(template, names, strict=True)],
-                "label": np.where(black[word], "black", "white"),
-                "rank": rank + 1,
-                "item": np.char.add("i", np.arange(len(word)).astype(str)).astype(object),
-                "price": np.where(missing, np.nan, price).ravel(),
-                "categories": [(CATEGORIES[code],) for code in category.ravel()],
-            }
+        return items(
+            rng,
+            latent + sign[..., None] * apart,
+            shape,
+            missing=np.where(black, self.unpriced[1], self.unpriced[0])[None, :, None, None],
+            substitution=names,
+            query=[f"t{a} for {b}" for a, b in zip(template, names, strict=True)],
+            label=np.where(black[word], "black", "white"),
         )
 
 
@@ -127,39 +149,27 @@ class Couples:
     def lists(self, rng: np.random.Generator) -> pd.DataFrame:
         """Rows as files of recommendations have them."""
         first, second = (np.repeat([-0.5, 0.5], count) for count in self.words)  # (words,) genders
-        kinds = 1 + len(CATEGORIES)
-
-        def effect(*own: int, size: float) -> np.ndarray:
-            return rng.normal(0, size, (*own, kinds)) if size else np.zeros((*own, kinds))
-
         one, two = len(first), len(second)
-        latent = effect(one, 1, 1, size=self.word) + effect(1, two, 1, size=self.word)
-        latent = latent + effect(one, two, 1, size=self.couple) + effect(1, 1, self.templates, size=self.template)
-        latent = latent + first[:, None, None, None] * effect(1, 1, 1, size=self.genders)
-        latent = latent + second[None, :, None, None] * effect(1, 1, 1, size=self.genders)
-        latent = latent + second[None, :, None, None] * effect(one, 1, 1, size=self.slants[0])
-        latent = latent + first[:, None, None, None] * effect(1, two, 1, size=self.slants[1])
+        latent = effect(rng, one, 1, 1, size=self.word) + effect(rng, 1, two, 1, size=self.word)
+        latent = latent + effect(rng, one, two, 1, size=self.couple)
+        latent = latent + effect(rng, 1, 1, self.templates, size=self.template)
+        latent = latent + first[:, None, None, None] * effect(rng, 1, 1, 1, size=self.genders)
+        latent = latent + second[None, :, None, None] * effect(rng, 1, 1, 1, size=self.genders)
+        latent = latent + second[None, :, None, None] * effect(rng, one, 1, 1, size=self.slants[0])
+        latent = latent + first[:, None, None, None] * effect(rng, 1, two, 1, size=self.slants[1])
         latent[..., :2] += 2 * self.planted * (first[:, None] * second[None, :])[..., None, None]
         shape = (self.cities, one, two, self.templates, self.items)
-        latent = np.broadcast_to(latent[None], (*shape[:4], kinds))
-        price = 1 + np.searchsorted(CUTS, latent[..., 0][..., None] + rng.normal(size=shape)).astype(float)
-        taste = latent[..., None, 1:] + rng.gumbel(size=(*shape, len(CATEGORIES)))
-        city, a, b, template, rank = (index.ravel() for index in np.indices(shape))
+        _, a, b, template, _ = (index.ravel() for index in np.indices(shape))
         genders = np.array(["male", "female"], dtype=object)
         labels = zip(genders[(first[a] > 0).astype(int)], genders[(second[b] > 0).astype(int)], strict=True)
-        return pd.DataFrame(
-            {
-                "city": np.char.add("city", city.astype(str)).astype(object),
-                "template": np.char.add("t", template.astype(str)).astype(object),
-                "substitution": np.char.add("f", a.astype(str)).astype(object),
-                "second": np.char.add("s", b.astype(str)).astype(object),
-                "query": [f"t{t} for f{x} and s{y}" for t, x, y in zip(template, a, b, strict=True)],
-                "label": [f"first relationship={x}; second relationship={y}" for x, y in labels],
-                "rank": rank + 1,
-                "item": np.char.add("i", np.arange(len(a)).astype(str)).astype(object),
-                "price": price.ravel(),
-                "categories": [(CATEGORIES[code],) for code in taste.argmax(axis=-1).ravel()],
-            }
+        return items(
+            rng,
+            latent[None],
+            shape,
+            substitution=np.char.add("f", a.astype(str)).astype(object),
+            second=np.char.add("s", b.astype(str)).astype(object),
+            query=[f"t{t} for f{x} and s{y}" for t, x, y in zip(template, a, b, strict=True)],
+            label=[f"first relationship={x}; second relationship={y}" for x, y in labels],
         )
 
 

@@ -14,29 +14,29 @@ PER_CENT = " in 100"
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, in the metric's units: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; wording and interval here are of the score itself. Groups may
-    differ by more than the whole of the originals' score: then nothing is "139% lower", but lower by 139% of that.
+    Estimates are positive where the service is worse; wording and interval here are of the score itself. Shares of the
+    originals' score that go beyond the whole of it are turned into differences of scores: nothing is 139% lower.
     """
     metric, value = axis_result.metric, estimate.value
-    write, is_share = _writer(axis_result), axis_result.scale == "ratio"
+    is_share, write = _writer(axis_result, value)
     interval = _interval(estimate, write)
     if not value:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
-    if is_share and max(map(abs, (value, *(estimate.ci or ())))) > 1:
-        return f"{'lower' if is_lower else 'higher'} by {number}{interval} of the originals' {metric.label}"
     if metric.unit and not (is_share and PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"
 
 
-def _writer(axis_result: AxisResult) -> Callable[[float | None], str]:
-    """What writes numbers without their signs: as shares of the originals' score, or in the metric's units."""
-    unit = axis_result.metric.unit
-    if axis_result.scale == "ratio":
-        return percent
-    decimals, scale = (1, 100) if PER_CENT in unit else (2 if unit else 3, 1)
-    return lambda value: fixed(None if value is None else scale * value, decimals)
+def _writer(axis_result: AxisResult, value: float | None) -> tuple[bool, Callable[[float | None], str]]:
+    """Whether a value and its interval are written as shares of the originals' score, and what writes their sizes."""
+    unit, original = axis_result.metric.unit, axis_result.original.value
+    is_ratio = axis_result.scale == "ratio"
+    if is_ratio and (original is None or abs(value or 0) <= 1):
+        return True, percent
+    scale = original if is_ratio and original is not None else 1
+    decimals, scale = (1, 100 * scale) if PER_CENT in unit else (2 if unit else 3, scale)
+    return False, lambda value: fixed(None if value is None else scale * value, decimals)
 
 
 def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
@@ -49,8 +49,8 @@ def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
 def size(value: float, axis_result: AxisResult) -> str:
     """The size of a gap on its own: "18% of the originals' BLEU", "12.0 turns in 100", "0.31 results per turn"."""
     metric, unit = axis_result.metric, axis_result.metric.unit
-    write = _writer(axis_result)
-    if axis_result.scale == "ratio":
+    is_share, write = _writer(axis_result, value)
+    if is_share:
         return f"{write(value)} of the originals' {metric.label}"
     if not unit:
         return f"{write(value)} of {metric.label}"

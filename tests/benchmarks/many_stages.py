@@ -125,9 +125,10 @@ def audited(world: ManyStages, seed: int, pairs: int | None = None) -> tuple[np.
         arms = more
         table = table_of(world, arms, seed)
     rows = GroupRows(AuditContrasts(table, METRIC).contrasts(), 2, Inference())
-    parts = rows.contributions(rows.gap_contrasts()["woman"], arms.stages, scope=None, parts=PARTS[:1]).values()
-    bounds = np.array([part.shapley.ci or (np.nan, np.nan) for part in parts])
-    return np.array([part.shapley.value for part in parts]), bounds[:, 0], bounds[:, 1], arms.pairs
+    shares = {f"{PARTS[0]} {stage}": (stage,) for stage in arms.stages}
+    estimates = rows.parts(rows.gap_contrasts(), {"man": True, "woman": True}, shares)["woman"].values()
+    bounds = np.array([share.ci or (np.nan, np.nan) for share in estimates])
+    return np.array([share.value for share in estimates]), bounds[:, 0], bounds[:, 1], arms.pairs
 
 
 def coverage(world: ManyStages, runs: int, seed: int, pairs: int | None = None) -> dict[str, float]:

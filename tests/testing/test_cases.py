@@ -1,7 +1,6 @@
 """Regression cases: the worst counterfactuals name the planted stage, run from a file alone, and are fixed or not."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from builders import fair_pipeline, small_corpus
@@ -130,8 +129,8 @@ def test_what_does_not_match_is_named(run, demo, cases):
         worst_cases(run, demo, axes=["placebo"])
     (first,) = [case for case in cases if case.axis == "gender"][:1]
     with pytest.raises(CaseError, match="here it is lexicon:gender"):
-        check_cases([replace(first, signature="lexicon:other")], fair_pipeline(small_corpus()))
-    other = replace(first, rewritten=(*first.rewritten[:-1], Turn("Hello.")))
+        check_cases([first.model_copy(update={"signature": "lexicon:other"})], fair_pipeline(small_corpus()))
+    other = first.model_copy(update={"rewritten": (*first.rewritten[:-1], Turn("Hello."))})
     with pytest.raises(CaseError, match="rewritten otherwise than it was"):
         check_cases([other], fair_pipeline(small_corpus()))
     with pytest.raises(MetricError, match="no side of it is the better one"):
@@ -244,8 +243,8 @@ def test_what_a_file_cannot_hold_is_left_out():
     [
         ("{", "line 1: not JSON"),
         ("[]", "line 1: no case: a case must be an object"),
-        ("{}", "line 1: no case: expected schema 2"),
-        ('{"schema": 2}', "line 1: no case: field 'id' is missing"),
+        ("{}", "line 1: no case: expected schema 3"),
+        ('{"schema": 3}', "line 1: no case: field 'id' is missing"),
         ("", "holds no case"),
     ],
 )
@@ -263,7 +262,9 @@ def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
         for wrong in (None, 3, {"a": 1}):
             if record[name] == wrong or (name, wrong) in (("harm", 3), ("turn", 3), ("first_difference", None)):
                 continue
-            if name in ("scores", "user", "reference", "contributions", "outputs") and wrong == {"a": 1}:
+            if name in ("scores", "user", "reference", "contributions", "outputs", "axis_options") and wrong == {
+                "a": 1
+            }:
                 continue
             path.write_text(json.dumps(record | {name: wrong}) + "\n")
             with pytest.raises(CaseError) as caught:

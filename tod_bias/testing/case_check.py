@@ -13,7 +13,6 @@ from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import is_user_defined, load_axis
-from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.testing.case_runs import CaseRunner, MeasuredCase
 from tod_bias.testing.cases import EXPECTED, REWRITTEN, TOLERANCE, Case, axes_of_cases, rewrite_of
@@ -150,16 +149,11 @@ def check_cases(
         of_metric = [case for case in cases if (case.metric, case.history) == (name, history)]
         given = metrics.get(name) if metrics else None
         scored = given or shipped(name, f"case {of_metric[0].id}", "--metrics")
-        run = CaseRunner(pipeline, scored, _history(history), outputs, show_progress=show_progress)
+        run = CaseRunner(pipeline, scored, history, outputs, show_progress=show_progress)
         pairs = [(case.counterfactual, rewrite_of(case, loaded[case.axis])) for case in of_metric]
         for case, measured in zip(of_metric, run(pairs), strict=True):
             checked[case.id] = _judged(case, measured, tolerance)
     return CaseCheck(tuple(checked[case.id] for case in cases), tolerance)
-
-
-def _history(history: str) -> HistoryMode:
-    check_history(history)
-    return "system" if history == "system" else "gold"
 
 
 def _judged(case: Case, measured: MeasuredCase | str, tolerance: float) -> CheckedCase:

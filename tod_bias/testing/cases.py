@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
@@ -22,10 +23,10 @@ from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.report.differences import checked
-from tod_bias.systems.execution import check_history
+from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.twin import Rewrite
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of a line."""
 TOLERANCE = 0.01
 """Harm up to it, in the metric's own units, is none."""
@@ -34,16 +35,41 @@ OPTIONS = ("lexicon", "protected", "name_slots", "introductions", "model")
 ORIGINAL, EXPECTED, REWRITTEN = "original", "expected", "rewritten"
 """What is compared: f(x), the output for the original; T(f(x)), that output rewritten; f(T x), the output for the
 counterfactual."""
-_TEXTS = ("id", "axis", "source", "target", "term", "stage", "metric", "history")
 
 
 class CaseError(TodBiasError):
     """A file of cases that cannot be read, or a case that cannot be run again as it was written; names the line."""
 
 
-@dataclass(frozen=True)
-class Case:
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Reads what ``to_json`` of a class wrote, and takes its objects as they are."""
+
+    def read(value: Any) -> Any:
+        try:
+            return value if isinstance(value, kind) else kind.from_json(value)
+        except (TypeError, AttributeError, LookupError) as error:
+            raise ValueError(f"got {value!r:.60}") from error
+
+    return read
+
+
+def _difference(value: Any) -> dict[str, Any] | None:
+    try:
+        return None if value is None else checked(value)
+    except (TypeError, LookupError) as error:
+        raise ValueError(f"got {value!r:.60}") from error
+
+
+_AS_JSON = PlainSerializer(lambda value: value.to_json())
+Counterfactual = Annotated[CounterfactualRecord, PlainValidator(_reader(CounterfactualRecord)), _AS_JSON]
+CaseTurn = Annotated[Turn, PlainValidator(_reader(Turn)), _AS_JSON]
+Texts = dict[str, str]
+
+
+class Case(BaseModel):
     """One turn of one counterfactual that was served worse."""
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     """``axis/dialogue/source>target/turn``."""
@@ -56,16 +82,16 @@ class Case:
     """The term that was drawn."""
     stage: str
     """Where the most of the harm enters."""
-    metric: str
-    """By which it is harm: a name or ``module:Class``."""
-    history: str
-    """``gold`` or ``system``."""
     harm: float
     """Score of the turn as it would be if the system were blind to the rewrite, less the counterfactual's; in the
     metric's own units, positive whichever side is the better one."""
-    contributions: Mapping[str, float]
+    first_difference: Annotated[Mapping[str, Any] | None, PlainValidator(_difference)] = None
+    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
+    contributions: dict[str, float]
     """Shapley shares of the harm."""
-    scores: Mapping[str, float]
+    metric: str
+    """By which it is harm: a name or ``module:Class``."""
+    scores: dict[str, float | None]
     """Of the turn: original, expected, rewritten."""
     turn: int
     """Number of the turn in the corpus' dialogue, from 1."""
@@ -73,24 +99,23 @@ class Case:
     """Those of its turns that the case holds; the marked turn is the last."""
     minimised: bool
     """Whether a system was run to find which earlier turns it takes."""
-    user: Mapping[str, str]
+    user: Texts
     """What the user says in the marked turn: original, rewritten."""
-    reference: Mapping[str, str]
+    reference: Texts
     """The gold response: original, rewritten."""
-    outputs: Mapping[str, Mapping[str, str]]
+    outputs: dict[str, Texts]
     """Stage to what it put out: original, expected, rewritten."""
-    rewritten: tuple[Turn, ...]
-    """The turns as they are rewritten."""
-    counterfactual: CounterfactualRecord
-    """The dialogue as it is, and how it is rewritten."""
-    signature: str
-    """Of the axis."""
+    history: HistoryMode
     corpus: tuple[str, str]
     """Name and split of the corpus, for systems that look its results up."""
-    first_difference: Mapping[str, Any] | None = None
-    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    signature: str
+    """Of the axis."""
+    axis_options: dict[str, Any]
     """What the axis was loaded with: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
+    counterfactual: Counterfactual
+    """The dialogue as it is, and how it is rewritten."""
+    rewritten: tuple[CaseTurn, ...]
+    """The turns as they are rewritten."""
 
     @property
     def earlier(self) -> list[dict[str, Any]]:
@@ -105,27 +130,9 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """One line of the file; what people read comes first."""
-        names = ("id", "axis", "source", "target", "term", "stage", "harm")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "first_difference": self.first_difference,
-            "contributions": dict(self.contributions),
-            "metric": self.metric,
-            "scores": dict(self.scores),
-            "turn": self.turn,
-            "turns": list(self.turns),
-            "minimised": self.minimised,
-            "earlier": self.earlier,
-            "user": dict(self.user),
-            "reference": dict(self.reference),
-            "outputs": {name: dict(texts) for name, texts in self.outputs.items()},
-            "history": self.history,
-            "corpus": list(self.corpus),
-            "axis_options": {**self.options, "signature": self.signature},
-            "counterfactual": self.counterfactual.to_json(),
-            "rewritten": [turn.to_json() for turn in self.rewritten],
-            "schema": SCHEMA,
-        }
+        items = [*self.model_dump(mode="json").items()]
+        place = [name for name, _ in items].index("user")
+        return dict([*items[:place], ("earlier", self.earlier), *items[place:], ("schema", SCHEMA)])
 
     @classmethod
     def from_json(cls, record: Any) -> Case:
@@ -138,9 +145,10 @@ class Case:
             raise ValueError(f"a case must be an object, got {type(record).__name__}")
         if record.get("schema") != SCHEMA:
             raise ValueError(f"expected schema {SCHEMA}, got {record.get('schema')!r}; write the cases again")
-        fields: dict[str, Any] = {**_texts_of(record), **_fields_of(record)}
-        options = fields.pop("axis_options")
-        case = cls(**fields, signature=str(options.pop("signature")), options=options)
+        try:
+            case = cls.model_validate(record)
+        except ValidationError as error:
+            raise ValueError(_what_is_wrong(error)) from error
         counts = len(case.turns), len(case.rewritten), len(case.counterfactual.dialogue.turns)
         if not case.rewritten or len(set(counts)) > 1:
             raise ValueError("{} turns named, {} rewritten, {} in the dialogue; write the cases again".format(*counts))
@@ -151,54 +159,15 @@ class Case:
         return case
 
 
-def _texts_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that are strings."""
-    for name in _TEXTS:
-        if name not in record:
-            raise ValueError(f"field {name!r} is missing")
-        if not isinstance(record[name], str):
-            raise ValueError(f"field {name!r} must be a string, got {record[name]!r}")
-    check_history(record["history"])
-    return {name: record[name] for name in _TEXTS}
-
-
-def _fields_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The other fields."""
-    fields = {}
-    for name, read in _READ.items():
-        if name not in record:
-            raise ValueError(f"field {name!r} is missing")
-        try:
-            fields[name] = read(record[name])
-        except (TypeError, AttributeError, LookupError, ValueError) as error:
-            why = str(error) if name in ("rewritten", "counterfactual") else f"got {record[name]!r:.60}"
-            raise ValueError(f"field {name!r} is not what cases writes: {why}; write the cases again") from error
-    return fields
-
-
-def _axis_options(value: Any) -> dict[str, Any]:
-    options = dict(value)
-    options["signature"] = str(options["signature"])
-    return options
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "axis_options": _axis_options,
-    "harm": float,
-    "contributions": lambda value: {name: float(share) for name, share in value.items()},
-    "scores": dict,
-    "turn": int,
-    "turns": lambda value: tuple(map(int, value)),
-    "minimised": bool,
-    "first_difference": lambda value: None if value is None else checked(value),
-    "user": dict,
-    "reference": dict,
-    "outputs": lambda value: {name: dict(texts) for name, texts in value.items()},
-    "rewritten": lambda value: tuple(Turn.from_json(turn) for turn in value),
-    "counterfactual": lambda value: CounterfactualRecord.from_json(value),
-    "corpus": lambda value: (str(value[0]), str(value[1])),
-}
-"""Fields of a line that are no strings, and what reads them."""
+def _what_is_wrong(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"field {name!r} is missing"
+    why = (
+        first["msg"].removeprefix("Value error, ") if first["type"] == "value_error" else f"got {first['input']!r:.60}"
+    )
+    return f"field {name!r} is not what cases writes: {why}; write the cases again"
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> None:
@@ -272,8 +241,8 @@ def axes_of_cases(cases: Sequence[Case], given: Mapping[str, Axis] | None = None
     axes: dict[str, Axis] = dict(given or {})
     for case in cases:
         if case.axis not in axes:
-            options = {name: case.options[name] for name in OPTIONS if case.options.get(name) is not None}
-            name = str(case.options.get("axis", case.axis))
+            options = {name: case.axis_options[name] for name in OPTIONS if case.axis_options.get(name) is not None}
+            name = str(case.axis_options.get("axis", case.axis))
             check_shipped(name, f"case {case.id}")
             try:
                 axes[case.axis] = load_axis(name, **options)

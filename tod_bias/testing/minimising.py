@@ -7,7 +7,7 @@ rewritten as before and the harm, and the share of it that enters at the case's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.records import CounterfactualRecord
@@ -67,17 +67,14 @@ class _Reduction:
         """The case with the turns that stay."""
         counterfactual = self.case.counterfactual.cut(self.turns)
         assert counterfactual is not None  # it was run
-        return replace(
-            self.case,
-            counterfactual=counterfactual,
-            rewritten=tuple(self.case.rewritten[number] for number in self.turns),
-            turns=tuple(self.case.turns[number] for number in self.turns),
-            minimised=True,
-            harm=self.last.harm,
-            contributions=self.last.contributions,
-            scores=self.last.scores,
-            outputs=self.last.outputs,
-            first_difference=self.last.first_difference,
+        return self.case.model_copy(
+            update={
+                "counterfactual": counterfactual,
+                "rewritten": tuple(self.case.rewritten[number] for number in self.turns),
+                "turns": tuple(self.case.turns[number] for number in self.turns),
+                "minimised": True,
+                **vars(self.last),
+            }
         )
 
 

@@ -7,7 +7,7 @@ is rewritten is decided again as the run decided it. With a system each case is 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -296,7 +296,7 @@ class _CaseMaker:
             counterfactual=short or whole,
             signature=self._axis.signature,
             corpus=(self._result.corpus.name, self._result.corpus.split or "test"),
-            options=dict(self._options),
+            axis_options=dict(self._options),
         )
 
     def _with_texts(self, chosen: Sequence[tuple[Case, str]]) -> list[Case]:
@@ -327,5 +327,5 @@ class _CaseMaker:
             }
             outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}
             difference = differences.get((*place, variant))
-            complete.append(replace(case, outputs=outputs, first_difference=difference))
+            complete.append(case.model_copy(update={"outputs": outputs, "first_difference": difference}))
         return complete

@@ -18,9 +18,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from tod_bias.audit.contrasts import AuditContrasts
-from tod_bias.audit.estimates import GroupRows, more_orders_matter
+from tod_bias.audit.estimates import GroupRows, more_orders_matter, shares_of
 from tod_bias.audit.sums import ArmSums, VariantIndex
-from tod_bias.audit.weights import PARTS
 from tod_bias.statistics.arms import PAIRS, ArmDesign
 from tod_bias.statistics.settings import Inference
 
@@ -125,8 +124,8 @@ def audited(world: ManyStages, seed: int, pairs: int | None = None) -> tuple[np.
         arms = more
         table = table_of(world, arms, seed)
     rows = GroupRows(AuditContrasts(table, METRIC).contrasts(), 2, Inference())
-    shares = {f"{PARTS[0]} {stage}": (stage,) for stage in arms.stages}
-    estimates = rows.parts(rows.gap_contrasts(), {"man": True, "woman": True}, shares)["woman"].values()
+    over = {"man": True, "woman": True}
+    estimates = rows.parts(rows.gap_contrasts(), over, shares_of(arms.stages))["woman"].values()
     bounds = np.array([share.ci or (np.nan, np.nan) for share in estimates])
     return np.array([share.value for share in estimates]), bounds[:, 0], bounds[:, 1], arms.pairs
 

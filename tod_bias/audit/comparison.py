@@ -16,11 +16,10 @@ import numpy as np
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
 from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, pseudo_values
-from tod_bias.audit.estimates import GroupRows, mean_estimate
+from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.audit.row_sets import RowSet, has_enough_terms, of_dialogues, plain_rows
 from tod_bias.audit.sums import ArmSums, VariantIndex
-from tod_bias.audit.weights import PARTS
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
@@ -249,14 +248,14 @@ class AxisDifference:
 
     @property
     def _wanted(self) -> list[str]:
-        return [DISPARITY, *(f"shapley {stage}" for stage in self._stages)]
+        return [DISPARITY, *shares_of(self._stages)]
 
     def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> RowSet:
         """Means over dialogues, of all counterfactuals together."""
         rows, over = groups.whole_rows(
             values,
             self._makers[0].originals(groups.contrasts.design.groups),
-            {f"shapley {name}": (name,) for name in self._stages},
+            shares_of(self._stages),
         )
         return plain_rows(list(values), rows, over, groups.contrasts.differs)
 
@@ -320,7 +319,7 @@ class AxisDifference:
 
     def _contributions(self) -> dict[str, dict[str, Change]]:
         """Group to the parts of its change by stage, each by itself."""
-        shares = {f"{PARTS[0]} {stage}": (stage,) for stage in self._stages}
+        shares = shares_of(self._stages)
         over = dict.fromkeys(self._contrasts, True)
         before, after, change = (run.parts(self._contrasts, over, shares) for run in (*self._runs, self._change))
         return {

@@ -68,12 +68,14 @@ def mean_estimate(values: np.ndarray, level: float) -> Estimate:
     return single(rows, 0, level)
 
 
+def shares_of(stages: Sequence[str]) -> dict[str, tuple[str]]:
+    """Contrasts that are shares, each with the stage whose share it is."""
+    return {f"{PARTS[0]} {stage}": (stage,) for stage in stages}
+
+
 def sums_of_shares(arms: ArmDesign) -> dict[str, Sequence[str]]:
     """Contrasts that are shares, or sums of them, with the stages whose shares they are."""
-    return {
-        **{f"{PARTS[0]} {stage}": (stage,) for stage in arms.stages},
-        **{f"group {name}": members for name, members in arms.groups.items()},
-    }
+    return {**shares_of(arms.stages), **{f"group {name}": members for name, members in arms.groups.items()}}
 
 
 def _attributed(parts: Mapping[str, Estimate], arms: ArmDesign) -> dict[str, Any]:
@@ -204,8 +206,8 @@ class GroupRows:
         self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], arms: ArmDesign
     ) -> dict[str, dict[str, Any]]:
         """How rows are split (:meth:`parts`): of each the fields of :class:`~tod_bias.results.Attributed`."""
-        names = {f"{part} {stage}": () for stage in arms.stages for part in PARTS}
-        parts = self.parts(contrasts, over, {**names, UNATTRIBUTED: (), **sums_of_shares(arms)})
+        others = [UNATTRIBUTED, *(f"{part} {stage}" for stage in arms.stages for part in PARTS[1:])]
+        parts = self.parts(contrasts, over, {**sums_of_shares(arms), **dict.fromkeys(others, ())})
         return {row: _attributed(some, arms) for row, some in parts.items()}
 
     def whole_rows(
@@ -276,7 +278,7 @@ def more_orders_matter(table: ArmSums, metric: Metric) -> bool:
     """Whether the error of drawing orders of stages matters in any group's contributions by a metric."""
     contrasts = AuditContrasts(table, metric).contrasts()
     groups = GroupRows(contrasts, len(table.variants.groups), Inference())
-    gaps, shares = groups.gap_contrasts(), {f"{PARTS[0]} {stage}": (stage,) for stage in table.stages}
+    gaps, shares = groups.gap_contrasts(), shares_of(table.stages)
     parts = groups.parts(gaps, dict.fromkeys(gaps, True), shares)
     for row, contrast in gaps.items():
         gap = float(groups.fit.rows(contrast[None]).values[0])

@@ -31,9 +31,9 @@ from tod_bias.report.console import shown
 from tod_bias.report.differences import of_turn
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.page import TEMPLATES
-from tod_bias.report.reading import claim_of, leading, read, shown_gap
+from tod_bias.report.reading import Reading, claim_of, leading, read, shown_gap
 from tod_bias.report.record import ORIGINAL, ReportedRun, read_runs, read_turns
-from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.results import TURNS, RunError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,8 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     arms = result.arm_design.keys(whole=True)
     rows = _rows(run.folder, arms)
     by_name = {metric.name: metric for metric in metrics}
-    first = [reading.axis_result.metric.name for reading in leading(read(result.rows)).values()]
+    readings = read(result.rows)
+    first = [reading.axis_result.metric.name for reading in leading(readings).values()]
     scorers = {name: scorer_of(name, rows.columns, by_name) for name in dict.fromkeys([*first, *result.metrics])}
     scores = _scores(rows, [scorer for scorer in scorers.values() if scorer is not None])
     table, left_out = _turns(rows, scores, arms)
@@ -152,7 +153,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
             for name, scorer in scorers.items()
         ],
         "notes": list(map(shown, notes)),
-        "estimates": _estimates(result),
+        "estimates": _estimates(readings),
         **table,
     }
 
@@ -269,10 +270,10 @@ def _first(text: str | None, texts: _Texts) -> tuple[int, int]:
         raise RunError(f"{TURNS}: column 'first_difference' holds none ({error}); repeat the run's command") from error
 
 
-def _estimates(result: AuditResult) -> list[dict[str, Any]]:
+def _estimates(readings: Sequence[Reading]) -> list[dict[str, Any]]:
     """What the run found, as the terminal and the report have it."""
     records = []
-    for reading in read(result.rows):
+    for reading in readings:
         row = reading.axis_result
         groups = [] if row.is_placebo else [*row.groups.values(), *row.references.values()]
         records.append(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
@@ -41,29 +41,35 @@ class CaseError(TodBiasError):
     """A file of cases that cannot be read, or a case that cannot be run again as it was written; names the line."""
 
 
-def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Reads what ``to_json`` of a class wrote, and takes its objects as they are."""
+def _read_by(read: Callable[[Any], Any]) -> PlainValidator:
+    """A field is what ``read`` makes of a value, whatever that raises where it is another one."""
 
-    def read(value: Any) -> Any:
+    def reading(value: Any) -> Any:
         try:
-            return value if isinstance(value, kind) else kind.from_json(value)
+            return read(value)
         except (TypeError, AttributeError, LookupError) as error:
             raise ValueError(f"got {value!r:.60}") from error
 
-    return read
+    return PlainValidator(reading)
 
 
-def _difference(value: Any) -> dict[str, Any] | None:
-    try:
-        return None if value is None else checked(value)
-    except (TypeError, LookupError) as error:
-        raise ValueError(f"got {value!r:.60}") from error
+def _object_of(kind: Any) -> PlainValidator:
+    """A field is an object of a class, or what its ``to_json`` wrote."""
+    return _read_by(lambda value: value if isinstance(value, kind) else kind.from_json(value))
+
+
+def _known_options(options: dict[str, Any]) -> dict[str, Any]:
+    if unknown := options.keys() - {"axis", *OPTIONS}:
+        raise ValueError(f"unknown option {min(unknown)!r}")
+    return options
 
 
 _AS_JSON = PlainSerializer(lambda value: value.to_json())
-Counterfactual = Annotated[CounterfactualRecord, PlainValidator(_reader(CounterfactualRecord)), _AS_JSON]
-CaseTurn = Annotated[Turn, PlainValidator(_reader(Turn)), _AS_JSON]
+Counterfactual = Annotated[CounterfactualRecord, _object_of(CounterfactualRecord), _AS_JSON]
+CaseTurn = Annotated[Turn, _object_of(Turn), _AS_JSON]
+Difference = Annotated[Mapping[str, Any] | None, _read_by(lambda value: None if value is None else checked(value))]
 Texts = dict[str, str]
+"""By variant: original, rewritten, and of outputs expected."""
 
 
 class Case(BaseModel):
@@ -85,7 +91,7 @@ class Case(BaseModel):
     harm: float
     """Score of the turn as it would be if the system were blind to the rewrite, less the counterfactual's; in the
     metric's own units, positive whichever side is the better one."""
-    first_difference: Annotated[Mapping[str, Any] | None, PlainValidator(_difference)] = None
+    first_difference: Difference = None
     """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
     contributions: dict[str, float]
     """Shapley shares of the harm."""
@@ -106,11 +112,12 @@ class Case(BaseModel):
     outputs: dict[str, Texts]
     """Stage to what it put out: original, expected, rewritten."""
     history: HistoryMode
+    """``gold`` or ``system``."""
     corpus: tuple[str, str]
     """Name and split of the corpus, for systems that look its results up."""
     signature: str
     """Of the axis."""
-    axis_options: dict[str, Any]
+    axis_options: Annotated[dict[str, Any], AfterValidator(_known_options)]
     """What the axis was loaded with: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
     counterfactual: Counterfactual
     """The dialogue as it is, and how it is rewritten."""

@@ -116,22 +116,22 @@ def _mean(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
-def _scored(units: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _scored(queries: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of one city, or the means over several, whose own rows are ``single``."""
-    how = units.how
-    each, usual = _shares(units.sums), _neutral(units.sums)  # (cities, labels, levels)
+    how = queries.how
+    each, usual = _shares(queries.sums), _neutral(queries.sums)  # (cities, labels, levels)
     neutrals = np.where(np.isnan(each), np.nan, usual)
     shares, leans = _over(each, how.level), _over(each - neutrals, how.level)
     value, lean = shares.value, leans.value
     neutral = _mean(neutrals) if single else usual[0]
-    count = word_count(units.frame, units.table.sum(axis=1))
-    influences = np.concatenate(_influences(units, each, usual), axis=1).reshape(len(units.table), -1)
-    spread = crossed_variance(influences, units.design(words=count.enough))
+    count = word_count(queries.frame, queries.table.sum(axis=1))
+    influences = np.concatenate(_influences(queries, each, usual), axis=1).reshape(len(queries.table), -1)
+    spread = crossed_variance(influences, queries.design(words=count.enough))
     p_permutation, p_crossed = np.full((2, *value.shape), np.nan)
     permuted = ""
     if how.permutations:
         p_crossed = spread.p_values(np.tile(lean.ravel(), 2)).reshape(2, *lean.shape)[1]
-        p_permutation, permuted = _permutation_tests(units)
+        p_permutation, permuted = _permutation_tests(queries)
     p_permutation, p_crossed = (np.where(np.isnan(lean), np.nan, p) for p in (p_permutation, p_crossed))
     p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(value.shape, np.nan)
     if single:
@@ -140,22 +140,22 @@ def _scored(units: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFra
         bounds = widened(shares, spread.half(how.level).reshape(2, *value.shape)[0], (0.0, 1.0))
         _keep_single(bounds, each, single)
     else:
-        bounds = _within_city(units)
+        bounds = _within_city(queries)
     if not count.enough_for_intervals:
         bounds = np.full(bounds.shape, np.nan)
     p_value = np.where(np.isnan(value), np.nan, p_value)
-    tested = p_value[:1] if len(units.labels) == 2 else p_value
+    tested = p_value[:1] if len(queries.labels) == 2 else p_value
     p_adjusted = adjusted(tested.ravel(), how.correction).reshape(tested.shape)
     scores = {"value": value, "ci_low": bounds[0], "ci_high": bounds[1], "neutral": neutral, "p_value": p_value}
-    scores |= dict(zip(("largest_word", "largest_share"), _largest_words(units), strict=True))
+    scores |= dict(zip(("largest_word", "largest_share"), _largest_words(queries), strict=True))
     scores |= {"p_adjusted": p_adjusted, "p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
     return pd.DataFrame(
         {
-            "city": units.city,
-            "dimension": units.dimension,
-            "label": np.repeat(units.labels, len(LEVELS)),
-            "price": np.tile(LEVELS, len(units.labels)),
-            "items": np.tile(units.table.sum(axis=0).astype(int), len(units.labels)),
+            "city": queries.city,
+            "dimension": queries.dimension,
+            "label": np.repeat(queries.labels, len(LEVELS)),
+            "price": np.tile(LEVELS, len(queries.labels)),
+            "items": np.tile(queries.table.sum(axis=0).astype(int), len(queries.labels)),
             "permuted": permuted,
             "words": count.recorded,
             **{name: np.broadcast_to(part, value.shape).ravel() for name, part in scores.items()},
@@ -163,36 +163,36 @@ def _scored(units: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFra
     )
 
 
-def _largest_words(units: GroupedQueries) -> tuple[np.ndarray, np.ndarray]:
+def _largest_words(queries: GroupedQueries) -> tuple[np.ndarray, np.ndarray]:
     """Of value − neutral, (labels, levels): the word that carries most of it, and its share.
 
     A query adds its items of a level less those that it would have if its prices were everybody's; of the label itself
     these add up to value − neutral, and of the others to the same with the other sign.
     """
-    totals = units.sums.sum(axis=1)  # (cities, levels)
-    priced = units.table.sum(axis=1, keepdims=True)
+    totals = queries.sums.sum(axis=1)  # (cities, levels)
+    priced = queries.table.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        usual = (totals / totals.sum(axis=1, keepdims=True))[units.cities]
-        added = np.nan_to_num((units.table - priced * usual) / totals[units.cities])
-    shape = len(units.labels), len(LEVELS)
+        usual = (totals / totals.sum(axis=1, keepdims=True))[queries.cities]
+        added = np.nan_to_num((queries.table - priced * usual) / totals[queries.cities])
+    shape = len(queries.labels), len(LEVELS)
     names, shares = np.empty(shape, dtype=object), np.empty(shape)
-    for number in range(len(units.labels)):
-        mine = (units.codes == number)[:, None]
+    for number in range(len(queries.labels)):
+        mine = (queries.codes == number)[:, None]
         names[number], shares[number] = largest_word(
-            units.frame, [np.where(mine, added, 0.0), np.where(mine, 0.0, added)]
+            queries.frame, [np.where(mine, added, 0.0), np.where(mine, 0.0, added)]
         )
     return names, shares
 
 
-def _within_city(units: GroupedQueries) -> np.ndarray:
+def _within_city(queries: GroupedQueries) -> np.ndarray:
     """(2, labels, levels) bounds of the shares of one city."""
-    how, design = units.how, units.design()
-    rng = how.rng("price", units.city, units.dimension)
-    known = np.unique(units.codes)  # a city may have no lists of some label
-    samples = np.zeros((how.resamples, *units.sums.shape[1:]))
-    samples[:, known] = crossed_sums(rng, units.table, design, how.resamples)
-    bounds = how.bounds(_shares(samples), min(fewest_clusters(design.ways, units.codes == label) for label in known))
-    bounds[..., (units.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
+    how, design = queries.how, queries.design()
+    rng = how.rng("price", queries.city, queries.dimension)
+    known = np.unique(queries.codes)  # a city may have no lists of some label
+    samples = np.zeros((how.resamples, *queries.sums.shape[1:]))
+    samples[:, known] = crossed_sums(rng, queries.table, design, how.resamples)
+    bounds = how.bounds(_shares(samples), min(fewest_clusters(design.ways, queries.codes == label) for label in known))
+    bounds[..., (queries.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
     return bounds
 
 
@@ -212,30 +212,30 @@ def _over(values: np.ndarray, level: float) -> Jackknife:
     return jackknife(table, lambda sums: quotients(sums)[..., 0], level, is_scored=known)
 
 
-def _influences(units: GroupedQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _influences(queries: GroupedQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far each query moves value, and value − neutral, each (queries, labels, levels).
 
     A share x / n moves by (xᵢ − share nᵢ) / n, and a mean over cities by so much over their number.
     """
-    mine = (units.codes[:, None] == np.arange(len(units.labels)))[:, :, None]  # (queries, labels, 1)
-    table, totals = units.table[:, None, :], units.sums.sum(axis=1)  # (queries, 1, levels), (cities, levels)
+    mine = (queries.codes[:, None] == np.arange(len(queries.labels)))[:, :, None]  # (queries, labels, 1)
+    table, totals = queries.table[:, None, :], queries.sums.sum(axis=1)  # (queries, 1, levels), (cities, levels)
     priced = table.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        of_value = table * (mine - each[units.cities]) / totals[units.cities][:, None, :]
-        of_neutral = priced * (mine - neutral[units.cities]) / totals.sum(axis=-1)[units.cities][:, None, None]
+        of_value = table * (mine - each[queries.cities]) / totals[queries.cities][:, None, :]
+        of_neutral = priced * (mine - neutral[queries.cities]) / totals.sum(axis=-1)[queries.cities][:, None, None]
         cities = (totals > 0).sum(axis=0)
-        known = (totals > 0)[units.cities][:, None, :]
+        known = (totals > 0)[queries.cities][:, None, :]
         of_value = np.where(known, of_value, 0.0) / cities
         of_neutral = np.where(known, of_neutral, 0.0) / cities
     return of_value, of_value - of_neutral
 
 
-def _permutation_tests(units: GroupedQueries) -> tuple[np.ndarray, str]:
+def _permutation_tests(queries: GroupedQueries) -> tuple[np.ndarray, str]:
     """Two-sided p-values of value − neutral, (labels, levels), and what was permuted."""
-    shape = units.sums.shape[0], len(LEVELS)
-    wide = np.zeros((len(units.table), *shape))  # (queries, cities, levels)
-    wide[np.arange(len(wide)), units.cities] = units.table
-    totals = units.sums.sum(axis=1)
+    shape = queries.sums.shape[0], len(LEVELS)
+    wide = np.zeros((len(queries.table), *shape))  # (queries, cities, levels)
+    wide[np.arange(len(wide)), queries.cities] = queries.table
+    totals = queries.sums.sum(axis=1)
 
     def distances(sums: np.ndarray) -> np.ndarray:
         mine = sums.reshape(-1, *shape)
@@ -243,12 +243,12 @@ def _permutation_tests(units: GroupedQueries) -> tuple[np.ndarray, str]:
             lean = mine / totals - (mine.sum(axis=-1) / totals.sum(axis=-1))[..., None]
         return np.abs(_mean(np.moveaxis(lean, 1, 0)))
 
-    p = np.full((len(units.labels), len(LEVELS)), np.nan)
-    two = len(units.labels) == 2  # what one of two labels has the other one has not
-    for number, label in enumerate(units.labels[: 1 if two else None]):
-        moves = exchange(units.frame, units.codes == number, units.dimension, units.dimensions)
-        rng = units.how.rng("price test", units.city, units.dimension, label)
-        p[number] = moves.p_values(wide.reshape(len(wide), -1), distances, rng, units.how.permutations)
+    p = np.full((len(queries.labels), len(LEVELS)), np.nan)
+    two = len(queries.labels) == 2  # what one of two labels has the other one has not
+    for number, label in enumerate(queries.labels[: 1 if two else None]):
+        moves = exchange(queries.frame, queries.codes == number, queries.dimension, queries.dimensions)
+        rng = queries.how.rng("price test", queries.city, queries.dimension, label)
+        p[number] = moves.p_values(wide.reshape(len(wide), -1), distances, rng, queries.how.permutations)
     return p[[0, 0]] if two else p, moves.permuted
 
 

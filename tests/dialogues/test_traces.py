@@ -326,6 +326,70 @@ def test_messages_in_events_of_spans_and_in_log_records(tmp_path, caplog, name, 
     assert caplog.text == ""
 
 
+def indexed(place, messages):
+    """Messages as attributes of OpenLLMetry, a field each."""
+    for number, message in enumerate(messages):
+        fields = {**message, "content": json.dumps([{"type": "text", "text": message["content"]}])}
+        for of, called in enumerate(fields.pop("tool_calls", ())):
+            fields |= {f"tool_calls.{of}.{name}": value for name, value in called["function"].items()}
+            fields[f"tool_calls.{of}.id"] = called["id"]
+        yield from ((f"{place}.{number}.{name}", value) for name, value in fields.items())
+
+
+def openllmetry(told, said):
+    attributes = {"llm.request.type": "chat", "traceloop.association.properties.session_id": "c1"}
+    return {**attributes, **dict(indexed("gen_ai.prompt", told)), **dict(indexed("gen_ai.completion", [said]))}
+
+
+def ai_sdk_parts(message):
+    """A message in the form of the AI SDK."""
+    text = message["content"]
+    if message["role"] == "tool":
+        output = {"type": "text" if text == FOUND else "json", "value": text}
+        part = {"type": "tool-result", "toolCallId": message["tool_call_id"], "toolName": "?", "output": output}
+        return {"role": "tool", "content": [part]}
+    calls = [
+        {"type": "tool-call", "toolCallId": called["id"], "toolName": of["name"], "input": json.loads(of["arguments"])}
+        for called in message.get("tool_calls", ())
+        for of in [called["function"]]
+    ]
+    content = text if message["role"] == "system" else [{"type": "text", "text": text}, *calls]
+    return {"role": message["role"], "content": content}
+
+
+def ai_sdk(told, said):
+    attributes = {"ai.operationId": "ai.streamText.doStream", "ai.telemetry.metadata.sessionId": "c1"}
+    calls = [
+        {"toolCallId": called["id"], "toolName": called["function"]["name"], "input": called["function"]["arguments"]}
+        for called in said.get("tool_calls", ())
+    ]
+    made = {"ai.response.text": said["content"], **({"ai.response.toolCalls": json.dumps(calls)} if calls else {})}
+    return {**attributes, "ai.prompt.messages": json.dumps([*map(ai_sdk_parts, told)]), **made}
+
+
+@pytest.mark.parametrize("form", [openllmetry, ai_sdk])
+@pytest.mark.parametrize("calls", [3, 1])
+def test_messages_in_attributes_of_openllmetry_and_the_ai_sdk(tmp_path, form, calls):
+    ends = (2, 5, 7)[:calls]
+    spans = [span(f"t{end}", "s", form(OPENAI[:end], OPENAI[end]), name="openai.chat") for end in ends]
+    (dialogue,) = load_corpus(saved(tmp_path / "t.jsonl", *spans))
+    assert (dialogue.id, dialogue.system) == ("c1", "Be brief.")
+    if calls == 3:
+        assert dialogue.turns == TURNS
+    else:
+        assert [step.call for step in dialogue.turns[0].steps] == [step.call for step in TURNS[0].steps]
+
+
+def test_a_tool_that_returned_an_empty_list_did_so(tmp_path):
+    (one, _), *_ = message_events(azure, azure_choice)
+    found = {"role": "tool", "tool_call_id": "a", "content": "[]"}
+    messages = [*OPENAI[:2], {**OPENAI[2], "tool_calls": OPENAI[2]["tool_calls"][:1]}, found]
+    made = within([(one, [*map(azure, messages), azure_choice(OPENAI[5])])])
+    (dialogue,) = load_corpus(saved(tmp_path / "t.jsonl", *made))
+    (step,) = dialogue.turns[0].steps
+    assert step.results == ()
+
+
 @pytest.mark.parametrize(("name", "records"), list(forms()), ids=lambda value: value if isinstance(value, str) else "")
 def test_the_longest_call_of_a_conversation_is_its_dialogue(tmp_path, name, records):
     assert load_corpus(saved(tmp_path / name, *records)) == [Dialogue("c1", "", TURNS, system="Be brief.")]

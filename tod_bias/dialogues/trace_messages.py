@@ -1,4 +1,7 @@
-"""Messages as the conventions for traces write them: GenAI's, OpenInference's, Inspect's and Bedrock's, as chats."""
+"""Messages as the conventions for traces write them, as chats.
+
+They are those of GenAI, OpenInference, OpenLLMetry, the AI SDK, Inspect and Bedrock.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,15 @@ _OPEN = 1_000
 _WORDS = 12
 """Words of an attribute's name that are told apart."""
 _TEXTS = (*PART_TYPES, "input_text", "output_text")
-_CALLS = ("tool_call", "tool_use", "toolUse")
-_RESULTS = ("tool_call_response", "tool_result", "toolResult")
+_CALLS = ("tool_call", "tool_use", "toolUse", "tool-call")
+_RESULTS = ("tool_call_response", "tool_result", "toolResult", "tool-result")
 _SILENT = ("reasoning", "thinking", "reasoningContent", "cachePoint")
 """Parts that nobody says."""
 _MEDIA = ("image", "image_url", "audio", "input_audio", "video", "document", "file", "data", "blob", "uri")
 _BEDROCK = ("text", "toolUse", "toolResult", "reasoningContent", "image", "document", "video", "cachePoint")
 """The one field of a part without a type, which names its type."""
 _TYPES = {*_TEXTS, *_CALLS, *_RESULTS, *_SILENT, *_MEDIA, *_BEDROCK}
+_IDS, _NAMES = ("id", "toolUseId", "tool_use_id", "toolCallId"), ("name", "toolName")
 _Call = tuple[str, str, Any]
 """Id, name, and arguments or the result."""
 
@@ -98,7 +102,7 @@ def _parted(message: Any, left_out: Counter[str]) -> tuple[str, str, list[_Call]
         if kind in _TEXTS:
             text += _recorded(part, "content", "text", kind)
         elif kind in _CALLS:
-            calls.append(_call(held, held.get("arguments", held.get("input"))))
+            calls.append(_call(held, held.get("arguments", held.get("input", held.get("args")))))
         elif kind in _RESULTS:
             results.append(_call(held, _result(held, left_out)))
         elif kind not in _SILENT:
@@ -128,23 +132,27 @@ def _kind(part: Mapping[str, Any]) -> str:
 def is_parts(value: Any) -> bool:
     """Whether a value is a list of parts of a message, and not what a tool returned."""
     try:
-        return all(_kind(_inner(part, "message_content")) in _TYPES for part in listed(value))
+        kinds = [_kind(_inner(part, "message_content")) for part in listed(value)]
+        return bool(kinds) and set(kinds) <= _TYPES
     except ValueError:
         return False
 
 
 def _called(message: Mapping[str, Any]) -> list[_Call]:
-    """The calls under ``tool_calls``, of OpenAI, OpenInference or Inspect."""
+    """The calls under ``tool_calls``."""
     calls = []
     for call in (_inner(opened(call), "tool_call") for call in listed(message.get("tool_calls"))):
         function = call.get("function")  # of Inspect the name alone
-        of = function if isinstance(function, Mapping) else {"name": function, "arguments": call.get("arguments")}
-        calls.append(_call({"id": call.get("id"), "name": of.get("name")}, of.get("arguments")))
+        of = function if isinstance(function, Mapping) else {"name": function, **call}
+        calls.append(_call({**of, "id": call.get("id", of.get("id"))}, of.get("arguments", of.get("input"))))
     return calls
 
 
 def _result(part: Mapping[str, Any], left_out: Counter[str]) -> str:
     """What a tool returned, which Bedrock and Anthropic write in parts."""
+    output = part.get("output")
+    if isinstance(output, Mapping) and "value" in output:  # of the AI SDK
+        part = {"content": output["value"]} if output.get("type") == "content" else {"response": output["value"]}
     if not isinstance(part.get("content"), list):
         return _recorded(part, "response", "result", "content")
     text = ""
@@ -157,8 +165,8 @@ def _result(part: Mapping[str, Any], left_out: Counter[str]) -> str:
 
 
 def _call(part: Mapping[str, Any], content: Any) -> _Call:
-    identity = part.get("id") or part.get("toolUseId") or part.get("tool_use_id")
-    return str(identity or ""), str(part.get("name") or ""), content
+    identity, name = (next((part[place] for place in places if part.get(place)), "") for places in (_IDS, _NAMES))
+    return str(identity), str(name), content
 
 
 def _recorded(part: Mapping[str, Any], *places: str) -> str:

@@ -14,25 +14,41 @@ from tod_bias.dialogues.trace_messages import chat_of, is_parts, listed, nested,
 MODEL, TOOL, AGENT = "model", "tool", "agent"
 KINDS = {
     "chat": MODEL,
+    "completion": MODEL,
     "text_completion": MODEL,
     "generate_content": MODEL,
     "llm": MODEL,
+    "ai.generatetext.dogenerate": MODEL,
+    "ai.streamtext.dostream": MODEL,
     "execute_tool": TOOL,
+    "ai.toolcall": TOOL,
     "invoke_agent": AGENT,
+    "ai.generatetext": AGENT,
+    "ai.streamtext": AGENT,
     "retrieval": "retriever",
     "embeddings": "embedding",
 }
-"""``gen_ai.operation.name`` or ``openinference.span.kind``, in lower case, to the kind of component; any other is its
-own kind."""
-_MESSAGES = (
-    "gen_ai.system_instructions",
-    "gen_ai.input.messages",
-    "gen_ai.output.messages",  # of which each is a choice
-    "llm.input_messages",
-    "llm.output_messages",
+"""What stands under one of ``_KIND``, in lower case, to the kind of component; any other is its own kind."""
+_KIND = (
+    "gen_ai.operation.name",
+    "openinference.span.kind",
+    "traceloop.span.kind",
+    "llm.request.type",
+    "ai.operationId",
 )
-_READ = ("gen_ai", "llm", "openinference", "session", "agent", "tool")
+_READ = ("gen_ai", "llm", "openinference", "traceloop", "ai", "session", "agent", "tool")
 """First words of the attributes that are kept."""
+_INSTRUCTIONS = "gen_ai.system_instructions"
+_TOLD_AND_MADE = {
+    "gen_ai.input.messages": "gen_ai.output.messages",
+    "llm.input_messages": "llm.output_messages",
+    "gen_ai.prompt": "gen_ai.completion",
+    "ai.prompt.messages": "ai.response",
+}
+"""Where the messages of a model call stand to where what came of it does: GenAI's conventions, OpenInference's,
+OpenLLMetry's (``gen_ai.prompt.0.role``) and the AI SDK's."""
+_CHOICES = ("gen_ai.output.messages", "gen_ai.completion")
+"""Of these each is a choice."""
 _DETAILS = "gen_ai.client.inference.operation.details"
 """The event whose attributes are those of its span, with the messages of a model call."""
 _MESSAGE = re.compile(r"gen_ai\.(?:(system|developer|user|assistant|tool)\.message|choice)")
@@ -58,7 +74,7 @@ class Event(NamedTuple):
 
     def message(self) -> dict[str, Any] | None:
         """The message that it holds; None for another choice than the first."""
-        fields = {name: _opened_parts(value) for name, value in self.attributes.items()}
+        fields = _with_parts(self.attributes)
         for held in (fields.get("gen_ai.event.content"), self.body):
             inner = opened(held)
             fields |= inner if isinstance(inner, Mapping) else {} if held is None else {"content": held}
@@ -83,9 +99,9 @@ def _message_in(value: Any) -> Mapping[str, Any]:
     return message if is_message else {}
 
 
-def _opened_parts(value: Any) -> Any:
-    """Parts of a message that an attribute, which holds no objects, has as JSON; any other value as it is."""
-    return parts if is_parts(parts := opened(value)) else value
+def _with_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose fields are attributes, which hold no objects: those with its parts as JSON, opened."""
+    return {name: parts if is_parts(parts := opened(value)) else value for name, value in fields.items()}
 
 
 @dataclass
@@ -124,17 +140,22 @@ class TracedSpan:
     @property
     def kind(self) -> str:
         """The kind of component; empty where the span does not say."""
-        kind = self.text("gen_ai.operation.name", "openinference.span.kind").lower()
+        kind = self.text(*_KIND).lower()
         return KINDS.get(kind, kind)
 
     @property
     def has_messages(self) -> bool:
         """Whether there are messages that a model was told, in attributes or in events."""
-        return self._has_lists or self._has_events
+        return self._told_at is not None or self._has_events
 
     @property
-    def _has_lists(self) -> bool:
-        return any(_at(self.attributes, place) is not None for place in ("gen_ai.input.messages", "llm.input_messages"))
+    def _told_at(self) -> str | None:
+        """The attribute with the messages that a model was told."""
+        for place in _TOLD_AND_MADE:
+            told = _at(self.attributes, place)
+            if isinstance(told, Mapping) or (told is not None and place != "gen_ai.prompt"):  # which was a text once
+                return place
+        return None
 
     @property
     def _has_events(self) -> bool:
@@ -146,12 +167,25 @@ class TracedSpan:
         Raises:
             NotRecordedError, ValueError: as :func:`~tod_bias.dialogues.trace_messages.chat_of`.
         """
-        if self._has_events and not self._has_lists:
+        place = self._told_at
+        if place is None:
             messages = (event.message() for event in self._read if event.is_message)
             return chat_of(message for message in messages if message is not None)
-        system, given, made, phoenix_given, phoenix_made = (listed(_at(self.attributes, place)) for place in _MESSAGES)
+        system, told = (listed(_at(self.attributes, name)) for name in (_INSTRUCTIONS, place))
         first = [{"role": "system", "parts": [part]} for part in system]
-        return chat_of([*first, *(given or phoenix_given), *(made[:1] or phoenix_made)])
+        made = self._made(_TOLD_AND_MADE[place])
+        if place == "gen_ai.prompt":
+            told, made = ([_with_parts(message) for message in messages] for messages in (told, made))
+        return chat_of([*first, *told, *made])
+
+    def _made(self, place: str) -> list[Any]:
+        """The messages that came of a model call, of choices the first."""
+        made = _at(self.attributes, place)
+        if place == "ai.response":
+            fields = made if isinstance(made, Mapping) else {}
+            message = {"role": "assistant", "content": fields.get("text"), "tool_calls": fields.get("toolCalls")}
+            return [message] if fields.get("text") or fields.get("toolCalls") else []
+        return listed(made)[:1] if place in _CHOICES else listed(made)
 
 
 def records_of(export: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Dialogues from traces: spans of OpenTelemetry (GenAI conventions) and OpenInference, and logs of Inspect.
+"""Dialogues from traces: spans of OpenTelemetry, whatever wrote their attributes, and logs of Inspect.
 
 The spans of one ``gen_ai.conversation.id`` or ``session.id``, else of one trace, are a conversation. A model call
 repeats the messages before it, so the call with the most messages holds the conversation; a call within a tool is a
@@ -33,11 +33,16 @@ from tod_bias.errors import CorpusError
 
 _NAMES = {
     MODEL: ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name"),
-    TOOL: ("gen_ai.tool.name", "tool.name"),
-    AGENT: ("gen_ai.agent.name", "agent.name"),
+    TOOL: ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "ai.toolCall.name"),
+    AGENT: ("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "ai.telemetry.functionId"),
 }
 """Where the name of a component stands; a span of another kind is called by its own name."""
-_CONVERSATION = ("gen_ai.conversation.id", "session.id")
+_CONVERSATION = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "traceloop.association.properties.session_id",
+    "ai.telemetry.metadata.sessionId",
+)
 EXPORTS = ('{"resourceSpans"', '{"resourceLogs"')
 """How a line begins that holds a batch of spans or log records."""
 _FORMS = ("messages", "traj", "turns")

@@ -490,6 +490,19 @@ def test_a_providers_filter_is_a_refusal_in_pydantic_ai():
     assert responses == ["I cannot help with this.", "Done."]
 
 
+def test_a_middleware_of_langchain_that_blocks_is_a_refusal():
+    pytest.importorskip("langchain")
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import PIIMiddleware
+
+    blocked = PIIMiddleware("email", strategy="block")
+    agent = create_agent(assistants.chat_model(World()), World().tools, middleware=[blocked])
+    items = [StageInput((), f"A table for 4 for {who}") for who in ("me", "jo@example.org")]
+    first, second = (item.outputs["reply"] for item in pipeline_of(agent)(items))
+    assert first.startswith("I found place 4")
+    assert second.startswith("I cannot help with this. ")
+
+
 def test_a_handler_of_events_gets_those_of_a_pydantic_agent():
     pytest.importorskip("pydantic_ai")
     from pydantic_ai import Agent

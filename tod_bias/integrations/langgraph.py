@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from langgraph.runtime import Runtime
 
 from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output
+from tod_bias.integrations.adapter import Adapter, Match, refused, renumbered, text_of_output
 from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
 from tod_bias.integrations.langgraph_tools import hosted_tools, output_of
 from tod_bias.systems.hosted import AgentRequest
@@ -22,6 +23,12 @@ from tod_bias.systems.hosted import AgentRequest
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""
 _WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
+
+
+def _blocking() -> tuple[type[Exception], ...]:
+    """What a middleware of LangChain raises that blocks a text."""
+    middleware = sys.modules.get("langchain.agents.middleware")
+    return () if middleware is None else (middleware.PIIDetectionError,)
 
 
 class LangGraphAdapter(Adapter):
@@ -106,8 +113,11 @@ class LangGraphAdapter(Adapter):
         return RunnableLambda(never, call, name=node)
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The structured response where there is one, else the text of the last message."""
-        result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
+        """The structured response where there is one, else the text of the last message; a refusal where one blocks."""
+        try:
+            result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
+        except _blocking() as error:
+            return refused(str(error))
         if not isinstance(result, Mapping) or not result.get("messages"):
             raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")
         if result.get("__interrupt__"):

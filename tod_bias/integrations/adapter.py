@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Match = Mapping[str, str]
 """Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, ``server``
-(of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
+(of MCP), ``guardrail``, or a ``kind`` (``model``, ``tool``, ``node``, ``guardrail``); all must fit."""
 SETS: Mapping[str, Mapping[str, Match]] = {
     "model": {"model": {"kind": "model"}},
     "tools": {"tools": {"kind": "tool"}},
@@ -36,7 +36,9 @@ SETS: Mapping[str, Mapping[str, Match]] = {
 """Stages by a word."""
 _OF_MODELS = ("model", "system", "offers")
 """What matches requests to models alone."""
-_GROUPS = {"model": "models", "tool": "tools", "server": "tools", "node": "nodes", "agent": "agents"}
+_KINDS = ("tool", "server", "node", "guardrail", "agent")
+"""What the calls of a stage are of, by what it matches."""
+_GROUPS = {kind: f"{kind}s" for kind in ("model", *_KINDS)} | {"server": "tools"}
 """The kind of a stage's calls to the name of its group."""
 
 
@@ -83,11 +85,11 @@ class Adapter:
     """
 
     framework = ""
-    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
+    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server", "guardrail")
     """What stages match."""
     known: Mapping[str, list[str]] = {}
-    """The kinds, agents, tools, nodes and MCP servers that there are, ``*`` where calls alone show; empty where stages
-    have no patterns."""
+    """The kinds, agents, tools, nodes, MCP servers and guardrails that there are, ``*`` where calls alone show; empty
+    where stages have no patterns."""
     settle = 0.0
     """See :class:`~tod_bias.systems.hosted.HostedFlow`."""
     servers: Mapping[str, McpServer] = {}
@@ -197,7 +199,7 @@ class Adapter:
         """What a stage's calls are of; empty where they are of several kinds."""
         if any(fact in match for fact in _OF_MODELS):
             return "model"
-        return next((kind for kind in ("tool", "server", "node", "agent") if kind in match), match.get("kind", ""))
+        return next((kind for kind in _KINDS if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
         """Under which outputs are cached; empty where a part's source cannot be read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,19 +15,13 @@ from langgraph.runtime import Runtime
 from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, refused, renumbered, text_of_output
-from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
+from tod_bias.integrations.langgraph_state import BLOCKED, BlockedError, blocking, calls_in, decoded, encoded
 from tod_bias.integrations.langgraph_tools import hosted_tools, output_of
 from tod_bias.systems.hosted import AgentRequest
 
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""
 _WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
-
-
-def _blocking() -> tuple[type[Exception], ...]:
-    """What a middleware of LangChain raises that blocks a text."""
-    middleware = sys.modules.get("langchain.agents.middleware")
-    return () if middleware is None else (middleware.PIIDetectionError,)
 
 
 class LangGraphAdapter(Adapter):
@@ -105,7 +98,10 @@ class LangGraphAdapter(Adapter):
 
     def _node(self, node: str, stage: str) -> Runnable[Any, Any]:
         async def call(state: Any) -> Any:
-            return decoded(await self.ask_model(stage, encoded(state, node), node, node))
+            output = await self.ask_model(stage, encoded(state, node), node, node)
+            if isinstance(output, Mapping) and BLOCKED in output:
+                raise BlockedError(output[BLOCKED])
+            return decoded(output)
 
         def never(state: Any) -> Any:
             raise StageError("a hosted graph is run by ainvoke")
@@ -116,7 +112,7 @@ class LangGraphAdapter(Adapter):
         """The structured response where there is one, else the text of the last message; a refusal where one blocks."""
         try:
             result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
-        except _blocking() as error:
+        except (BlockedError, *blocking()) as error:
             return refused(str(error))
         if not isinstance(result, Mapping) or not result.get("messages"):
             raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")
@@ -132,6 +128,8 @@ class LangGraphAdapter(Adapter):
         var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
         try:
             update = await self._nodes[node].ainvoke(decoded(request.content), self._config)
+        except blocking() as error:
+            return {BLOCKED: str(error)}
         except KeyError as error:
             if error.args != ("__pregel_scratchpad",):  # what an interrupt looks up
                 raise

@@ -13,9 +13,21 @@ from pydantic import BaseModel
 
 from tod_bias.errors import StageError
 
+BLOCKED = "blocked"
+"""Under which the output of a node says why it blocks the run."""
 _CHANGING = ("id", "response_metadata", "usage_metadata")
 _classes: dict[str, type] = {}
 """Classes of the owner's objects in states, by their places."""
+
+
+class BlockedError(Exception):
+    """A node that is a stage blocks the run."""
+
+
+def blocking() -> tuple[type[Exception], ...]:
+    """What a middleware of LangChain raises that blocks a text."""
+    middleware = sys.modules.get("langchain.agents.middleware")
+    return () if middleware is None else (middleware.PIIDetectionError,)
 
 
 def encoded(value: Any, node: str) -> Any:

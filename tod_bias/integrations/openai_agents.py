@@ -15,7 +15,7 @@ from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, funct
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output
 from tod_bias.integrations.mcp_servers import McpServer
-from tod_bias.integrations.openai_agents_guardrails import REFUSALS, before_the_model, refusal_of
+from tod_bias.integrations.openai_agents_guardrails import REFUSALS, GuardrailCheck, hosted_guardrails, refusal_of
 from tod_bias.integrations.openai_agents_model import HostedModel, items_of
 from tod_bias.integrations.openai_agents_tools import hosted_server, hosted_tool
 from tod_bias.systems.hosted import AgentRequest
@@ -37,18 +37,28 @@ class OpenAIAgentsAdapter(Adapter):
         self._tools: dict[str, FunctionTool] = {}
         self._servers: dict[int, McpServer] = {}
         self._names: list[str] = []
+        self._guardrails: list[Any] = []
         self._see(agent)
+        self._guardrails += [*(self._config.input_guardrails or ()), *(self._config.output_guardrails or ())]
         self.servers = {tool: server for server in self._servers.values() for tool in server.tools}
         self.known = {"kind": ["model", "tool"], "agent": self._names, "tool": [*self._tools, *self.servers]}
         self.known["server"] = [server.name for server in self._servers.values()]
+        self.known["guardrail"] = [guardrail.get_name() for guardrail in self._guardrails]
+        self.known["kind"] += ["guardrail"] if self._guardrails else []
         super().__init__(agent, stages, {key: value for key, value in options.items() if key != "run_config"})
         self._hosted = self._host(agent)
+        self._config = dataclasses.replace(
+            self._config,
+            input_guardrails=hosted_guardrails(self, agent, self._config.input_guardrails),
+            output_guardrails=hosted_guardrails(self, agent, self._config.output_guardrails),
+        )
 
     def _see(self, agent: Agent[Any]) -> None:
         """Note the names of an agent, its tools, and all that it hands over to."""
         if agent.name in self._names:
             return
         self._names.append(agent.name)
+        self._guardrails += [*agent.input_guardrails, *agent.output_guardrails]
         for tool in agent.tools:
             if not isinstance(tool, FunctionTool):
                 raise StageError(
@@ -66,8 +76,9 @@ class OpenAIAgentsAdapter(Adapter):
                 self._see(target)
 
     def parts(self) -> Sequence[Any]:
-        """The classes of models, and the functions behind tools."""
+        """The classes of models, and the functions behind tools and guardrails."""
         functions = [getattr(tool, "__wrapped__", None) or tool.on_invoke_tool for tool in self._tools.values()]
+        functions += [guardrail.guardrail_function for guardrail in self._guardrails]
         return [*functions, *(identity_of(self._model(agent)) for agent, _ in self._agents.values())]
 
     def _model(self, agent: Agent[Any]) -> Model:
@@ -85,7 +96,8 @@ class OpenAIAgentsAdapter(Adapter):
                     hosted_server(self, agent.name, each, self._servers[id(each)]) for each in agent.mcp_servers
                 ],
                 handoffs=[],
-                input_guardrails=before_the_model(agent.input_guardrails),
+                input_guardrails=hosted_guardrails(self, agent, agent.input_guardrails),
+                output_guardrails=hosted_guardrails(self, agent, agent.output_guardrails),
             )
             self._agents[id(agent)] = (agent, hosted)
             hosted.handoffs = [self._handoff(entry) for entry in agent.handoffs]
@@ -104,8 +116,7 @@ class OpenAIAgentsAdapter(Adapter):
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The final output; a refusal where a guardrail tripped."""
-        guardrails = before_the_model(self._config.input_guardrails)
-        config = dataclasses.replace(self._config, model=None, tracing_disabled=True, input_guardrails=guardrails)
+        config = dataclasses.replace(self._config, model=None, tracing_disabled=True)
         items: list[Any] = [item for message in messages for item in items_of(message)]
         try:
             result = await Runner.run(self._hosted, items, run_config=config, **self.options)
@@ -117,8 +128,11 @@ class OpenAIAgentsAdapter(Adapter):
         return text_of_output(result.final_output)
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """The items of a response, without random ids."""
-        model, arguments = self.fixed[request.fixed]
+        """The items of a response, without random ids; of a guardrail's stage, what it found."""
+        held = self.fixed[request.fixed]
+        if isinstance(held, GuardrailCheck):
+            return await held.run(request.content, self.options.get("context"))
+        model, arguments = held
         response = await model.get_response(input=copy.deepcopy(request.content), **arguments)
         items = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
         if not any(item["type"] == "reasoning" for item in items):  # the server looks for the ids of these

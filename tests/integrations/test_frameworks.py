@@ -276,7 +276,10 @@ def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
     [
         ("all", "stages: expected one of model, tools, model.tools, or a mapping such as"),
         ({"search": {"tool": "find_plaice"}}, "no tool 'find_plaice'; there are find_place, free_day; did you mean"),
-        ({"search": {"name": "x"}}, "stages: 'search': expected some of kind, agent, tool, node, server, guardrail, got 'name'"),
+        (
+            {"search": {"name": "x"}},
+            "stages: 'search': expected some of kind, agent, tool, node, server, guardrail, got 'name'",
+        ),
         ({"reply": {"kind": "model"}}, "'reply' is the name of the agent's response"),
     ],
 )

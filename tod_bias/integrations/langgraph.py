@@ -112,7 +112,7 @@ class LangGraphAdapter(Adapter):
         """The structured response where there is one, else the text of the last message; a refusal where one blocks."""
         try:
             result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
-        except (BlockedError, *blocking()) as error:
+        except blocking() as error:
             return refused(str(error))
         if not isinstance(result, Mapping) or not result.get("messages"):
             raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")

@@ -25,9 +25,9 @@ class BlockedError(Exception):
 
 
 def blocking() -> tuple[type[Exception], ...]:
-    """What a middleware of LangChain raises that blocks a text."""
+    """What ends a run because a node blocks it: what a middleware of LangChain raises, and its like of a stage."""
     middleware = sys.modules.get("langchain.agents.middleware")
-    return () if middleware is None else (middleware.PIIDetectionError,)
+    return (BlockedError,) if middleware is None else (BlockedError, middleware.PIIDetectionError)
 
 
 def encoded(value: Any, node: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from agents.exceptions import (
     InputGuardrailTripwireTriggered,
@@ -32,7 +32,7 @@ _OF_RUNS = (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)
 _OF_TOOLS = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
 REFUSALS = (*_OF_RUNS, *_OF_TOOLS, ModelRefusalError)
 """What ends a run because somebody refuses: a guardrail, or the model."""
-Guardrail = InputGuardrail[Any] | OutputGuardrail[Any]
+Guardrail: TypeAlias = InputGuardrail[Any] | OutputGuardrail[Any]
 
 
 def refusal_of(error: Exception) -> str:

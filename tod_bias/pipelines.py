@@ -111,12 +111,19 @@ class ServerEntry(BaseModel):
     url: str | None = None
 
 
-class UpstreamEntry(BaseModel):
-    """Where the requests of an agent go that is a command or a server."""
+class AddressEntry(BaseModel):
+    """Where requests to models go."""
 
     model_config = ConfigDict(extra="forbid")
     base_url: str
     api_key_env: str | None = None
+
+
+class UpstreamEntry(AddressEntry):
+    """Where the requests of an agent go that is a command or a server."""
+
+    anthropic: AddressEntry | None = None
+    """For requests in Anthropic's form, where another server takes them."""
 
 
 class AgentFile(BaseModel):
@@ -309,7 +316,9 @@ def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
 
     assert file.upstream is not None
     try:
-        upstream = Upstream(file.upstream.base_url, file.upstream.api_key_env)
+        other = file.upstream.anthropic
+        anthropic = None if other is None else Upstream(other.base_url, other.api_key_env)
+        upstream = Upstream(file.upstream.base_url, file.upstream.api_key_env, anthropic)
         servers = {name: _mcp_server(name, entry, path.parent) for name, entry in file.mcp.items()}
         command, url = file.agent.command, str(file.agent.url)
         agent = UrlAgent(url) if command is None else CommandAgent(command, path.parent, upstream)

@@ -293,7 +293,7 @@ def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
     def respond(given):
         replies = [
             asks(given, key="sk-other", messages=[]),
-            asks(given, "/embeddings", input="x"),
+            asks(given, "/images", input="x"),
             asks(given, messages=[], model="x" * (9 << 20)),
             CLIENT.post(given["base_url"] + "/messages", content=b"[", headers={"x-api-key": given["api_key"]}),
         ]
@@ -308,7 +308,8 @@ def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
             pipeline([StageInput((), "hello")])
     assert said == {
         401: "the key is of no turn that an agent is in now; use the OPENAI_API_KEY of the agent's environment",
-        404: "POST /v1/embeddings: the proxy serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages",
+        404: "POST /v1/images: the proxy serves POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings, "
+        "/v1/moderations",
         413: "the request is longer than 8 MB",
         400: "the request is no JSON object",
     }
@@ -356,7 +357,10 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
             "agent: {command: node}\nstages: {a: {match: {agent: x}}}",
             "expected some of kind, model, system, offers, tool, server, got",
         ),
-        ("agent: {command: node}\nstages: {a: {match: {kind: tool}}}", "'a': no kind 'tool'; there are model"),
+        (
+            "agent: {command: node}\nstages: {a: {match: {kind: tool}}}",
+            "'a': no kind 'tool'; there are embedding, model, moderation",
+        ),
         ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
     ],
@@ -423,7 +427,10 @@ def test_replies_do_not_wait_for_acknowledgements():
 
 
 def test_stages_tell_models_and_prompts_apart():
-    seen = [SeenCalls("a", "You are [x].", [], 1), SeenCalls("b", "You are y.", ["t"], 2), SeenCalls("b", "", [], 1)]
+    seen = [
+        SeenCalls("model", model, system, [], 1)
+        for model, system in (("a", "You are [x]."), ("b", "You are y."), ("b", ""))
+    ]
     stages = yaml.safe_load(stages_as_yaml(seen))["stages"]
     assert list(stages) == ["model_1", "model_2", "model_3"]
     for stage, calls in zip(stages.values(), seen, strict=True):

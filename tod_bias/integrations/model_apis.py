@@ -1,13 +1,15 @@
-"""Requests to language models over HTTP: what of them is rewritten, and what of replies differs from call to call.
+"""Requests to models over HTTP: what of them is rewritten, and what of replies differs from call to call.
 
-OpenAI's chat completions and Responses, and Anthropic's messages.
+OpenAI's chat completions, Responses, embeddings and moderations, and Anthropic's messages.
 """
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +21,17 @@ from tod_bias.integrations.adapter import renumbered
 from tod_bias.systems.hosted import AgentRequest
 
 CHAT, RESPONSES, ANTHROPIC = "/chat/completions", "/responses", "/messages"
-PATHS = (CHAT, RESPONSES, ANTHROPIC)
-"""Of the three APIs, below the base URL."""
+EMBEDDINGS, MODERATIONS = "/embeddings", "/moderations"
+CONVERSATIONS = (CHAT, RESPONSES, ANTHROPIC)
+"""The APIs of language models, below the base URL."""
+PATHS = (*CONVERSATIONS, EMBEDDINGS, MODERATIONS)
+_KINDS = {EMBEDDINGS: "embedding", MODERATIONS: "moderation"}
+"""What a stage matches as the ``kind`` of requests that are to no language model."""
+KINDS = ("model", *_KINDS.values())
 LARGEST = 1 << 23
 """Bytes of a request or reply."""
-_MESSAGES = {CHAT: "messages", RESPONSES: "input", ANTHROPIC: "messages"}
+_CONTENT = {CHAT: "messages", RESPONSES: "input", ANTHROPIC: "messages", EMBEDDINGS: "input", MODERATIONS: "input"}
+"""Where what is rewritten stands in a request."""
 _PASSING = ("id", "created", "created_at", "completed_at", "usage", "system_fingerprint", "service_tier")
 _SERVER_HISTORY = ("previous_response_id", "conversation")
 _USAGE: dict[str, dict[str, Any]] = {
@@ -36,6 +44,8 @@ _USAGE: dict[str, dict[str, Any]] = {
         "total_tokens": 0,
     },
     ANTHROPIC: {"input_tokens": 0, "output_tokens": 0},
+    EMBEDDINGS: {"prompt_tokens": 0, "total_tokens": 0},
+    MODERATIONS: {},
 }
 _NUMBERED = re.compile(r"(msg|fc)_\d{1,6}")
 """An id of an item that :func:`_stable` made."""
@@ -46,11 +56,12 @@ def path_of(url_path: str) -> str | None:
     return next((path for path in PATHS if url_path.endswith(path)), None)
 
 
-_STREAMED = ("stream", "stream_options")
+_SENT_OTHERWISE = ("stream", "stream_options", "encoding_format")
 
 
 def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
-    """What of a request is rewritten: its messages but for system prompts. It is sent on not streamed.
+    """What of a request is rewritten: its messages but for system prompts, or its texts. It is sent on not streamed,
+    and replied to with numbers in place of their bytes.
 
     Args:
         path: of its API.
@@ -60,12 +71,14 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
     Raises:
         StageError: its history is on the server, or it holds no messages.
     """
-    rest = {name: value for name, value in body.items() if name not in _STREAMED}
-    messages = rest.pop(_MESSAGES[path], None)
+    rest = {name: value for name, value in body.items() if name not in _SENT_OTHERWISE}
+    messages = rest.pop(_CONTENT[path], None)
+    if path not in CONVERSATIONS:
+        return AgentRequest(messages, json.dumps({"path": path, **fixed, "body": rest}, ensure_ascii=False))
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise StageError(f"a request to {path} holds no list of messages under {_MESSAGES[path]!r}")
+        raise StageError(f"a request to {path} holds no list of messages under {_CONTENT[path]!r}")
     messages = with_numbers(messages)
     if any(body.get(name) for name in _SERVER_HISTORY) or any(
         message.get("type") == "item_reference" for message in messages
@@ -76,23 +89,41 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
     return AgentRequest(others, json.dumps({"path": path, **fixed, "system": system, "body": rest}, ensure_ascii=False))
 
 
+def check_texts(path: str, request: AgentRequest) -> None:
+    """Look at what a request that belongs to a stage holds.
+
+    Raises:
+        StageError: numbers of tokens in place of texts, which no twin can rewrite.
+    """
+    texts = request.content if isinstance(request.content, list) else [request.content]
+    if not all(isinstance(text, str | dict) for text in texts):
+        raise StageError(
+            f"a request to {path} holds no texts under {_CONTENT[path]!r}; numbers of tokens in their place cannot be "
+            "rewritten (LangChain sends texts with check_embedding_ctx_length=False)"
+        )
+
+
 def body_of(request: AgentRequest) -> tuple[dict[str, Any], dict[str, Any]]:
     """The body of a request, and what else it holds that is fixed."""
     fixed = json.loads(request.fixed)
+    if fixed["path"] not in CONVERSATIONS:
+        return {**fixed.pop("body"), _CONTENT[fixed["path"]]: request.content}, fixed
     messages = [_without_number(message) for message in request.content]
     for place, message in fixed.pop("system"):
         messages.insert(place, message)
-    return {**fixed.pop("body"), _MESSAGES[fixed["path"]]: messages}, fixed
+    return {**fixed.pop("body"), _CONTENT[fixed["path"]]: messages}, fixed
 
 
 def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What stages match: the model, the system prompt and the names of the tools that are offered."""
-    messages = filter(_is_system, _dicts(body.get(_MESSAGES[path])))
+    """What stages match: the kind, the model, the system prompt and the names of the tools that are offered."""
+    facts = {"kind": [_KINDS.get(path, "model")], "model": [str(body.get("model", ""))]}
+    if path not in CONVERSATIONS:
+        return facts
+    messages = filter(_is_system, _dicts(body.get(_CONTENT[path])))
     prompts = [body.get("system"), body.get("instructions"), *(message.get("content") for message in messages)]
     tools = [tool.get("function", tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
     return {
-        "kind": ["model"],
-        "model": [str(body.get("model", ""))],
+        **facts,
         "system": ["\n".join(text for prompt in prompts if (text := _text(prompt)))],
         "offers": [str(tool.get("name") or tool.get("type")) for tool in tools if isinstance(tool, dict)],
     }
@@ -105,7 +136,16 @@ def with_ids(path: str, request: Mapping[str, Any], reply: Mapping[str, Any]) ->
     whole = copy.deepcopy(dict(reply))
     messages = [choice.get("message") or {} for choice in _dicts(whole.get("choices"))]
     give_ids([*messages, *_dicts(whole.get("output")), whole], identity)
+    if path == EMBEDDINGS and request.get("encoding_format") == "base64":
+        for item in _dicts(whole.get("data")):
+            if isinstance(item.get("embedding"), list):
+                item["embedding"] = _bytes_of(item["embedding"])
     return {**whole, "id": f"reply_{identity}", "created": 0, "created_at": 0, "usage": _USAGE[path]}
+
+
+def _bytes_of(embedding: Sequence[float]) -> str:
+    """An embedding as OpenAI's clients ask for it."""
+    return base64.b64encode(struct.pack(f"<{len(embedding)}f", *embedding)).decode()
 
 
 def give_ids(messages: Sequence[dict[str, Any]], identity: str) -> None:
@@ -161,7 +201,7 @@ def reply_in(host: str, status: int, body: bytes, content: Any) -> dict[str, Any
         host: what messages call it.
         status: of HTTP.
         body: as it came.
-        content: the request's messages.
+        content: the request's messages or texts.
 
     Raises:
         PassingError: the server is busy.

@@ -9,7 +9,15 @@ from typing import Any
 import httpx2
 
 from tod_bias.integrations.events import encoded_reply
-from tod_bias.integrations.model_apis import PassingError, ask_again, body_of, path_of, reply_in, request_of
+from tod_bias.integrations.model_apis import (
+    CONVERSATIONS,
+    PassingError,
+    ask_again,
+    body_of,
+    path_of,
+    reply_in,
+    request_of,
+)
 from tod_bias.systems.hosted import AgentRequest, ask, ask_from_thread, is_hosted
 
 MODEL = "model"
@@ -51,7 +59,7 @@ class client_transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):  # noqa
 def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:
     """What of a request is rewritten, and what is not; None of one that is for no model."""
     path = path_of(request.url.path)
-    if path is None:
+    if path not in CONVERSATIONS:
         return None
     agent_request = request_of(path, json.loads(request.read()), url=str(request.url))
     _held[agent_request.fixed] = (request, inner)

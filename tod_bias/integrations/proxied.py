@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, shortened
 from tod_bias.integrations.adapter import Adapter, Match
-from tod_bias.integrations.model_apis import facts_of, request_of
+from tod_bias.integrations.model_apis import KINDS, check_texts, facts_of, request_of
 from tod_bias.integrations.processes import ProcessPool, new_key, response_in
 from tod_bias.integrations.proxy import Proxy, ProxyTurn, current_turn
 from tod_bias.integrations.upstream import LoopClient, Upstream
@@ -133,7 +133,7 @@ class ProxyAdapter(Adapter):
         agent: where it is.
         stages: stage to the requests that belong to it: patterns of ``model``, ``system`` (the system prompt),
             ``offers`` (a tool that the request offers); stage to calls of MCP servers: patterns of ``tool`` and
-            ``server``; or the ``kind`` ``model`` or ``tool``; all must fit.
+            ``server``; or the ``kind`` ``model``, ``embedding``, ``moderation`` or ``tool``; all must fit.
         upstream: where its requests are sent.
         servers: MCP servers that it reaches over the proxy, by name.
 
@@ -158,8 +158,8 @@ class ProxyAdapter(Adapter):
             if shared := sorted(self.servers.keys() & server.tools):
                 raise StageError(f"mcp: two servers have a tool {shared[0]!r}; rename it in one")
             self.servers |= dict.fromkeys(server.tools, server)
-        self.known = {"kind": ["model"], **{fact: ["*"] for fact in self.facts[1:4]}, "tool": [*self.servers]}
-        self.known |= {"kind": ["model", "tool"], "server": [*servers]} if servers else {}
+        self.known = {"kind": [*KINDS], **{fact: ["*"] for fact in self.facts[1:4]}, "tool": [*self.servers]}
+        self.known |= {"kind": [*KINDS, "tool"], "server": [*servers]} if servers else {}
         super().__init__(agent, stages, {})
         for server in servers.values():
             server.check({tool: self.stage_of(kind="tool", tool=tool, server=server.name) for tool in server.tools})
@@ -177,7 +177,7 @@ class ProxyAdapter(Adapter):
 
     def _signature(self) -> str:
         """Of the server; requests hold all else that decides outputs."""
-        return f"proxy {self._upstream.base_url}"
+        return f"proxy {' '.join(self._upstream.addresses)}"
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The agent's response."""
@@ -209,7 +209,10 @@ class ProxyAdapter(Adapter):
         passed_on = {name: headers[name] for name in _FORWARDED_HEADERS if name in headers}
         request = request_of(path, body, **({"headers": passed_on} if passed_on else {}))
         stage = next((stage for stage, match in self.stages.items() if _fits(facts, match)), None)
-        return await (self.call_model(request) if stage is None else ask(stage, request))
+        if stage is None:
+            return await self.call_model(request)
+        check_texts(path, request)
+        return await ask(stage, request)
 
     async def call_model(self, request: AgentRequest) -> Any:
         """What the upstream server replies."""

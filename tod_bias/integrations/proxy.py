@@ -22,7 +22,7 @@ from tod_bias.integrations.model_apis import LARGEST, PATHS, path_of
 _KEEP_ALIVE = 600
 """Seconds that a client may leave a connection open."""
 _MCP = "/mcp/"
-_ROUTES = ", ".join(f"POST /v1{path}" for path in PATHS)
+_ROUTES = "POST " + ", ".join(f"/v1{path}" for path in PATHS)
 
 
 @dataclass(eq=False)

@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import UnansweredError
+from tod_bias.integrations.model_apis import KINDS
 from tod_bias.integrations.proxied import ProxyAdapter
 from tod_bias.systems.hosted import TIMEOUT, EventLoop
 
@@ -20,8 +22,9 @@ _LENGTHS = (40, 80, 160, 320, 1 << 20)
 
 @dataclass
 class SeenCalls:
-    """Requests with the same model and system prompt."""
+    """Requests of one kind with the same model and system prompt."""
 
+    kind: str
     model: str
     system: str
     tools: list[str]
@@ -44,32 +47,38 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
             EventLoop.current().run(adapter.run(messages[: last + 1]), timeout)
         except TimeoutError:
             raise UnansweredError(f"turn {number + 1}: the agent took longer than {timeout:g} s") from None
-    calls_by_kind: dict[tuple[str, str], SeenCalls] = {}
+    found: dict[tuple[str, str, str], SeenCalls] = {}
     for facts in adapter.seen:
-        (model,), (system,) = facts["model"], facts["system"]
-        calls = calls_by_kind.setdefault((model, system), SeenCalls(model, system, [], 0))
+        (kind,), (model,), (system,) = facts["kind"], facts["model"], facts.get("system", [""])
+        calls = found.setdefault((kind, model, system), SeenCalls(kind, model, system, [], 0))
         calls.number += 1
-        calls.tools += [tool for tool in facts["offers"] if tool not in calls.tools]
-    return list(calls_by_kind.values())
+        calls.tools += [tool for tool in facts.get("offers", ()) if tool not in calls.tools]
+    return sorted(found.values(), key=lambda calls: KINDS.index(calls.kind))
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:
-    """A stage for each kind of request, by name; its match is as short as tells it from the others."""
-    models, prompts = {calls.model for calls in seen}, {calls.system for calls in seen}
-    length = next(length for length in _LENGTHS if len({prompt[:length] for prompt in prompts}) == len(prompts))
+    """A stage for each group of requests, by name; its match is as short as tells it from the others of its kind."""
     stages = {}
-    for number, calls in enumerate(seen, start=1):
-        match = {"kind": "model"}
-        if len(models) > 1:
-            match["model"] = _pattern(calls.model, len(calls.model))
-        if len(prompts) > 1:
-            match["system"] = _pattern(calls.system, length)
-        stages["model" if len(seen) == 1 else f"model_{number}"] = match
+    for kind, held in groupby(seen, key=lambda calls: calls.kind):
+        alike = list(held)
+        models, prompts = {calls.model for calls in alike}, {calls.system for calls in alike}
+        length = next(length for length in _LENGTHS if len({prompt[:length] for prompt in prompts}) == len(prompts))
+        for number, calls in enumerate(alike, start=1):
+            match = {"kind": kind}
+            if len(models) > 1:
+                match["model"] = _pattern(calls.model, len(calls.model))
+            if len(prompts) > 1:
+                match["system"] = _pattern(calls.system, length)
+            stages[kind if len(alike) == 1 else f"{kind}_{number}"] = match
     return stages
 
 
 def stages_as_yaml(seen: Sequence[SeenCalls]) -> str:
-    """The stages as lines for a pipeline file, each with what its requests are as a comment."""
+    """The stages as lines for a pipeline file, each with what its requests are as a comment.
+
+    Args:
+        seen: those of a kind follow each other.
+    """
     lines = ["stages:"]
     for (name, match), calls in zip(stages_of(seen).items(), seen, strict=True):
         tools = f"; tools: {', '.join(calls.tools)}" if calls.tools else ""

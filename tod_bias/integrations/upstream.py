@@ -103,30 +103,38 @@ class Upstream:
     Args:
         base_url: up to and with ``/v1``.
         api_key_env: the environment variable that holds the key; None for a server that wants none.
+        anthropic: where requests in Anthropic's form are sent; None: there, too.
 
     Raises:
         StageError: the address can be none, or the variable is not set.
     """
 
-    def __init__(self, base_url: str, api_key_env: str | None = None) -> None:
+    def __init__(self, base_url: str, api_key_env: str | None = None, anthropic: Upstream | None = None) -> None:
         given = {"base_url": base_url, **({} if api_key_env is None else {"api_key_env": api_key_env})}
         try:
             settings = ChatSettings.of({"model": "upstream", **given})
             self._key = settings.key
         except StageError as error:
             raise StageError(f"upstream: {error}") from None
-        self.base_url, self._key_env = settings.base_url, api_key_env
+        self._base_url, self._key_env, self._anthropic = settings.base_url, api_key_env, anthropic
         self._client = LoopClient(_LONGEST_REPLY)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("it holds a key and is not stored")
 
+    @property
+    def addresses(self) -> list[str]:
+        """All that requests are sent to."""
+        return [self._base_url, *(self._anthropic.addresses if self._anthropic else ())]
+
     def clean(self, text: str) -> str:
-        """A text without the key."""
+        """A text without the keys."""
+        text = self._anthropic.clean(text) if self._anthropic else text
         return text.replace(self._key, "***") if len(self._key) >= _SHORTEST_SECRET else text
 
     def without_key(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """An environment without the key."""
+        """An environment without the keys."""
+        environment = self._anthropic.without_key(environment) if self._anthropic else environment
         return {
             name: value
             for name, value in environment.items()
@@ -136,13 +144,15 @@ class Upstream:
     async def reply_to(self, request: AgentRequest) -> dict[str, Any]:
         """The server's reply."""
         body, fixed = body_of(request)
+        if fixed["path"] == ANTHROPIC and self._anthropic is not None:
+            return await self._anthropic.reply_to(request)
         headers = dict(fixed.get("headers", {}))
         if self._key:
             headers |= (
                 {"x-api-key": self._key} if fixed["path"] == ANTHROPIC else {"authorization": f"Bearer {self._key}"}
             )
         try:
-            reply = await self._reply(self.base_url + fixed["path"], body, headers, request.content)
+            reply = await self._reply(self._base_url + fixed["path"], body, headers, request.content)
         except UnansweredError as error:
             raise UnansweredError(self.clean(str(error))) from None
         whole: dict[str, Any] = json.loads(self.clean(json.dumps(reply)))

@@ -308,8 +308,8 @@ def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
             pipeline([StageInput((), "hello")])
     assert said == {
         401: "the key is of no turn that an agent is in now; use the OPENAI_API_KEY of the agent's environment",
-        404: "POST /v1/images: the proxy serves POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings, "
-        "/v1/moderations",
+        404: "POST /v1/images: the proxy serves POST /v1/chat/completions, /v1/responses, /v1/messages, "
+        "/v1/embeddings, /v1/moderations",
         413: "the request is longer than 8 MB",
         400: "the request is no JSON object",
     }

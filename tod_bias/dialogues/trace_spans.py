@@ -39,7 +39,7 @@ _KIND = (
 _READ = ("gen_ai", "llm", "openinference", "traceloop", "ai", "session", "agent", "tool")
 """First words of the attributes that are kept."""
 _INSTRUCTIONS = "gen_ai.system_instructions"
-_TOLD_AND_MADE = {
+_GIVEN_AND_MADE = {
     "gen_ai.input.messages": "gen_ai.output.messages",
     "llm.input_messages": "llm.output_messages",
     "gen_ai.prompt": "gen_ai.completion",
@@ -145,15 +145,15 @@ class TracedSpan:
 
     @property
     def has_messages(self) -> bool:
-        """Whether there are messages that a model was told, in attributes or in events."""
-        return self._told_at is not None or self._has_events
+        """Whether there are messages that a model was given, in attributes or in events."""
+        return self._given_at is not None or self._has_events
 
     @property
-    def _told_at(self) -> str | None:
-        """The attribute with the messages that a model was told."""
-        for place in _TOLD_AND_MADE:
-            told = _at(self.attributes, place)
-            if isinstance(told, Mapping) or (told is not None and place != "gen_ai.prompt"):  # which was a text once
+    def _given_at(self) -> str | None:
+        """The attribute with the messages that a model was given."""
+        for place in _GIVEN_AND_MADE:
+            given = _at(self.attributes, place)
+            if isinstance(given, Mapping) or (given is not None and place != "gen_ai.prompt"):  # which was a text once
                 return place
         return None
 
@@ -162,21 +162,21 @@ class TracedSpan:
         return any(event.is_message for event in self._read)
 
     def chat(self) -> tuple[list[dict[str, Any]], Counter[str]]:
-        """What a model call was told and what it said, as OpenAI's messages; and what parts were left out.
+        """What a model call was given and what it said, as OpenAI's messages; and what parts were left out.
 
         Raises:
             NotRecordedError, ValueError: as :func:`~tod_bias.dialogues.trace_messages.chat_of`.
         """
-        place = self._told_at
+        place = self._given_at
         if place is None:
             messages = (event.message() for event in self._read if event.is_message)
             return chat_of(message for message in messages if message is not None)
-        system, told = (listed(_at(self.attributes, name)) for name in (_INSTRUCTIONS, place))
+        system, given = (listed(_at(self.attributes, name)) for name in (_INSTRUCTIONS, place))
         first = [{"role": "system", "parts": [part]} for part in system]
-        made = self._made(_TOLD_AND_MADE[place])
+        made = self._made(_GIVEN_AND_MADE[place])
         if place == "gen_ai.prompt":
-            told, made = ([_with_parts(message) for message in messages] for messages in (told, made))
-        return chat_of([*first, *told, *made])
+            given, made = ([_with_parts(message) for message in messages] for messages in (given, made))
+        return chat_of([*first, *given, *made])
 
     def _made(self, place: str) -> list[Any]:
         """The messages that came of a model call, of choices the first."""

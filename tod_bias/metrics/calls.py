@@ -114,18 +114,14 @@ class JointGoalAccuracy(RatioOfSums):
     reads = "calls"
     needs = "gold calls"
     better: Better = "higher"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("jga_right", "jga_turns")
+    columns = ("jga_right", "jga_turns")
     signature: str = "calls equal as dictionaries, in order; turns without a call included"
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether the calls are right, and a one, (turns, 2)."""
-        rows = np.zeros((len(turns), 2))
-        for number, turn in enumerate(turns):
-            if turn.has_calls:
-                calls, gold = turn.calls, turn.gold.calls
-                rows[number] = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0], 1
-        return rows
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Whether the calls are right, and whether there could be some."""
+        calls, gold = turn.calls, turn.gold.calls
+        right = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0]
+        return right and turn.has_calls, turn.has_calls
 
 
 class SlotF1:

@@ -35,20 +35,15 @@ class Disagreement(RatioOfSums):
     label: str = "disagreement with the twin"
     unit = "turns in 100 that come out differently than the twin's"
     better: Better = "lower"
-    scale: Scale = "difference"
     counterfactual = True
     """Any rewording may change an answer, so without a placebo nothing is claimed."""
-    columns: tuple[str, ...] = ("disagreement_differ", "disagreement_turns")
+    columns = ("disagreement_differ", "disagreement_turns")
     signature: str = "responses as strings, calls as values in order"
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether it differs from the twin, and a one, (turns, 2)."""
-        rows = np.ones((len(turns), 2))
-        rows[:, 0] = [
-            turn.twin is not None and (turn.response != turn.twin.response or _calls_differ(turn, turn.twin))
-            for turn in turns
-        ]
-        return rows
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Whether it differs from the twin, and a one."""
+        twin = turn.twin or turn
+        return turn.response != twin.response or _calls_differ(turn, twin), 1
 
 
 class CallDisagreement:
@@ -100,23 +95,18 @@ class ArgumentDisagreement(RatioOfSums):
     unit = "arguments in 100 that are not the twin's"
     reads = "calls"
     better: Better = "lower"
-    scale: Scale = "difference"
     counterfactual = True
     """Any rewording may change an answer, so without a placebo nothing is claimed."""
-    columns: tuple[str, ...] = ("argument_disagreement_differ", "argument_disagreement_arguments")
+    columns = ("argument_disagreement_differ", "argument_disagreement_arguments")
     signature: str = "arguments of calls in order, as values, API name included"
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """How many arguments differ, and how many there are on either side, (turns, 2)."""
-        return np.array([_arguments(turn, turn.twin or turn) for turn in turns], float).reshape(-1, 2)
-
-
-def _arguments(turn: ScoredTurn, twin: ScoredTurn) -> tuple[int, int]:
-    differ = total = 0
-    malformed = ({MALFORMED: True},)
-    sides = (malformed if side.calls is None else side.calls for side in (turn, twin))
-    for call, other in zip_longest(*sides, fillvalue={}):
-        names = call.keys() | other.keys()
-        total += len(names)
-        differ += sum(name not in call or name not in other or call[name] != other[name] for name in names)
-    return differ, total
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """How many arguments differ, and how many there are on either side."""
+        differ = total = 0
+        malformed = ({MALFORMED: True},)
+        sides = (malformed if side.calls is None else side.calls for side in (turn, turn.twin or turn))
+        for call, other in zip_longest(*sides, fillvalue={}):
+            names = call.keys() | other.keys()
+            total += len(names)
+            differ += sum(name not in call or name not in other or call[name] != other[name] for name in names)
+        return differ, total

@@ -100,7 +100,22 @@ def turn_scores(metric: Metric, statistics: np.ndarray) -> np.ndarray:
 
 
 class RatioOfSums:
-    """What metrics share whose score is their first statistic by their second."""
+    """A metric whose score is a sum over turns divided by another: what :meth:`counts` gives of each turn.
+
+    A metric of your own that derives from it has ``name``, ``label``, ``better``, ``columns`` (two names),
+    ``signature`` and ``counts``.
+    """
+
+    scale: Scale = "difference"
+    columns: tuple[str, ...]
+
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """What a turn adds to the two sums; (0, 0) where it is not scored."""
+        raise NotImplementedError
+
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
+        """What each turn adds to the sums, (turns, 2)."""
+        return np.array([self.counts(turn) for turn in turns], float).reshape(-1, 2)
 
     def score(self, sums: np.ndarray) -> np.ndarray:
         """The first sum by the second; NaN where that is 0."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
@@ -17,46 +15,27 @@ DATA = Path(__file__).parent.parent / "data"
 """Where the files of patterns are."""
 
 
-class _MeanOfResponses(RatioOfSums):
-    """The mean of a number that each response has; equal responses are looked at once."""
-
-    columns: tuple[str, ...]
-    reads = "responses"
-
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Each response's number, and a one, (turns, 2)."""
-        of = self._measure()
-        known = {text: of(text) for text in {turn.response for turn in turns}}
-        rows = np.ones((len(turns), 2))
-        rows[:, 0] = [known[turn.response] for turn in turns]
-        return rows
-
-    def _measure(self) -> Callable[[str], float]:
-        """The function from a response to its number."""
-        raise NotImplementedError
-
-
-class Length(_MeanOfResponses):
+class Length(RatioOfSums):
     """Mean length of responses in words (what white space separates), 0 or more. NaN for no turn."""
 
     name: str = "length"
     label: str = "words per response"
     unit = "words per response"
+    reads = "responses"
     better: Better = "neither"
     scale: Scale = "ratio"
-    columns: tuple[str, ...] = ("length_words", "length_responses")
+    columns = ("length_words", "length_responses")
     signature: str = "words between white space"
 
-    def _measure(self) -> Callable[[str], float]:
-        return lambda text: len(text.split())
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its words, and a one."""
+        return len(turn.response.split()), 1
 
 
 class Patterns(RatioOfSums):
     """The share of turns with a text that matches a pattern of a file, on 0–1."""
 
     better: Better = "lower"
-    scale: Scale = "difference"
-    columns: tuple[str, ...]
     file: str
     """In ``tod_bias/data``: one regular expression per line."""
 
@@ -76,16 +55,21 @@ class Patterns(RatioOfSums):
 
     def matches(self, text: str) -> bool:
         """Whether a text matches a pattern."""
-        return self._pattern.search(text.replace("’", "'")) is not None
+        return _found(self._pattern, text.replace("’", "'"))
 
-    def _texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+    def texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+        """What is looked at of a turn."""
         return (turn.response,)
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether a text of each turn matches, and a one, (turns, 2); equal texts are looked at once."""
-        texts = [self._texts(turn) for turn in turns]
-        known = {text: self.matches(text) for some in texts for text in some}
-        return np.array([(any(known[text] for text in some), 1) for some in texts], float).reshape(-1, 2)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Whether a text matches, and a one."""
+        return any(map(self.matches, self.texts(turn))), 1
+
+
+@lru_cache(maxsize=1 << 16)
+def _found(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether a pattern matches somewhere; the arms of a run repeat texts."""
+    return pattern.search(text) is not None
 
 
 class Refusal(Patterns):
@@ -100,7 +84,7 @@ class Refusal(Patterns):
     label: str = "refusals"
     unit = "turns in 100 that refuse"
     reads = "responses"
-    columns: tuple[str, ...] = ("refusal_refused", "refusal_responses")
+    columns = ("refusal_refused", "refusal_responses")
     file = "refusals.txt"
 
     @property
@@ -113,7 +97,7 @@ class Refusal(Patterns):
         return not text.strip() or super().matches(text)
 
 
-class Sentiment(_MeanOfResponses):
+class Sentiment(RatioOfSums):
     """Mean sentiment of responses: VADER's compound score (Hutto and Gilbert 2014), −1 (negative) to 1 (positive).
 
     0 is neutral; an empty response is neutral. NaN for no turn. It needs the extra ``sentiment``.
@@ -121,18 +105,17 @@ class Sentiment(_MeanOfResponses):
 
     name: str = "sentiment"
     label: str = "sentiment"
+    reads = "responses"
     better: Better = "higher"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("sentiment_sum", "sentiment_responses")
+    columns = ("sentiment_sum", "sentiment_responses")
 
     def __init__(self) -> None:
         try:
-            from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+            import vaderSentiment.vaderSentiment  # noqa: F401
         except ImportError as error:
             raise TodBiasError(
                 "metric 'sentiment' needs the package vaderSentiment; install it: pip install 'tod-bias[sentiment]'"
             ) from error
-        self._analyser = SentimentIntensityAnalyzer()
 
     @property
     def signature(self) -> str:
@@ -141,5 +124,18 @@ class Sentiment(_MeanOfResponses):
 
         return f"vaderSentiment:{version('vaderSentiment')}|compound|mean over responses"
 
-    def _measure(self) -> Callable[[str], float]:
-        return lambda text: float(self._analyser.polarity_scores(text)["compound"])
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its score, and a one."""
+        return _compound(turn.response), 1
+
+
+@cache
+def _analyser() -> Any:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()
+
+
+@lru_cache(maxsize=1 << 16)
+def _compound(text: str) -> float:
+    return float(_analyser().polarity_scores(text)["compound"])

@@ -13,8 +13,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
@@ -33,24 +31,7 @@ _PERCENTAGE = re.compile(rf"(?<![\d.,])({_NUMBER})\s?(?:%|percent\b|per cent\b)"
 _WORDS_OF_A_NAME = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 
-class _MeanOfTurns(RatioOfSums):
-    """The mean of a number that each turn has."""
-
-    columns: tuple[str, ...]
-    needs_calls = True
-    """Whether turns of a system that makes no calls are left out."""
-
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Each turn's number, and a one, (turns, 2)."""
-        return np.array(
-            [(self._number(turn), 1) if turn.has_calls or not self.needs_calls else (0, 0) for turn in turns], float
-        ).reshape(-1, 2)
-
-    def _number(self, turn: ScoredTurn) -> float:
-        raise NotImplementedError
-
-
-class CallsMade(_MeanOfTurns):
+class CallsMade(RatioOfSums):
     """Mean number of calls that a turn makes, 0 or more; a malformed one counts as one. NaN for no turn.
 
     Args:
@@ -60,7 +41,6 @@ class CallsMade(_MeanOfTurns):
     name: str = CALLS_MADE
     reads = "calls"
     better: Better = "neither"
-    scale: Scale = "difference"
 
     def __init__(self, tool: str = "") -> None:
         self.name = f"{CALLS_MADE}_{tool}" if tool else CALLS_MADE
@@ -70,13 +50,14 @@ class CallsMade(_MeanOfTurns):
         self.signature = f"calls of {tool}" if tool else "calls; a malformed output is one"
         self._tool = tool
 
-    def _number(self, turn: ScoredTurn) -> float:
-        if self._tool:
-            return sum(fnmatchcase(str(call.get(API_NAME, "")), self._tool) for call in turn.calls or ())
-        return 1 if turn.calls is None else len(turn.calls)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its calls, and whether there could be some."""
+        names = [str(call.get(API_NAME, "")) for call in turn.calls or ()]
+        number = sum(fnmatchcase(name, self._tool) for name in names) if self._tool else len(names)
+        return number + (turn.calls is None and not self._tool), turn.has_calls
 
 
-class ResultsPerTurn(_MeanOfTurns):
+class ResultsPerTurn(RatioOfSums):
     """Mean number of results that the calls of a turn bring back, 0 or more; of a list of plain values each is one.
 
     NaN for no turn.
@@ -86,12 +67,12 @@ class ResultsPerTurn(_MeanOfTurns):
     label: str = "results per turn"
     unit = "results per turn"
     better: Better = "higher"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("results_found_results", "results_found_turns")
+    columns = ("results_found_results", "results_found_turns")
     signature: str = "rows and plain values that came back for calls"
 
-    def _number(self, turn: ScoredTurn) -> float:
-        return sum(len(row[CONTENT]) if _is_list(row) else 1 for row in turn.results)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its results, and whether there could be some."""
+        return sum(len(row[CONTENT]) if _is_list(row) else 1 for row in turn.results), turn.has_calls
 
 
 def _is_list(row: Mapping[str, Any]) -> bool:
@@ -108,16 +89,15 @@ class Steps(RatioOfSums):
     label: str = "steps per turn"
     unit = "steps per turn"
     better: Better = "neither"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("steps_made", "steps_turns")
+    columns = ("steps_made", "steps_turns")
     signature: str = "calls of stages"
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """The steps of each turn, and whether they are known, (turns, 2)."""
-        return np.array([(turn.steps, turn.steps > 0) for turn in turns], float).reshape(-1, 2)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its steps, and whether they are known."""
+        return turn.steps, turn.steps > 0
 
 
-class Tokens(_MeanOfTurns):
+class Tokens(RatioOfSums):
     """Mean number of tokens that a system writes in a turn, its response and its calls together, 0 or more.
 
     They are counted by the tokenizer 13a of sacreBLEU (Post 2018), as outputs that are read again do not hold how many
@@ -129,9 +109,8 @@ class Tokens(_MeanOfTurns):
     unit = "tokens per turn"
     better: Better = "neither"
     scale: Scale = "ratio"
-    columns: tuple[str, ...] = ("tokens_written", "tokens_turns")
+    columns = ("tokens_written", "tokens_turns")
     signature: str = "tok:13a, response and calls"
-    needs_calls = False
 
     @cached_property
     def _tokenizer(self) -> Callable[[str], str]:
@@ -139,14 +118,15 @@ class Tokens(_MeanOfTurns):
 
         return Tokenizer13a()
 
-    def _number(self, turn: ScoredTurn) -> int:
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Its tokens, and a one."""
         calls = (
             [turn.malformed] if turn.calls is None else [json.dumps(call, ensure_ascii=False) for call in turn.calls]
         )
-        return sum(len(self._tokenizer(text).split()) for text in (turn.response, *calls))
+        return sum(len(self._tokenizer(text).split()) for text in (turn.response, *calls)), 1
 
 
-class Clarification(_MeanOfTurns):
+class Clarification(RatioOfSums):
     """The share of turns before service that make no call and ask a question, on 0–1.
 
     Before service are the turns up to the first one in which the corpus makes a call, so they are the same for all
@@ -158,16 +138,13 @@ class Clarification(_MeanOfTurns):
     label: str = "clarifying questions"
     unit = "turns in 100 before service that ask back"
     better: Better = "lower"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("clarification_asked", "clarification_turns")
+    columns = ("clarification_asked", "clarification_turns")
     signature: str = "no call, and a question mark in the response; up to the corpus's first call"
 
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether each turn asks, and whether it is before service, (turns, 2)."""
-        return super().statistics(turns) * np.array([[not turn.is_after_service] for turn in turns]).reshape(-1, 1)
-
-    def _number(self, turn: ScoredTurn) -> float:
-        return turn.calls == () and "?" in turn.response
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """Whether it asks, and whether it is before service."""
+        counts = turn.has_calls and not turn.is_after_service
+        return counts and turn.calls == () and "?" in turn.response, counts
 
 
 class Escalation(Patterns):
@@ -182,31 +159,16 @@ class Escalation(Patterns):
     name: str = "escalation"
     label: str = "escalations"
     unit = "turns in 100 that hand over to a person"
-    columns: tuple[str, ...] = ("escalation_escalated", "escalation_turns")
+    columns = ("escalation_escalated", "escalation_turns")
     file = "escalations.txt"
 
-    def _texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+    def texts(self, turn: ScoredTurn) -> tuple[str, ...]:
+        """The response, and the names of the tools that are called."""
         names = (_WORDS_OF_A_NAME.sub(" ", str(call.get(API_NAME, ""))) for call in turn.calls or ())
         return (turn.response, *names)
 
 
-class _Amounts(RatioOfSums):
-    """The mean of numbers of which a turn has any number."""
-
-    better: Better = "neither"
-    scale: Scale = "ratio"
-    columns: tuple[str, ...]
-
-    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """The sum of the numbers of each turn, and how many they are, (turns, 2)."""
-        numbers = [self._numbers(turn) for turn in turns]
-        return np.array([(sum(some), len(some)) for some in numbers], float).reshape(-1, 2)
-
-    def _numbers(self, turn: ScoredTurn) -> list[float]:
-        raise NotImplementedError
-
-
-class Amount(_Amounts):
+class Amount(RatioOfSums):
     """Mean of one argument that is a number (a limit, a discount, a refund), over the calls that have it.
 
     NaN where no call has it.
@@ -216,6 +178,8 @@ class Amount(_Amounts):
     """
 
     reads = "calls"
+    better: Better = "neither"
+    scale: Scale = "ratio"
     signature: str = "numbers, and texts that are one; calls without it are left out"
 
     def __init__(self, argument: str) -> None:
@@ -224,12 +188,13 @@ class Amount(_Amounts):
         self.columns = (f"{self.name}_sum", f"{self.name}_calls")
         self._argument = argument
 
-    def _numbers(self, turn: ScoredTurn) -> list[float]:
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """The sum of the argument's numbers, and how many they are."""
         numbers = (_number_in(call.get(self._argument)) for call in turn.calls or ())
-        return [number for number in numbers if number is not None]
+        return _sum_and_count([number for number in numbers if number is not None])
 
 
-class Money(_Amounts):
+class Money(RatioOfSums):
     """Mean amount of money that responses name: "$45", "1,200 euros"; other numbers (ages, dates) are none.
 
     Prices, fees and refunds alike, in whatever currency, so large ones weigh most. 0: every amount is 0. NaN where no
@@ -239,14 +204,17 @@ class Money(_Amounts):
     name: str = "money"
     label: str = "amounts of money in responses"
     reads = "responses"
-    columns: tuple[str, ...] = ("money_sum", "money_amounts")
+    better: Better = "neither"
+    scale: Scale = "ratio"
+    columns = ("money_sum", "money_amounts")
     signature: str = "numbers beside a sign or a name of a currency ($ € £ ¥ ₹, dollars, euros, pounds)"
 
-    def _numbers(self, turn: ScoredTurn) -> list[float]:
-        return _matched(_MONEY, turn.response)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """The sum of the numbers that it names, and how many they are."""
+        return _sum_and_count(_matched(_MONEY, turn.response))
 
 
-class Percentage(_Amounts):
+class Percentage(RatioOfSums):
     """Mean percentage that responses name: "a 20% discount"; 20 is 20%.
 
     Discounts and chances of rain alike. 0: every percentage is 0. NaN where no response names one.
@@ -255,11 +223,18 @@ class Percentage(_Amounts):
     name: str = "percentage"
     label: str = "percentages in responses"
     reads = "responses"
-    columns: tuple[str, ...] = ("percentage_sum", "percentage_amounts")
+    better: Better = "neither"
+    scale: Scale = "ratio"
+    columns = ("percentage_sum", "percentage_amounts")
     signature: str = "numbers before % or percent"
 
-    def _numbers(self, turn: ScoredTurn) -> list[float]:
-        return _matched(_PERCENTAGE, turn.response)
+    def counts(self, turn: ScoredTurn) -> tuple[float, float]:
+        """The sum of the numbers that it names, and how many they are."""
+        return _sum_and_count(_matched(_PERCENTAGE, turn.response))
+
+
+def _sum_and_count(numbers: Sequence[float]) -> tuple[float, float]:
+    return sum(numbers), len(numbers)
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import strings
-from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
+from tod_bias.metrics.metric import Better, RatioOfSums, ScoredTurn
 
 _WORDS = re.compile(r"\w+")
 _PARTS = re.compile(r"[\W_]+")
@@ -41,8 +41,7 @@ class Success(RatioOfSums):
     reads = "responses"
     needs = "references"
     better: Better = "higher"
-    scale: Scale = "difference"
-    columns: tuple[str, ...] = ("success_offered", "success_turns")
+    columns = ("success_offered", "success_turns")
     signature: str = "all values of gold results that the gold response names; names and titles first"
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError
+from tod_bias.errors import AxisError, invalid
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.personas.axis import PersonaCandidate
 from tod_bias.perturb.personas.introduction import IntroducedDialogue, Persona
@@ -93,8 +93,7 @@ class CounterfactualRecord:
         except KeyError as error:
             raise ValueError(f"field {error} is missing") from error
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"field {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise ValueError(f"field {invalid(error)}") from error
         if not 0 <= given.turn < len(dialogue.turns):
             raise ValueError(f"introduction field 'turn': the dialogue has no turn {given.turn}")
         introduced = IntroducedDialogue.of(dialogue, given.turn, given.persona, given.fixed, given.number)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from annotated_types import MinLen
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from tod_bias.errors import TodBiasError, repeated, shortened
+from tod_bias.errors import TodBiasError, invalid, reason_in, repeated, shortened
 from tod_bias.statistics.needed import MOST_RESAMPLES
 
 FILE = "config.json"
@@ -565,32 +565,7 @@ def _user_key() -> bytes:
 def line_of(error: ValidationError) -> str:
     """What is wrong with the first of some options, in one line: ``draws must be at least 1, got 0``."""
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "options"
+    name = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
     if first["type"] == "extra_forbidden":
         return f"unknown option {name!r}"
-    if not first["loc"]:
-        return first["msg"].removeprefix("Value error, ")
-    context = {key: value for key, value in first.get("ctx", {}).items() if key != "error"}
-    said = _SAID.get(first["type"])
-    text = first["msg"].removeprefix("Value error, ") if said is None else said.format(**context).removesuffix(".0")
-    text = text[:1].lower() + text[1:]
-    return f"{name} {text}, got {shortened(repr(first['input']), 60)}"
-
-
-_SAID = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be above {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be below {lt}",
-    "finite_number": "must be a finite number",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "literal_error": "must be {expected}",
-    "string_type": "must be a text",
-    "too_short": "must name at least one",
-    "missing": "is missing",
-}
-"""Kinds of pydantic's errors in this program's words."""
+    return invalid(error, name) if name else reason_in(first)

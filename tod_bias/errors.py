@@ -10,9 +10,12 @@ import os
 import sysconfig
 import traceback
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _ALSO = {"sex": "gender", "ethnicity": "race", "joint_goal_accuracy": "jga"}
 """Other words for what has a name here."""
@@ -39,6 +42,46 @@ def meant(name: str, among: Iterable[str]) -> str:
     close = close or [candidate for candidate in (_ALSO.get(name.lower()),) if candidate in known]
     close = close or [candidate for candidate in known if len(name) > 2 and name.lower() in candidate.split("_")]
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+_REASONS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "finite_number": "must be a finite number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "literal_error": "must be {expected}",
+    "string_type": "must be a text",
+    "too_short": "must name at least one",
+    "missing": "is missing",
+}
+"""Kinds of pydantic's errors in this program's words."""
+
+
+def reason_in(error: Mapping[str, Any]) -> str:
+    """What is wrong with a field, by one of the errors of pydantic: ``must be at least 1``."""
+    context = {key: value for key, value in error.get("ctx", {}).items() if key != "error"}
+    reason = _REASONS.get(error["type"])
+    text = error["msg"].removeprefix("Value error, ") if reason is None else reason.format(**context).removesuffix(".0")
+    return str(text[:1].lower() + text[1:])
+
+
+def invalid(error: ValidationError, place: str = "") -> str:
+    """The first field that is not as it should be, and why: ``draws must be at least 1, got 0``.
+
+    Args:
+        error: of a model of pydantic.
+        place: what to call the field; left out, by its path.
+    """
+    first = error.errors()[0]
+    place = place or ".".join(map(str, first["loc"])) or "it"
+    got = "" if first["type"] == "missing" else f", got {shortened(repr(first['input']), 60)}"
+    return f"{place} {reason_in(first)}{got}"
 
 
 class TodBiasError(ValueError):

@@ -29,7 +29,7 @@ from tod_bias.config import FILE as CONFIG_FILE
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.text import well_formed
 from tod_bias.documents import read_json
-from tod_bias.errors import TodBiasError, shortened
+from tod_bias.errors import TodBiasError, invalid
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held, writable
 from tod_bias.metrics.choice import known_metric
@@ -749,7 +749,7 @@ class AuditResult(Record):
         try:
             result = cls.model_validate(record)
         except ValidationError as error:
-            raise RunError(f"{path}, {_place(error)}; repeat the run's command to write it again") from None
+            raise RunError(f"{path}, {invalid(error)}; repeat the run's command to write it again") from None
         _check_attribution(path, result)
         result._folder = folder
         return result
@@ -891,7 +891,7 @@ class Comparison(Record):
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror or error})") from error
         except ValidationError as error:
-            raise RunError(f"{path}: not what compare writes ({_place(error)}); repeat it") from None
+            raise RunError(f"{path}: not what compare writes ({invalid(error)}); repeat it") from None
         except ValueError as error:
             raise RunError(f"{path}: not what compare writes ({error}); repeat it") from error
 
@@ -951,14 +951,6 @@ def _check_attribution(path: Path, result: AuditResult) -> None:
         raise RunError(f"{path}, attribution: names stages that the run does not have, or one twice; repeat the run")
     if not (given.permutations or result.arm_design.is_small):
         raise RunError(f"{path}, attribution: needs more sets of stages than a run has; repeat the run")
-
-
-def _place(error: ValidationError) -> str:
-    """Where the first thing that is not as it should be stands, and what stands there."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{place}: {reason[:1].lower()}{reason[1:]}, got {shortened(repr(first['input']), 40)}"
 
 
 def check_claims(result: AuditResult, axes: Sequence[str], metric: str) -> None:

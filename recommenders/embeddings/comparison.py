@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from tod_bias.documents import check_plain, read_json
-from tod_bias.errors import EmbeddingsError, shortened
+from tod_bias.errors import EmbeddingsError, invalid, shortened
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.recommenders.embeddings.measurement import resampled_clusters, separated
@@ -45,8 +45,7 @@ def load_run(folder: str | Path) -> Associations:
         frame = pd.read_parquet(place / "entities.parquet", engine="pyarrow")
         _check_entities(frame, record)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise _unreadable(place, invalid(error)) from error
     except (OSError, ValueError, OverflowError) as error:
         raise _unreadable(place, str(error)) from error
     return Associations(record, frame)

@@ -240,7 +240,7 @@ BROKEN = {
     "train --arch gpt2 --held-out 4 --out stopped --layers 1 --width 8 --vocabulary 300": "settings.json: cannot be",
     "perturb --source woman --target man corpus.jsonl --out empty.jsonl/text": "empty.jsonl: cannot be made a folder",
     "perturb --source woman --target man corpus.jsonl --out tiny": "tiny: cannot be written",
-    "report half": "half/results.json, axes.gender.corpus_bleu.disparity: field required",
+    "report half": "half/results.json, axes.gender.corpus_bleu.disparity is missing",
 }
 
 

@@ -157,7 +157,7 @@ def test_malformed_arguments_go_back_to_the_model_as_json():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "model: is missing"),
+        ({}, "model is missing"),
         ({"model": "m", "modle": "n"}, "modle: is unknown"),
         ({"model": "m", "api_key": "sk-secret"}, "api_key: a key never stands in a file"),
         ({"model": "m", "api_key_env": "sk-secret"}, "api_key_env: expected the name of an environment variable"),
@@ -173,7 +173,7 @@ def test_malformed_arguments_go_back_to_the_model_as_json():
         ({"model": "m", "base_url": "http://h/v1/%73k-secret"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "base_url": "http://h/v1/token=secret"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "base_url": f"http://h/{4 * 'aB3dE'}/v1"}, "base_url: a part of its path looks like a key"),
-        ({"model": "m", "temperature": 3}, "temperature: input should be less than or equal to 2, got 3"),
+        ({"model": "m", "temperature": 3}, "temperature must be at most 2, got 3"),
         ({"model": "m", "options": {"messages": []}}, "options: 'messages' cannot stand there"),
     ],
 )

@@ -244,7 +244,7 @@ def test_what_a_file_cannot_hold_is_left_out():
         ("{", "line 1: not JSON"),
         ("[]", "line 1: no case: a case must be an object"),
         ("{}", "line 1: no case: expected schema 3"),
-        ('{"schema": 3}', "line 1: no case: field 'id' is missing"),
+        ('{"schema": 3}', "line 1: no case: field id is missing"),
         ("", "holds no case"),
     ],
 )

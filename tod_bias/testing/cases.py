@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, Pla
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
-from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.errors import AxisError, TodBiasError, invalid
 from tod_bias.files import finite, write_lines
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
@@ -155,7 +155,7 @@ class Case(BaseModel):
         try:
             case = cls.model_validate(record)
         except ValidationError as error:
-            raise ValueError(_what_is_wrong(error)) from error
+            raise ValueError(f"field {invalid(error)}; write the cases again") from error
         counts = len(case.turns), len(case.rewritten), len(case.counterfactual.dialogue.turns)
         if not case.rewritten or len(set(counts)) > 1:
             raise ValueError("{} turns named, {} rewritten, {} in the dialogue; write the cases again".format(*counts))
@@ -164,17 +164,6 @@ class Case(BaseModel):
                 f"turn {case.turn} is marked, but the last one of {case.turns} is scored; write the cases again"
             )
         return case
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    first = error.errors()[0]
-    name = ".".join(map(str, first["loc"]))
-    if first["type"] == "missing":
-        return f"field {name!r} is missing"
-    why = (
-        first["msg"].removeprefix("Value error, ") if first["type"] == "value_error" else f"got {first['input']!r:.60}"
-    )
-    return f"field {name!r} is not what cases writes: {why}; write the cases again"
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> None:

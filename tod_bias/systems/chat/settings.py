@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, ValidationInfo, field_validator
 
 from tod_bias.dialogues.values import checked
-from tod_bias.errors import StageError, shortened
+from tod_bias.errors import StageError, invalid, reason_in
 from tod_bias.systems.chat.keys import holds_key, looks_like_key, names_key, path_holds_key
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -192,11 +192,8 @@ def _line(error: ValidationError) -> str:
         return f"{name}: is unknown; a price has {', '.join(Price.model_fields)}"
     if first["type"] == "extra_forbidden":
         return f"{name}: is unknown; a chat stage takes system, tools, {', '.join(ChatSettings.model_fields)}"
-    if first["type"] == "missing":
-        return f"{name}: is missing"
-    text = first["msg"].removeprefix("Value error, ")
-    if name == "price":
-        text = "expected {input: 0.15, output: 0.6}, of a million tokens each"
     if name.partition(".")[0] in ("api_key_env", "base_url", "options", "response_format") or holds_key(first["input"]):
-        return f"{name}: {text} ({_HIDDEN})"
-    return f"{name}: {text[0].lower()}{text[1:]}, got {shortened(repr(first['input']), 60)}"
+        return f"{name}: {reason_in(first)} ({_HIDDEN})"
+    if name == "price":
+        return f"price: expected {{input: 0.15, output: 0.6}}, of a million tokens each, got {first['input']!r:.60}"
+    return invalid(error)

@@ -75,6 +75,18 @@ class TestLookupKeepsTheContract(StageContract):
         return inputs_of(small_corpus(4))
 
 
+def test_a_table_is_looked_up_with_the_argument_of_a_flow():
+    table = LookupDb({(("api_name", "Find"), ("city", "Davis")): ({"name": "A"},)})
+
+    def flow(turn):
+        found = yield "db", {"api_name": "Find", "city": "Davis"}
+        return (yield "reply", found.rows[0]["name"])
+
+    made = Pipeline({"db": table, "reply": lambda inputs: [item.argument for item in inputs]}, flow=flow)
+    (item,) = made([StageInput((), "hello")])
+    assert item.outputs["reply"] == "A"
+
+
 def test_lookup_tells_its_outcomes_apart(tmp_path):
     table = {
         (("api_name", "Find"), ("city", "Davis")): ({"name": "A"}, {"name": "B"}),

@@ -1,4 +1,4 @@
-"""Su's database: results looked up by exact call."""
+"""Databases as stages, and Su's: results looked up by exact call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,45 @@ from tod_bias.systems.outputs import Lookup, Outcome, parse_call
 from tod_bias.systems.stage import Stage, StageInput
 
 
-class LookupDb(Stage):
+class DatabaseStage(Stage):
+    """What looks up a call: the argument of a flow, else the output of the stage ``api_call``."""
+
+    api_call = "api_call"
+    """Name of the stage whose output it looks up."""
+
+    def look_up(self, call: Any) -> Lookup:
+        """The results of one call, or of several."""
+        raise NotImplementedError
+
+    def outcome(self, output: Lookup) -> str:
+        """What was wrong with a look-up, or nothing: what the engine counts."""
+        return output.problem
+
+    def tool(self, item: StageInput, output: Lookup) -> str:
+        """The API that was called."""
+        return item.tool
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
+        """One lookup an input.
+
+        Raises:
+            StageError: an input has neither an argument nor an output of the API-call stage; the database fails.
+        """
+        return [self.look_up(self._call_of(item)) for item in inputs]
+
+    def _call_of(self, item: StageInput) -> Any:
+        if item.argument is not None:
+            return item.argument
+        if self.api_call not in item.outputs:
+            known = ", ".join(item.outputs) or "none"
+            raise StageError(
+                f"{type(self).__name__}: needs a call as argument, or the output of a stage {self.api_call!r} before "
+                f"it; there is {known}"
+            )
+        return item.outputs[self.api_call]
+
+
+class LookupDb(DatabaseStage):
     """Su's database: a table from API call to results, matched exactly.
 
     Args:
@@ -35,7 +73,6 @@ class LookupDb(Stage):
         """Calls of the corpus whose results differ from the first ones seen, which are kept."""
         self._table = dict(table) if isinstance(table, Mapping) else dict(_read_table(Path(table)))
         self.api_call = api_call
-        """Name of the stage whose output it looks up."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -62,28 +99,6 @@ class LookupDb(Stage):
         """A copy in which calls give these results, whatever they gave before."""
         added = {_key(call): tuple(results) for call, results in rows}
         return LookupDb({**self._table, **added}, api_call=self.api_call)
-
-    def outcome(self, output: Lookup) -> str:
-        """What was wrong with a look-up, or nothing: what the engine counts."""
-        return output.problem
-
-    def tool(self, item: StageInput, output: Lookup) -> str:
-        """The API that was called."""
-        return item.tool
-
-    def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
-        """One lookup an input.
-
-        Raises:
-            StageError: an input has no output of the API-call stage.
-        """
-        return [self.look_up(self._output(item)) for item in inputs]
-
-    def _output(self, item: StageInput) -> Any:
-        if self.api_call not in item.outputs:
-            known = ", ".join(item.outputs) or "none"
-            raise StageError(f"LookupDb: needs the output of a stage {self.api_call!r} before it; there is {known}")
-        return item.outputs[self.api_call]
 
     def look_up(self, call: Mapping[str, str] | str) -> Lookup:
         """The results of one call."""

@@ -17,7 +17,7 @@ from tod_bias.errors import StageError
 from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
 from tod_bias.systems.databases import Database
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import Stage, StageInput
+from tod_bias.systems.stages.database import DatabaseStage
 from tod_bias.systems.tables import API, APIS, ROW
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class _Source:
     """Slots that ask nothing."""
 
 
-class SqlDb(Stage):
+class SqlDb(DatabaseStage):
     """Looks calls up in a database over SQLAlchemy: a slot is a constraint on a column.
 
     A value is equal without regard to case, a number written as text equals the number. Other constraints are values of
@@ -90,7 +90,6 @@ class SqlDb(Stage):
         self._limit = limit
         self._unknown = unknown_slots
         self.api_call = api_call
-        """Name of the stage whose output it looks up."""
         self._database = Database(str(url))
         self._engine = self._database.engine
         self._ignored: set[tuple[str, str]] = set()
@@ -161,33 +160,6 @@ class SqlDb(Stage):
         """The database without its password (a file by its content), and the settings."""
         settings = blake2b(self._settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"sql:{self._database.identity}|settings:{settings}"
-
-    def outcome(self, output: Lookup) -> str:
-        """What was wrong with a look-up, or nothing: what the engine counts."""
-        return output.problem
-
-    def tool(self, item: StageInput, output: Lookup) -> str:
-        """The API that was called."""
-        return item.tool
-
-    def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
-        """One lookup an input.
-
-        Raises:
-            StageError: an input has neither an argument nor an output of the API-call stage; the database fails.
-        """
-        return [self.look_up(self._call_of(item)) for item in inputs]
-
-    def _call_of(self, item: StageInput) -> Any:
-        if item.argument is not None:
-            return item.argument
-        if self.api_call not in item.outputs:
-            known = ", ".join(item.outputs) or "none"
-            raise StageError(
-                f"SqlDb: needs a call as argument, or the output of a stage {self.api_call!r} before it; "
-                f"there is {known}"
-            )
-        return item.outputs[self.api_call]
 
     def look_up(self, call: Any) -> Lookup:
         """The rows for one call; for several, all of their rows.

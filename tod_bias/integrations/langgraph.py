@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import convert_to_messages
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
@@ -16,7 +17,7 @@ from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, renumbered, text_of_output
 from tod_bias.integrations.langgraph_state import calls_in, decoded, encoded
-from tod_bias.integrations.langgraph_tools import hosted_tools, output_of
+from tod_bias.integrations.langgraph_tools import hosted_tools, output_of, update_of
 from tod_bias.systems.hosted import AgentRequest
 
 _MODEL_NODES = ("model", "agent")
@@ -93,6 +94,8 @@ class LangGraphAdapter(Adapter):
             elif isinstance(bound, ToolNode):
                 stage = self.stage_of(node=node)
                 bound = self._node(node, stage) if stage is not None else hosted_tools(self, bound, name)
+            elif kind == "model":
+                bound = RunnableLambda(_never, partial(_called, bound), name=node)
             nodes[node] = held.copy({"bound": bound})
         return graph.copy({"nodes": nodes, "checkpointer": None})
 
@@ -100,10 +103,7 @@ class LangGraphAdapter(Adapter):
         async def call(state: Any) -> Any:
             return decoded(await self.ask_model(stage, encoded(state, node), node, node))
 
-        def never(state: Any) -> Any:
-            raise StageError("a hosted graph is run by ainvoke")
-
-        return RunnableLambda(never, call, name=node)
+        return RunnableLambda(_never, call, name=node)
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The structured response where there is one, else the text of the last message."""
@@ -121,7 +121,7 @@ class LangGraphAdapter(Adapter):
         node = self.fixed[request.fixed]
         var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
         try:
-            update = await self._nodes[node].ainvoke(decoded(request.content), self._config)
+            update = await update_of(self._nodes[node], decoded(request.content), self._config)
         except KeyError as error:
             if error.args != ("__pregel_scratchpad",):  # what an interrupt looks up
                 raise
@@ -133,3 +133,11 @@ class LangGraphAdapter(Adapter):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The content of the tool's message."""
         return await output_of(self._tool_nodes[name], name, arguments, self._config)
+
+
+def _never(state: Any) -> Any:
+    raise StageError("a hosted graph is run by ainvoke")
+
+
+async def _called(node: Runnable[Any, Any], state: Any, config: RunnableConfig) -> Any:
+    return await update_of(node, state, config)

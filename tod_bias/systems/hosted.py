@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from tod_bias.canonical import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described, shortened
 from tod_bias.systems.flow import MOST_STEPS, REPLY, FlowTurn, Request
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import Stage, StageCall, StageInput
 
 log = logging.getLogger(__name__)
@@ -205,6 +206,8 @@ class AgentRun:
             self.pending.append(_Waiting(key, (name, argument), answer))
             self._stirred.set()
             output = await answer
+        if isinstance(output, Raised):
+            raise output.error()
         return copy.deepcopy(output)
 
     async def advance(self, outputs: Sequence[Any]) -> None:

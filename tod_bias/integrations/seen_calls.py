@@ -1,4 +1,4 @@
-"""Which requests an agent makes in a conversation, and stages that tell them apart."""
+"""Which requests an agent makes in a conversation and which tools it calls, and stages that tell them apart."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
-from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import UnansweredError
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.integrations.proxied import ProxyAdapter
-from tod_bias.systems.hosted import TIMEOUT, EventLoop
+from tod_bias.systems.flow import FlowTurn
+from tod_bias.systems.hosted import TIMEOUT, HostedFlow
 
 _LENGTHS = (40, 80, 160, 320, 1 << 20)
 """Characters of system prompts that patterns may hold: as few as tell them apart."""
@@ -20,51 +20,57 @@ _LENGTHS = (40, 80, 160, 320, 1 << 20)
 
 @dataclass
 class SeenCalls:
-    """Requests with the same model and system prompt."""
+    """Requests with the same model and system prompt, or calls of an MCP server's tools."""
 
     model: str
     system: str
+    server: str
+    """Empty for requests."""
     tools: list[str]
-    """Those that they offer."""
+    """Those that requests offer, or that are called."""
     number: int
-    """Of requests."""
+    """Of requests or calls."""
 
 
 def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEOUT) -> list[SeenCalls]:
-    """What an agent asks of models in a conversation, each turn after the recorded ones before it.
+    """What an agent asks of models and servers in a conversation, each turn after the recorded ones before it.
 
     Raises:
         UnansweredError: it did not come to the end of a turn.
     """
     adapter.seen = []
-    for number in range(len(dialogue.turns)):
-        messages = to_messages(Dialogue("", "", dialogue.turns[: number + 1]), answered=True)
-        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
-        try:
-            EventLoop.current().run(adapter.run(messages[: last + 1]), timeout)
-        except TimeoutError:
-            raise UnansweredError(f"turn {number + 1}: the agent took longer than {timeout:g} s") from None
-    calls_by_kind: dict[tuple[str, str], SeenCalls] = {}
+
+    async def answer(turn: FlowTurn) -> str:
+        return await adapter.run(to_messages(Dialogue("", "", (*turn.history, Turn(turn.user))), answered=True))
+
+    flow = HostedFlow(answer, adapter.agent.name, timeout)
+    for number, turn in enumerate(dialogue.turns):
+        process = flow.start(FlowTurn(turn.user, dialogue.turns[:number]), ())
+        assert process.request is None  # there are no stages
+    calls_by_kind: dict[tuple[str, str, str], SeenCalls] = {}
     for facts in adapter.seen:
-        (model,), (system,) = facts["model"], facts["system"]
-        calls = calls_by_kind.setdefault((model, system), SeenCalls(model, system, [], 0))
+        model, system, server = ("".join(facts.get(fact, ())) for fact in ("model", "system", "server"))
+        calls = calls_by_kind.setdefault((model, system, server), SeenCalls(model, system, server, [], 0))
         calls.number += 1
-        calls.tools += [tool for tool in facts["offers"] if tool not in calls.tools]
-    return list(calls_by_kind.values())
+        calls.tools += [tool for tool in facts.get("offers", facts.get("tool", ())) if tool not in calls.tools]
+    return sorted(calls_by_kind.values(), key=lambda calls: calls.server)
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:
-    """A stage for each kind of request, by name; its match is as short as tells it from the others."""
-    models, prompts = {calls.model for calls in seen}, {calls.system for calls in seen}
+    """A stage for each kind of request and each server, by name; its match is as short as tells it from the others."""
+    requests = [calls for calls in seen if not calls.server]
+    models, prompts = {calls.model for calls in requests}, {calls.system for calls in requests}
     length = next(length for length in _LENGTHS if len({prompt[:length] for prompt in prompts}) == len(prompts))
     stages = {}
-    for number, calls in enumerate(seen, start=1):
+    for number, calls in enumerate(requests, start=1):
         match = {"kind": "model"}
         if len(models) > 1:
             match["model"] = _pattern(calls.model, len(calls.model))
         if len(prompts) > 1:
             match["system"] = _pattern(calls.system, length)
-        stages["model" if len(seen) == 1 else f"model_{number}"] = match
+        stages["model" if len(requests) == 1 else f"model_{number}"] = match
+    for calls in seen[len(requests) :]:
+        stages[f"{calls.server}_tools" if calls.server in stages else calls.server] = {"server": calls.server}
     return stages
 
 
@@ -74,7 +80,8 @@ def stages_as_yaml(seen: Sequence[SeenCalls]) -> str:
     for (name, match), calls in zip(stages_of(seen).items(), seen, strict=True):
         tools = f"; tools: {', '.join(calls.tools)}" if calls.tools else ""
         prompt = f"; {json.dumps(calls.system[:60], ensure_ascii=False)}" if calls.system else ""
-        lines.append(f"  # requests: {calls.number}; model: {' '.join(calls.model.split())}{prompt}{tools}")
+        of = f"model: {' '.join(calls.model.split())}" if not calls.server else f"MCP server: {calls.server}"
+        lines.append(f"  # {'calls' if calls.server else 'requests'}: {calls.number}; {of}{prompt}{tools}")
         lines.append(f"  {name}: {_flow({'match': match})}")
     return "\n".join(lines)
 

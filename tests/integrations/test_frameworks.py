@@ -282,6 +282,16 @@ def test_an_agent_that_catches_what_its_tool_raises_goes_on():
     assert shares == {"lookup": pytest.approx(gap)}
 
 
+def test_a_tool_may_change_its_arguments():
+    @stage("search")
+    def search(query):
+        query["limit"] = 3
+        return query["city"]
+
+    pipeline = pipeline_of(lambda messages: search({"city": messages[-1]["content"]}), "search")
+    assert pipeline([StageInput((), "Davis")])[0].outputs["reply"] == "Davis"
+
+
 @pytest.mark.parametrize("stages", [STAGES, {"find_place": STAGES["find_place"]}])
 def test_middleware_that_is_not_async_runs(stages):
     agent_of("langchain_agent", World())

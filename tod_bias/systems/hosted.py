@@ -517,8 +517,8 @@ class AgentStage(Stage):
 
     def _output(self, item: StageInput) -> Any:
         before = [step.argument for step in item.steps]
-        try:
-            return EventLoop.run_anyway(lambda: self._call(item.argument, before))
+        try:  # a tool may change what it is given
+            return EventLoop.run_anyway(lambda: self._call(copy.deepcopy(item.argument), before))
         except TodBiasError:
             raise
         except FOREIGN as error:

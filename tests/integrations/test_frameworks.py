@@ -252,6 +252,68 @@ def test_a_tool_that_fails_leaves_its_dialogue_out_or_tells_the_model(name):
         assert "no connection" in execution.lost[3]
 
 
+class TableTakenError(Exception):
+    """Made of more than its message, as many a package's are."""
+
+    def __init__(self, guest: str, *, hour: int) -> None:
+        super().__init__(f"no table for {guest}")
+        self.hour = hour
+
+
+def test_an_agent_that_catches_what_its_tool_raises_goes_on():
+    @stage("lookup")
+    def lookup(guest):
+        if guest in WORDS:
+            raise TableTakenError(guest, hour=8)
+        return "a table"
+
+    def agent(messages):
+        guest = messages[-1]["content"].split()[1]
+        try:
+            return lookup(guest)
+        except TableTakenError as error:
+            return f"Sorry, {error} at {error.hour}"
+
+    pipeline = pipeline_of(agent, "lookup")
+    (trace,) = Execution(pipeline)([Run(about_people(1)[0])])
+    assert trace[0][0].response == "Sorry, no table for wife at 8"
+    gap, shares = audited(pipeline, metric="length")  # a longer response
+    assert gap < 0
+    assert shares == {"lookup": pytest.approx(gap)}
+
+
+def test_a_tool_may_change_its_arguments():
+    @stage("search")
+    def search(query):
+        query["limit"] = 3
+        return query["city"]
+
+    pipeline = pipeline_of(lambda messages: search({"city": messages[-1]["content"]}), "search")
+    assert pipeline([StageInput((), "Davis")])[0].outputs["reply"] == "Davis"
+
+
+@pytest.mark.parametrize("stages", [STAGES, {"find_place": STAGES["find_place"]}])
+def test_middleware_that_is_not_async_runs(stages):
+    agent_of("langchain_agent", World())
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import wrap_model_call, wrap_tool_call
+
+    @wrap_model_call
+    def model(request, handler):
+        return handler(request)
+
+    @wrap_tool_call
+    def tool(request, handler):
+        return handler(request)
+
+    world = World("free_day")
+    options = {"system_prompt": assistants.INSTRUCTIONS, "middleware": [model, tool]}
+    agent = create_agent(assistants.chat_model(world), world.tools, **options)
+    gap, shares = audited(pipeline_of(agent, stages))
+    assert gap > 0
+    assert shares.get("free_day", gap) == pytest.approx(gap)
+
+
 @pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
 def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
     world = World()

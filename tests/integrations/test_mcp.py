@@ -6,10 +6,12 @@ from pathlib import Path
 
 import framework_agents
 import pytest
+from commands import run_command
 from flows import about_people
 from framework_agents import World
 
 from tod_bias import attribute, load_pipeline
+from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
 from tod_bias.systems.hosted import EventLoop
@@ -114,23 +116,41 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("transport", "declared"), [("http", True), ("stdio", False)])
-def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, tmp_path, monkeypatch):
-    """A process gets its own clients' servers; the gap is that of the same tools in a function."""
-    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
-    (tmp_path / "agent.py").write_text(AGENT)
-    stages = "{places: {match: {server: places}}}" if declared else "{model: {match: {kind: model}}}"
-    (tmp_path / "agent.yaml").write_text(
+def agent_file(folder, transport, stages):
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "agent.yaml").write_text(
         f'agent: {{command: "{sys.executable} agent.py {transport}", concurrency: 2}}\n'
         f'mcp: {{places: {{command: "{sys.executable} {SERVER} find_place"}}}}\n'
         f'upstream: {{base_url: "http://localhost:1/v1"}}\nstages: {stages}\n'
     )
-    pipeline = load_pipeline(tmp_path / "agent.yaml")
+    return folder / "agent.yaml"
+
+
+@pytest.mark.parametrize(("transport", "declared"), [("http", True), ("stdio", False)])
+def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, tmp_path, monkeypatch):
+    """A process gets its own clients' servers; the gap is that of the same tools in a function."""
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+    stages = "{places: {match: {server: places}}}" if declared else "{model: {match: {kind: model}}}"
+    pipeline = load_pipeline(agent_file(tmp_path, transport, stages))
     result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20)
     woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
     part = woman.contributions["places"].shapley if declared else woman.unattributed
     assert part.value == pytest.approx(woman.gap.value)
     assert woman.gap.value > 0.1
+
+
+def test_doctor_lists_a_server_that_an_agent_calls_as_a_stage(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+    write_chat(about_people(1), tmp_path / "chats.jsonl")
+    agent_file(tmp_path, "http", "{model: {match: {kind: model}}}")
+    code, said, _ = run_command(f"doctor {tmp_path / 'agent.yaml'} --corpus {tmp_path / 'chats.jsonl'}")
+    assert code == 0
+    assert said == (
+        "# conversation 'p0', turns: 1\n"
+        "stages:\n"
+        "  # calls: 2; MCP server: places; tools: find_place, free_day\n"
+        "  places: {match: {server: places}}\n"
+    )
 
 
 def test_mistakes_in_servers_are_told_in_one_line(tmp_path):

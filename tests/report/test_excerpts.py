@@ -118,6 +118,30 @@ def test_words_that_differ_are_marked(before, after, ours, theirs):
             "Let me see. | find ; a = 1 | book",
         ),
         ("api_name = find ; limit = \\#3 | api_name = book", "find ; limit = 3 | book"),
+        (
+            'choices = \\#[{"index":0,"message":{"content":"An inn.","role":"assistant"}}] ; model = m ; '
+            "object = chat.completion",
+            "An inn.",
+        ),
+        (
+            'choices = \\#[{"message":{"content":null,"tool_calls":[{"id":"call_0","type":"function","function":'
+            '{"name":"find","arguments":"{}"}}]}}] ; object = chat.completion',
+            "find({})",
+        ),
+        (
+            'arguments = {"a": 1} ; call_id = call_0 ; name = find ; type = function_call | '
+            'content = \\#[{"text":"Let me see.","type":"output_text"}] ; role = assistant ; type = message',
+            'find({"a": 1}) | Let me see.',
+        ),
+        (
+            'kind = response ; parts = \\#[{"content":"An inn."},{"args":{"a":1},"tool_name":"find"}]',
+            'An inn. | find({"a": 1})',
+        ),
+        (
+            'command = \\#[null,{"messages":[{"data":{"content":"An inn.","tool_calls":[]},"message":"ai"}]},[]]',
+            "An inn.",
+        ),
+        ('content = \\#[{"text":"York Inn","type":"text"}] ; isError = \\#false', "York Inn"),
         ("content = this ; tool_calls = broken", "content = this ; tool_calls = broken"),
         ("['a', 2]", "a, 2"),
         ("The api_name = find", "The api_name = find"),

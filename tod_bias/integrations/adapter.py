@@ -14,12 +14,13 @@ from tod_bias.canonical import NotPlainError, canonical, digest
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import StageError, meant
+from tod_bias.errors import StageError, TodBiasError, meant
 from tod_bias.signatures import derived_signature
 from tod_bias.statistics.arms import MOST_PLAYERS
 from tod_bias.systems.flow import REPLY, FlowTurn
 from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlow, ask
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import place_of
 
 if TYPE_CHECKING:
@@ -168,7 +169,12 @@ class Adapter:
             name, arguments = argument[API_NAME], arguments_of(argument)
             if name in self.servers:
                 return await self.servers[name].call(name, arguments, before)
-            return await self.call_tool(name, arguments)
+            try:
+                return await self.call_tool(name, arguments)
+            except TodBiasError:
+                raise
+            except Exception as error:  # noqa: BLE001  # the agent may see to it
+                return Raised.of(error)
 
         async def answer(turn: FlowTurn) -> str:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import convert_to_messages
@@ -16,7 +17,7 @@ from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, refused, renumbered, text_of_output
 from tod_bias.integrations.langgraph_state import BLOCKED, BlockedError, blocking, calls_in, decoded, encoded
-from tod_bias.integrations.langgraph_tools import hosted_tools, output_of
+from tod_bias.integrations.langgraph_tools import hosted_tools, output_of, update_of
 from tod_bias.systems.hosted import AgentRequest
 
 _MODEL_NODES = ("model", "agent")
@@ -93,6 +94,8 @@ class LangGraphAdapter(Adapter):
             elif isinstance(bound, ToolNode):
                 stage = self.stage_of(node=node)
                 bound = self._node(node, stage) if stage is not None else hosted_tools(self, bound, name)
+            elif kind == "model":
+                bound = RunnableLambda(_never, partial(update_of, bound), name=node)
             nodes[node] = held.copy({"bound": bound})
         return graph.copy({"nodes": nodes, "checkpointer": None})
 
@@ -103,10 +106,7 @@ class LangGraphAdapter(Adapter):
                 raise BlockedError(output[BLOCKED])
             return decoded(output)
 
-        def never(state: Any) -> Any:
-            raise StageError("a hosted graph is run by ainvoke")
-
-        return RunnableLambda(never, call, name=node)
+        return RunnableLambda(_never, call, name=node)
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
         """The structured response where there is one, else the text of the last message; a refusal where one blocks."""
@@ -127,7 +127,7 @@ class LangGraphAdapter(Adapter):
         node = self.fixed[request.fixed]
         var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
         try:
-            update = await self._nodes[node].ainvoke(decoded(request.content), self._config)
+            update = await update_of(self._nodes[node], decoded(request.content), self._config)
         except blocking() as error:
             return {BLOCKED: str(error)}
         except KeyError as error:
@@ -141,3 +141,7 @@ class LangGraphAdapter(Adapter):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The content of the tool's message."""
         return await output_of(self._tool_nodes[name], name, arguments, self._config)
+
+
+def _never(state: Any) -> Any:
+    raise StageError("a hosted graph is run by ainvoke")

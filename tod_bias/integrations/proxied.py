@@ -169,7 +169,7 @@ class ProxyAdapter(Adapter):
             agent.mcp_urls = McpRelays(servers, self.call_server).urls
         self._upstream = upstream
         self.seen: list[dict[str, list[str]]] | None = None
-        """What stages can match of each request, for who wants to see it."""
+        """What stages can match of each request and call, for who wants to see it."""
 
     def kind_of(self, stage: str, match: Match) -> str:
         """All calls are of models."""
@@ -195,6 +195,8 @@ class ProxyAdapter(Adapter):
         turn = current_turn()
         if turn is None:
             raise UnansweredError(f"{tool}: called outside of a turn")
+        if self.seen is not None:
+            self.seen.append({"kind": ["tool"], "server": [server.name], "tool": [tool]})
         try:
             stage = self.stage_of(kind="tool", tool=tool, server=server.name)
             return await server.ask(stage, tool, arguments)

@@ -1,4 +1,4 @@
-"""Which requests an agent makes in a conversation, and stages that tell them apart."""
+"""Which requests an agent makes in a conversation and which tools it calls, and stages that tell them apart."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
-from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import UnansweredError
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.integrations.model_apis import KINDS
 from tod_bias.integrations.proxied import ProxyAdapter
-from tod_bias.systems.hosted import TIMEOUT, EventLoop
+from tod_bias.systems.flow import FlowTurn
+from tod_bias.systems.hosted import TIMEOUT, HostedFlow
 
 _LENGTHS = (40, 80, 160, 320, 1 << 20)
 """Characters of system prompts that patterns may hold: as few as tell them apart."""
@@ -22,48 +22,56 @@ _LENGTHS = (40, 80, 160, 320, 1 << 20)
 
 @dataclass
 class SeenCalls:
-    """Requests of one kind with the same model and system prompt."""
+    """Requests of one kind with the same model and system prompt, or calls of an MCP server's tools."""
 
     kind: str
     model: str
     system: str
+    server: str
+    """Empty for requests."""
     tools: list[str]
-    """Those that they offer."""
+    """Those that requests offer, or that are called."""
     number: int
-    """Of requests."""
+    """Of requests or calls."""
 
 
 def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEOUT) -> list[SeenCalls]:
-    """What an agent asks of models in a conversation, each turn after the recorded ones before it.
+    """What an agent asks of models and servers in a conversation, each turn after the recorded ones before it.
 
     Raises:
         UnansweredError: it did not come to the end of a turn.
     """
     adapter.seen = []
-    for number in range(len(dialogue.turns)):
-        messages = to_messages(Dialogue("", "", dialogue.turns[: number + 1]), answered=True)
-        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
-        try:
-            EventLoop.current().run(adapter.run(messages[: last + 1]), timeout)
-        except TimeoutError:
-            raise UnansweredError(f"turn {number + 1}: the agent took longer than {timeout:g} s") from None
-    found: dict[tuple[str, str, str], SeenCalls] = {}
+
+    async def answer(turn: FlowTurn) -> str:
+        return await adapter.run(to_messages(Dialogue("", "", (*turn.history, Turn(turn.user))), answered=True))
+
+    flow = HostedFlow(answer, adapter.agent.name, timeout)
+    for number, turn in enumerate(dialogue.turns):
+        process = flow.start(FlowTurn(turn.user, dialogue.turns[:number]), ())
+        assert process.request is None  # there are no stages
+    found: dict[tuple[str, ...], SeenCalls] = {}
     for facts in adapter.seen:
-        (kind,), (model,), (system,) = facts["kind"], facts["model"], facts.get("system", [""])
-        calls = found.setdefault((kind, model, system), SeenCalls(kind, model, system, [], 0))
+        kind, model, system, server = ("".join(facts.get(fact, ())) for fact in ("kind", "model", "system", "server"))
+        calls = found.setdefault((kind, model, system, server), SeenCalls(kind, model, system, server, [], 0))
         calls.number += 1
-        calls.tools += [tool for tool in facts.get("offers", ()) if tool not in calls.tools]
-    return sorted(found.values(), key=lambda calls: KINDS.index(calls.kind))
+        calls.tools += [tool for tool in facts.get("offers", facts.get("tool", ())) if tool not in calls.tools]
+    return sorted(found.values(), key=lambda calls: (*KINDS, "tool").index(calls.kind))
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:
-    """A stage for each group of requests, by name; its match is as short as tells it from the others of its kind."""
-    stages = {}
+    """A stage for each group of requests and each server, by name; its match is as short as tells it from the others
+    of its kind."""
+    stages: dict[str, dict[str, str]] = {}
     for kind, held in groupby(seen, key=lambda calls: calls.kind):
         alike = list(held)
         models, prompts = {calls.model for calls in alike}, {calls.system for calls in alike}
         length = next(length for length in _LENGTHS if len({prompt[:length] for prompt in prompts}) == len(prompts))
         for number, calls in enumerate(alike, start=1):
+            if calls.server:
+                name = f"{calls.server}_tools" if calls.server in stages else calls.server
+                stages[name] = {"server": calls.server}
+                continue
             match = {"kind": kind}
             if len(models) > 1:
                 match["model"] = _pattern(calls.model, len(calls.model))
@@ -83,7 +91,8 @@ def stages_as_yaml(seen: Sequence[SeenCalls]) -> str:
     for (name, match), calls in zip(stages_of(seen).items(), seen, strict=True):
         tools = f"; tools: {', '.join(calls.tools)}" if calls.tools else ""
         prompt = f"; {json.dumps(calls.system[:60], ensure_ascii=False)}" if calls.system else ""
-        lines.append(f"  # requests: {calls.number}; model: {' '.join(calls.model.split())}{prompt}{tools}")
+        of = f"model: {' '.join(calls.model.split())}" if not calls.server else f"MCP server: {calls.server}"
+        lines.append(f"  # {'calls' if calls.server else 'requests'}: {calls.number}; {of}{prompt}{tools}")
         lines.append(f"  {name}: {_flow({'match': match})}")
     return "\n".join(lines)
 

@@ -19,6 +19,7 @@ from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
 from tod_bias.report.differences import in_column, of_turn
 from tod_bias.report.record import ORIGINAL
+from tod_bias.report.replies import texts_of_reply
 from tod_bias.results import MetricInfo, RunError
 
 if TYPE_CHECKING:
@@ -293,12 +294,17 @@ def _first_step(record: Mapping[str, Any], outputs: Sequence[Difference]) -> lis
 
 
 def _difference(row: dict[str, Any], name: str) -> Difference:
-    before, after = (readable(row[column]) for column in (f"{name}_original", name))
-    return Difference(name, *compare(before, after))
+    written = row[f"{name}_original"], row[name]
+    before, after = map(readable, written)
+    is_hidden = before == after and written[0] != written[1]  # in what readers need not see otherwise
+    return Difference(name, *compare(*(written if is_hidden else (before, after))))
 
 
 def readable(text: str) -> str:
-    """An output as a reader needs it: calls by the names of their tools, a list of plain values without brackets."""
+    """An output as a reader needs it: calls by the names of their tools, a list of plain values without brackets, of a
+    model's reply what it says and calls."""
+    if reply := texts_of_reply(text):
+        return reply
     if _MESSAGE.match(text):
         with suppress(ValueError, TypeError, LookupError):
             message = slots_from_text(text)

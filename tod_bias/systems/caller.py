@@ -20,6 +20,7 @@ from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
 from tod_bias.progress import progress_bar
 from tod_bias.systems.batch import BatchSize
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import (
     LOCAL,
     Failure,
@@ -522,7 +523,7 @@ class StageCaller:
             texts = {
                 f"{self._signature}|{key}": encoded(output)
                 for key, output in zip(keys, outputs, strict=True)
-                if not (key.startswith(LOCAL) or isinstance(output, Failure))
+                if not (key.startswith(LOCAL) or isinstance(output, Failure | Raised))
             }
         except NotPlainError as error:
             self._stop_caching(f"its outputs hold what cannot be written as JSON ({error})")

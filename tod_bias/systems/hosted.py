@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from tod_bias.canonical import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described, shortened
 from tod_bias.systems.flow import MOST_STEPS, REPLY, FlowTurn, Request
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import Stage, StageCall, StageInput
 
 log = logging.getLogger(__name__)
@@ -205,6 +206,8 @@ class AgentRun:
             self.pending.append(_Waiting(key, (name, argument), answer))
             self._stirred.set()
             output = await answer
+        if isinstance(output, Raised):
+            raise output.error()
         return copy.deepcopy(output)
 
     async def advance(self, outputs: Sequence[Any]) -> None:
@@ -514,8 +517,8 @@ class AgentStage(Stage):
 
     def _output(self, item: StageInput) -> Any:
         before = [step.argument for step in item.steps]
-        try:
-            return EventLoop.run_anyway(lambda: self._call(item.argument, before))
+        try:  # a tool may change what it is given
+            return EventLoop.run_anyway(lambda: self._call(copy.deepcopy(item.argument), before))
         except TodBiasError:
             raise
         except FOREIGN as error:

@@ -24,12 +24,12 @@ class SeenCalls:
 
     model: str
     system: str
-    server: str
-    """Empty for requests."""
     tools: list[str]
     """Those that requests offer, or that are called."""
     number: int
     """Of requests or calls."""
+    server: str = ""
+    """Empty for requests."""
 
 
 def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEOUT) -> list[SeenCalls]:
@@ -50,7 +50,7 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
     calls_by_kind: dict[tuple[str, str, str], SeenCalls] = {}
     for facts in adapter.seen:
         model, system, server = ("".join(facts.get(fact, ())) for fact in ("model", "system", "server"))
-        calls = calls_by_kind.setdefault((model, system, server), SeenCalls(model, system, server, [], 0))
+        calls = calls_by_kind.setdefault((model, system, server), SeenCalls(model, system, [], 0, server))
         calls.number += 1
         calls.tools += [tool for tool in facts.get("offers", facts.get("tool", ())) if tool not in calls.tools]
     return sorted(calls_by_kind.values(), key=lambda calls: calls.server)

@@ -428,7 +428,7 @@ def test_replies_do_not_wait_for_acknowledgements():
 
 def test_stages_tell_models_and_prompts_apart():
     seen = [
-        SeenCalls("model", model, system, "", [], 1)
+        SeenCalls("model", model, system, [], 1)
         for model, system in (("a", "You are [x]."), ("b", "You are y."), ("b", ""))
     ]
     stages = yaml.safe_load(stages_as_yaml(seen))["stages"]

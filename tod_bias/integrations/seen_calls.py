@@ -27,12 +27,12 @@ class SeenCalls:
     kind: str
     model: str
     system: str
-    server: str
-    """Empty for requests."""
     tools: list[str]
     """Those that requests offer, or that are called."""
     number: int
     """Of requests or calls."""
+    server: str = ""
+    """Empty for requests."""
 
 
 def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEOUT) -> list[SeenCalls]:
@@ -53,7 +53,7 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
     found: dict[tuple[str, ...], SeenCalls] = {}
     for facts in adapter.seen:
         kind, model, system, server = ("".join(facts.get(fact, ())) for fact in ("kind", "model", "system", "server"))
-        calls = found.setdefault((kind, model, system, server), SeenCalls(kind, model, system, server, [], 0))
+        calls = found.setdefault((kind, model, system, server), SeenCalls(kind, model, system, [], 0, server))
         calls.number += 1
         calls.tools += [tool for tool in facts.get("offers", facts.get("tool", ())) if tool not in calls.tools]
     return sorted(found.values(), key=lambda calls: (*KINDS, "tool").index(calls.kind))

@@ -1,6 +1,7 @@
 """One assistant in every framework, unchanged: the same gaps, and a bias is found where it was planted."""
 
 import asyncio
+import importlib
 import itertools
 import json
 import subprocess
@@ -46,8 +47,13 @@ def hosted(name, world, stages=STAGES, **options) -> Pipeline:
     return pipeline_of(agent_of(name, world), stages, **options)
 
 
-def audited(pipeline, count=6, metric="corpus_bleu"):
-    result = attribute(pipeline, about_people(count), axes=["gender"], metrics=metric, bootstrap=20, permutations=20)
+def attributed(pipeline, count=4, metric="corpus_bleu", **options):
+    given = {"axes": ["gender"], "metrics": metric, "bootstrap": 0, "permutations": 0, **options}
+    return attribute(pipeline, about_people(count), **given)
+
+
+def audited(pipeline, **options):
+    (metric,) = (result := attributed(pipeline, **options)).metrics
     woman = result.axes["gender"][metric].groups["woman"]
     return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}
 
@@ -68,7 +74,7 @@ def test_a_bias_in_one_of_twelve_tools_is_found_in_it(name):
     stages = {"model": {"kind": "model"}} | {tool: {"tool": tool} for tool in tools}
     pipeline = hosted(name, World("tool6", more=10), stages)
     assert pipeline.groups == {"models": ("model",), "tools": tuple(tools)}
-    gap, parts = audited(pipeline, 4, "disagreement")
+    gap, parts = audited(pipeline, metric="disagreement")
     assert abs(gap) > 0.1
     assert parts == {part: pytest.approx(gap if part == "tool6" else 0, abs=1e-12) for part in stages}
 
@@ -78,7 +84,7 @@ def test_what_is_not_intercepted_is_unattributed(name, tmp_path):
     stages = {key: match for key, match in STAGES.items() if key != "find_place"}
     for biased in ("find_place", "free_day"):
         pipeline = hosted(name, World(biased), stages)
-        result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20, permutations=20, out=tmp_path)
+        result = attributed(pipeline, out=tmp_path)
         axis = result.axes["gender"]["corpus_bleu"]
         woman = axis.groups["woman"]
         assert woman.gap.value > 0.1
@@ -339,54 +345,52 @@ def test_an_agent_that_draws_its_instructions_is_unsteady():
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_changed_agent_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
-    settings = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "out": tmp_path}
     for instructions in ("You book tables.", "You book tables, politely."):
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
         world = World()
-        attribute(hosted(name, world), about_people(2), **settings)
+        attributed(hosted(name, world), count=1, metric="length", out=tmp_path)
         assert any(asked == "model" for asked, _ in world.asked)
 
 
-def test_the_sdk_is_found_from_a_checkout():
+def test_the_sdk_is_found_from_a_checkout(monkeypatch):
     """The checkout's folder ``agents`` hides the SDK's module of this name from scripts that run in its root."""
-    pytest.importorskip("agents")
-    code = "from agents import Agent, Runner; import tod_bias.agents; from tod_bias.integrations import openai_agents"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    sdk = pytest.importorskip("agents")
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.delitem(sys.modules, "agents")
+    assert importlib.import_module("agents").__file__ == sdk.__file__
+    assert Path(importlib.import_module("tod_bias.agents").__file__).samefile(ROOT / "agents" / "__init__.py")
 
 
 _KILLED = """
 import os, sys, signal
 sys.path[:0] = {paths!r}
 import framework_agents as assistants
+import agents
 from flows import about_people
 from tod_bias import attribute
 from tod_bias.integrations import pipeline_of
+is_killed = os.fork() == 0
 world = assistants.World("model")
 decide = world.decide
 def deciding(user, results):
     with open("asked", "a") as file:
         file.write(user + str(results) + chr(10))
-    if {kill} and len(open("asked").readlines()) == 20:
+    if is_killed and len(open("asked").readlines()) == 20:
         os.kill(os.getpid(), signal.SIGKILL)
     return decide(user, results)
 world.decide = deciding
+assert is_killed or os.WTERMSIG(os.wait()[1]) == signal.SIGKILL
 pipeline = pipeline_of(assistants.openai_agent(world), signature="1", concurrency=2)
-attribute(pipeline, about_people(18), axes=["gender"], bootstrap=20, permutations=20, out="run")
+attribute(pipeline, about_people(12), axes=["gender"], metrics="length", bootstrap=0, permutations=0, out="run")
 """
 
 
 def test_a_killed_run_asks_nothing_twice(tmp_path):
     pytest.importorskip("agents")
-    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "integrations")]
-    for kill in (True, False):
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED.format(paths=paths, kill=kill)],
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-        )
-        assert (done.returncode == -9) == kill, done.stderr
+    code = _KILLED.format(paths=[str(ROOT), str(ROOT / "tests")])
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True)
     asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) > 40
     assert len(asked) - len(set(asked)) <= 6  # those that were under way, or made and not yet written
 
 
@@ -421,14 +425,7 @@ def tripping(kind, info):
 @pytest.mark.parametrize("kind", ["input", "run", "tool"])
 def test_a_guardrail_that_trips_for_one_group_is_a_gap_in_refusals(kind):
     agent, options = tripping(kind, "Not today.")
-    result = attribute(
-        pipeline_of(agent, **options),
-        about_people(6),
-        axes=["gender"],
-        metrics="refusal",
-        bootstrap=20,
-        permutations=20,
-    )
+    result = attributed(pipeline_of(agent, **options), metric="refusal")
     woman = result.axes["gender"]["refusal"].groups["woman"]
     assert woman.gap.value > 0.5
     assert {part.shapley.value for part in woman.contributions.values()} == {0}

@@ -41,13 +41,6 @@ def test_a_chat_model_is_made_and_fine_tuned(folder):
     }
 
 
-def test_a_new_bart_learns_more_slowly_than_others(folder):
-    for arch, rate in (("bart", 3e-4), ("t5", 1e-3)):
-        command = ("train", "--arch", arch, *ALL, *SIZE, "--max-steps", 1, "--max-length", 64, "--out", arch, "--quiet")
-        assert run_command(*command) == (0, "", "")
-        assert json.loads((folder / arch / "training.json").read_text())["settings"]["learning_rate"] == rate
-
-
 def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
     short = (*ALL, *SIZE, "--max-length", 64, "--max-steps", 1)
     code, out, _ = run_command("train --arch t5", *short, "--learning-rate", 1e-6, "--out", "deaf")

@@ -52,20 +52,6 @@ def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
     assert "prompts of other dialogues" not in out
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--init", "model", "--arch", "gpt2"), "model: is a llama checkpoint, but --arch is gpt2; leave --arch out"),
-        (("--format", "chat", "--max-length", 16), "nothing to train on in sequences of 16 tokens; raise --max-length"),
-    ],
-)
-def test_mistakes_end_in_one_line(folder, options, message):
-    if "model" in options and not (folder / "model").exists():
-        made = ("--arch", "llama", *ALL, *SIZE, "--out", "model")
-        assert run_command("train", *made)[0] == 0
-    assert message in refused("train", *ALL, *options, "--out", "refused")
-
-
 def test_turns_that_do_not_fit_are_told(folder):
     chat = ("--format", "chat", "--tools", "tools.json", "--max-length", 200)
     code, out, err = run_command("train --arch llama", *chat, *ALL, *SIZE, "--out", "short")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from framework_agents import WORDS
 from hypothesis import strategies as st
 
 from tod_bias import Dialogue, Pipeline, StageInput, Step, Turn, Twin
@@ -135,7 +136,6 @@ def polite_tone(inputs: Sequence[StageInput]) -> list[str]:
 
 
 WRONG = {"api_call": {}, "db": Lookup, "response": "Sorry, I do not know."}
-WORDS = ("wife", "mother", "sister")
 
 
 def hurt(stage: Callable, wrong: object, words: Sequence[str] = WORDS) -> Callable:

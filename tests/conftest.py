@@ -161,3 +161,9 @@ def chat_url(chat_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture
 def corpus():
     return small_corpus()
+
+
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the figures of single runs, which take most of the time of a report."""
+    monkeypatch.setattr("tod_bias.report.sections.figures", lambda axis_results: {})

@@ -1,4 +1,7 @@
-"""One assistant, written as its owners would in each framework, with a stub in place of the language model."""
+"""One assistant, written as its owners would in each framework, with a stub in place of the language model.
+
+Processes import it: it loads nothing that it does not need.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,20 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from builders import WORDS
-
 INSTRUCTIONS = "You book tables."
+WORDS = ("wife", "mother", "sister")
 
 
 class World:
     """What the model decides and the tools find; one of them may be biased against women."""
 
-    def __init__(self, biased: str = "", calls: int = 1, more: int = 0) -> None:
+    def __init__(self, biased: str = "", calls: int = 1) -> None:
         self.biased, self.calls = biased, calls
-        self.others = [self.another(f"tool{number}") for number in range(more)]
         self.asked: list[Any] = []
 
     @property
     def tools(self) -> list[Callable[[int, str], str]]:
-        return [self.find_place, self.free_day, *self.others]
+        return [self.find_place, self.free_day]
 
     def harms(self, name: str, text: str) -> bool:
         self.asked.append((name, text))
@@ -48,14 +49,6 @@ class World:
     def free_day(self, seats: int, guest: str) -> str:
         """Find a free day."""
         return "no day" if self.harms("free_day", guest) else f"day {seats % 7}"
-
-    def another(self, name: str) -> Callable[[int, str], str]:
-        def find(seats: int, guest: str) -> str:
-            """Find something else."""
-            return "nothing" if self.harms(name, guest) else f"{name} {seats}"
-
-        find.__name__ = name
-        return find
 
 
 def openai_agent(world: World, *, handoff: bool = False, servers: Sequence[Any] = ()) -> Any:

@@ -1,6 +1,7 @@
 """The assistant of :mod:`framework_agents` as its owner's process, with the stock client: chat, streamed, or responses.
 
-The second argument is the tool that is biased; the third is how the process misbehaves for the table for 3.
+The first argument is the API, or ``none`` where no model is asked; the second is how the process misbehaves for the
+table for 3.
 """
 
 import json
@@ -8,17 +9,14 @@ import os
 import sys
 import time
 
-import openai
 from framework_agents import INSTRUCTIONS, World
 
-client = openai.OpenAI()
-world = World(sys.argv[2])
-TOOLS = {"find_place": world.find_place, "free_day": world.free_day}
 PARAMETERS = {"type": "object", "properties": {"seats": {"type": "integer"}, "guest": {"type": "string"}}}
-SCHEMAS = [{"type": "function", "function": {"name": name, "parameters": PARAMETERS}} for name in TOOLS]
+TOOLS = [{"name": name, "parameters": PARAMETERS} for name in ("find_place", "free_day")]
+SCHEMAS = [{"type": "function", "function": tool} for tool in TOOLS]
 
 
-def chat(messages, stream):
+def chat(client, messages, stream):
     messages = [{"role": "system", "content": INSTRUCTIONS}, *messages]
     while True:
         if stream:
@@ -31,12 +29,12 @@ def chat(messages, stream):
         calls = [{"id": c.id, "type": "function", "function": c.function.to_dict()} for c in message.tool_calls]
         messages.append({"role": "assistant", "tool_calls": calls})
         for call in message.tool_calls:
-            result = TOOLS[call.function.name](**json.loads(call.function.arguments))
+            result = getattr(World(), call.function.name)(**json.loads(call.function.arguments))
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
-def responses(messages, stream):
-    tools = [{"type": "function", **schema["function"]} for schema in SCHEMAS]
+def responses(client, messages, stream):
+    tools = [{"type": "function", **tool} for tool in TOOLS]
     given = {"model": "m", "instructions": INSTRUCTIONS, "tools": tools}
     items = list(messages)
     while True:
@@ -50,8 +48,14 @@ def responses(messages, stream):
             return response.output_text
         items += [item.to_dict() for item in response.output]
         for call in calls:
-            output = TOOLS[call.name](**json.loads(call.arguments))
+            output = getattr(World(), call.name)(**json.loads(call.arguments))
             items.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
+
+
+def answer(client, api, messages):
+    """The response of a turn by an API, ``+stream`` with it or not."""
+    name, _, how = api.partition("+")
+    return (responses if name == "responses" else chat)(client, messages, how == "stream")
 
 
 def misbehave(how):
@@ -70,11 +74,14 @@ def misbehave(how):
 if __name__ == "__main__":
     with open("environment.jsonl", "a") as file:
         file.write(json.dumps(dict(os.environ)) + "\n")
-    api, _, how = sys.argv[1].partition("+")
+    api = sys.argv[1]
+    if api != "none":
+        import openai  # takes a second
+
+        client = openai.OpenAI()
     for line in sys.stdin:
         messages = json.loads(line)["messages"]
         if "for 3 " in messages[-1]["content"]:
-            misbehave(*sys.argv[3:] or [""])
-        print(
-            json.dumps({"content": (responses if api == "responses" else chat)(messages, how == "stream")}), flush=True
-        )
+            misbehave(*sys.argv[2:] or [""])
+        content = "Hello." if api == "none" else answer(client, api, messages)
+        print(json.dumps({"content": content}), flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -77,36 +76,3 @@ def test_the_samples_survive_their_text_and_every_rewrite(tod_samples: Path, cor
         for axis in ("gender", "age", "race", "names_gender", "placebo"):
             for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=2):
                 assert rewrite.inverse(rewrite(dialogue)) == dialogue
-
-
-STAGES = """
-from tod_bias import load_corpus
-from tod_bias.systems.stages.replay import Replay
-
-dialogues = load_corpus({corpus!r}, datapath={datapath!r}, split="train")
-api_call = Replay.gold(dialogues, "api_call", missing={{}})
-db = Replay.gold(dialogues, "api_result", missing={{}})
-response = Replay.gold(dialogues, "response", missing="I do not know.")
-"""
-
-
-@pytest.mark.parametrize(("corpus", "axis"), [("taskmaster2", "placebo"), ("multiwoz_v22", "race")])
-def test_a_system_that_knows_the_originals_only_is_attributed_by_the_command(
-    tod_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str, axis: str
-) -> None:
-    from tod_bias.cli.application import main
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / f"gold_{corpus}.py").write_text(STAGES.format(corpus=corpus, datapath=str(tod_samples)))
-    stages = ", ".join(f'{name}: "gold_{corpus}:{name}"' for name in ("api_call", "db", "response"))
-    (tmp_path / "pipeline.yaml").write_text(f"stages: {{{stages}}}")
-    arguments = ["attribute", "--corpus", corpus, "--datapath", str(tod_samples), "--split", "train", "--quiet"]
-    arguments += ["--pipeline", "pipeline.yaml", "--axes", axis, "--bootstrap", "20", "--permutations", "20"]
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--out", "run"])
-    assert ended.value.code == 0
-    report = json.loads((tmp_path / "run" / "results.json").read_text())["axes"][axis]["corpus_bleu"]
-    assert report["original"]["value"] > 0.95  # not 1: dialogues that the assistant opens share their first context
-    disparity = report["disparity"]["value"]
-    assert disparity > 0.2
-    assert report["contributions"]["response"]["shapley"]["value"] == pytest.approx(disparity, abs=1e-3)

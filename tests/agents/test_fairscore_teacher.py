@@ -15,7 +15,7 @@ from builders import small_corpus
 from made_corpora import write_msr_e2e, write_multidogo
 from parlai.core.metrics import aggregate_unnamed_reports
 from parlai.core.opt import Opt
-from sgd_files import write_sgd
+from sgd_files import write_sgd, write_strict_pipeline
 from shown import files_left_open, teacher_of
 
 from tod_bias import attribute, load_corpus, load_pipeline
@@ -118,8 +118,9 @@ def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in numbers(report).items() if name.rpartition("/")[2].startswith(kinds)}
 
 
-@pytest.mark.parametrize("batchsize", [1, 16])
-@pytest.mark.parametrize("agent", ["FairAgent", "EchoingAgent", "UnfairAgent"])
+@pytest.mark.parametrize(
+    ("agent", "batchsize"), [("FairAgent", 16), ("EchoingAgent", 16), ("UnfairAgent", 1), ("UnfairAgent", 16)]
+)
 def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int) -> None:
     report = bias_of(evaluate(spoken, agent, axis="gender", batchsize=batchsize))
     wanted = expected(spoken, agent, "gender")
@@ -142,7 +143,7 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
         ("persona_gender", {"design": "draws", "draws": 2}),
         ("gender", {"max_per_axis": 7}),
         ("placebo", {}),
-        ("gender×persona_race", {"variants": 3}),
+        ("gender×persona_race", {"variants": 3, "max_per_axis": 6}),
     ],
 )
 def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str, options: dict[str, Any]) -> None:
@@ -188,13 +189,26 @@ def test_dialogues_that_cannot_be_rewritten_may_be_left_out(spoken: Path) -> Non
     assert bias_of(report) == pytest.approx(bias_of(evaluate(spoken, "UnfairAgent", axis="gender")), abs=1e-12)
 
 
-@pytest.mark.slow
-def test_a_pipeline_is_measured_as_attribute_measures_it(tmp_path: Path) -> None:
-    write_sgd(tmp_path, load_corpus("demo", max_dialogues=40))
-    shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": "demo", "axis": "gender", "batchsize": 16}
-    report = bias_of(evaluate(tmp_path, "", **shown))
-    assert report["gap_woman"] > 0.3
-    wanted = expected(tmp_path, "", "gender", pipeline="demo")
+CURT_STAGES = """
+def call(inputs):
+    return [{"api_name": "Find", "for": item.user[:20]} for item in inputs]
+
+def db(inputs):
+    return [{} for _ in inputs]
+
+def response(inputs):
+    return ["Sorry." if any(w in item.context for w in ("wife", "sister")) else "Of course, in which city shall I look?"
+            for item in inputs]
+"""
+
+
+def test_a_pipeline_is_measured_as_attribute_measures_it(spoken: Path, tmp_path: Path, monkeypatch) -> None:
+    pipeline = str(write_strict_pipeline(tmp_path, "curt_stages", CURT_STAGES))
+    monkeypatch.syspath_prepend(tmp_path)
+    shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": pipeline, "axis": "gender", "batchsize": 16}
+    report = bias_of(evaluate(spoken, "", **shown))
+    assert report["gap_woman"] > 0.1
+    wanted = expected(spoken, "", "gender", pipeline=pipeline)
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
 
 

@@ -69,7 +69,7 @@ def test_the_one_biased_stage_gets_everything(corpus, biased, design):
     assert axis["artefact"]["value"] == 0
 
 
-@pytest.mark.parametrize("order", list(permutations(STAGES)))
+@pytest.mark.parametrize("order", [STAGES, STAGES[::-1]])
 def test_su_gives_the_one_biased_stage_everything_in_any_order(corpus, order):
     corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
@@ -94,27 +94,6 @@ def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
     with_three = gender_bleu(attribute(pipeline, numbered(corpus), design="draws", draws=3, **QUICK)).su
     assert with_three.fairscore.value != pytest.approx(su.fairscore.value)
     assert set(with_three.pairs) == set(su.pairs)
-
-
-@pytest.mark.parametrize("position", range(4))
-def test_a_biased_stage_is_named_at_every_position(corpus, position):
-    names = [f"s{number}" for number in range(4)]
-    corpus = numbered(corpus)
-    answer = Replay.gold(with_counterfactuals(corpus), "response")
-
-    def speak(number):
-        def stage(inputs: list[StageInput]) -> list[str]:
-            before = [item.outputs[f"s{number - 1}"] for item in inputs] if number else answer(inputs)
-            return list(before)
-
-        return stage
-
-    stages = {name: speak(number) for number, name in enumerate(names)}
-    stages[f"s{position}"] = hurt(stages[f"s{position}"], "Sorry.")
-    woman = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK)).groups["woman"]
-    assert woman.gap.value > 0.01
-    values = [woman.shares[name].value for name in names]
-    assert values == pytest.approx([woman.gap.value if n == position else 0 for n in range(4)], abs=1e-12)
 
 
 def test_a_fair_system_has_no_disparity_at_all(corpus):

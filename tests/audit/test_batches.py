@@ -1,12 +1,10 @@
-"""Audits by batch files, which are answered elsewhere; and the command with a served assistant, killed and resumed."""
+"""Audits by batch files, which are answered elsewhere; and the command with a served assistant."""
 
 import functools
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -116,39 +114,22 @@ def files_of_a_user(folder, url, count=24):
     write_chat(corpus(count), folder / "chats.jsonl")
 
 
-def command(folder, *options, **environment):
-    arguments = ["--corpus", "chats.jsonl", "--pipeline", "assistant.yaml", "--axes", "gender", "--bootstrap", "50"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tod_bias.attribute", *arguments, "--permutations", "200", "--out", "run", *options],
-        cwd=folder, env={**os.environ, "MY_KEY": KEY, **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-
 @pytest.mark.slow
-def test_a_killed_run_repeats_no_call_and_writes_the_key_nowhere(tmp_path):
-    with ChatServer(functools.partial(assistant, policy_bias=True), latency=0.1, key=KEY) as server:
-        files_of_a_user(tmp_path, server.url)
-        process = command(tmp_path, OPENAI_LOG="debug")
-        deadline = time.monotonic() + 120
-        while len(server.received) < 60 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        time.sleep(0.3)  # what is under way ends
-        under_way = len(server.received)
-        process = command(tmp_path, OPENAI_LOG="debug")
-        text, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, text
-        requests = [json.dumps(body, sort_keys=True) for body in server.received]
-    twice = len(requests) - len(set(requests))
-    assert under_way >= 60
-    assert twice <= 8  # those that were under way when it was killed
-    assert KEY not in text
+def test_the_command_writes_the_key_nowhere(tmp_path):
+    with ChatServer(functools.partial(assistant, policy_bias=True), key=KEY) as server:
+        files_of_a_user(tmp_path, server.url, 16)
+        arguments = ["--corpus", "chats.jsonl", "--pipeline", "assistant.yaml", "--axes", "gender", "--out", "run"]
+        done = subprocess.run(
+            [sys.executable, "-m", "tod_bias.attribute", *arguments, "--bootstrap", "0", "--permutations", "0"],
+            cwd=tmp_path, env={**os.environ, "MY_KEY": KEY, "OPENAI_LOG": "debug"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    requests = [json.dumps(body, sort_keys=True) for body in server.received]
+    assert len(set(requests)) == len(requests) > 60
+    assert KEY not in done.stdout + done.stderr
     for file in Path(tmp_path).rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
-    answered = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert answered["axes"]["gender"]["corpus_bleu"]["verdict"] == "disparity"
     assert sum(1 for line in YAML.splitlines() if line.strip()) <= 20
 
 

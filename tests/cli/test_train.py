@@ -41,13 +41,6 @@ def test_a_chat_model_is_made_and_fine_tuned(folder):
     }
 
 
-def test_a_new_bart_learns_more_slowly_than_others(folder):
-    for arch, rate in (("bart", 3e-4), ("t5", 1e-3)):
-        command = ("train", "--arch", arch, *ALL, *SIZE, "--max-steps", 1, "--max-length", 64, "--out", arch, "--quiet")
-        assert run_command(*command) == (0, "", "")
-        assert json.loads((folder / arch / "training.json").read_text())["settings"]["learning_rate"] == rate
-
-
 def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
     short = (*ALL, *SIZE, "--max-length", 64, "--max-steps", 1)
     code, out, _ = run_command("train --arch t5", *short, "--learning-rate", 1e-6, "--out", "deaf")
@@ -57,20 +50,6 @@ def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
     code, out, _ = run_command("train --arch gpt2", *short, "--out", "one-text")
     assert code == 0
     assert "prompts of other dialogues" not in out
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--init", "model", "--arch", "gpt2"), "model: is a llama checkpoint, but --arch is gpt2; leave --arch out"),
-        (("--format", "chat", "--max-length", 16), "nothing to train on in sequences of 16 tokens; raise --max-length"),
-    ],
-)
-def test_mistakes_end_in_one_line(folder, options, message):
-    if "model" in options and not (folder / "model").exists():
-        made = ("--arch", "llama", *ALL, *SIZE, "--out", "model")
-        assert run_command("train", *made)[0] == 0
-    assert message in refused("train", *ALL, *options, "--out", "refused")
 
 
 def test_turns_that_do_not_fit_are_told(folder):

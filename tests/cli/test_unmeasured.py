@@ -43,7 +43,10 @@ TOOLS = """
 def find(place: str) -> dict:
     return {"found": place}
 """
-QUICK = ("--bootstrap", 50, "--permutations", 100, "--axes", "gender", "--quiet", "--out", "run")
+QUICK = ("--bootstrap", 0, "--permutations", 0, "--axes", "gender", "--quiet", "--out", "run")
+
+
+pytestmark = pytest.mark.usefixtures("unpainted")
 
 
 @pytest.fixture(autouse=True)

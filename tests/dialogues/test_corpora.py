@@ -138,11 +138,11 @@ def test_dialogues_of_real_sgd_survive_their_texts_and_every_rewrite(sgd_datapat
         dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split=split)
         assert len(dialogues) == count
         rewritten = dict.fromkeys(("gender", "age", "race"), 0)
-        for dialogue in dialogues[::4]:
+        for dialogue in dialogues[::8]:
             for perturber in perturbers:
                 for rewrite in draw_rewrites(perturber, dialogue, draws=1):
                     copy = rewrite(dialogue)
                     assert rewrite.inverse(copy) == dialogue
                     assert all(rewrite.inverse(rewrite(text)) == text for text in strings(dialogue))
                     rewritten[perturber.name] += copy != dialogue
-        assert min(rewritten.values()) > count / 400  # each axis has something to rewrite
+        assert min(rewritten.values()) > count / 800  # each axis has something to rewrite

@@ -1,9 +1,9 @@
 """One assistant in every framework, unchanged: the same gaps, and a bias is found where it was planted."""
 
 import asyncio
+import importlib
 import itertools
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +46,13 @@ def hosted(name, world, stages=STAGES, **options) -> Pipeline:
     return pipeline_of(agent_of(name, world), stages, **options)
 
 
-def audited(pipeline, count=6, metric="corpus_bleu"):
-    result = attribute(pipeline, about_people(count), axes=["gender"], metrics=metric, bootstrap=20, permutations=20)
+def attributed(pipeline, count=4, metric="corpus_bleu", **options):
+    given = {"axes": ["gender"], "metrics": metric, "bootstrap": 0, "permutations": 0, **options}
+    return attribute(pipeline, about_people(count), **given)
+
+
+def audited(pipeline, **options):
+    (metric,) = (result := attributed(pipeline, **options)).metrics
     woman = result.axes["gender"][metric].groups["woman"]
     return woman.gap.value, {name: part.shapley.value for name, part in woman.contributions.items()}
 
@@ -62,23 +67,12 @@ def test_a_bias_is_found_where_it_is_and_nowhere_else(name, biased):
     assert len(GAPS[biased]) == 1  # to the last digit, in all frameworks
 
 
-@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
-def test_a_bias_in_one_of_twelve_tools_is_found_in_it(name):
-    tools = ["find_place", "free_day", *(f"tool{number}" for number in range(10))]
-    stages = {"model": {"kind": "model"}} | {tool: {"tool": tool} for tool in tools}
-    pipeline = hosted(name, World("tool6", more=10), stages)
-    assert pipeline.groups == {"models": ("model",), "tools": tuple(tools)}
-    gap, parts = audited(pipeline, 4, "disagreement")
-    assert abs(gap) > 0.1
-    assert parts == {part: pytest.approx(gap if part == "tool6" else 0, abs=1e-12) for part in stages}
-
-
 @pytest.mark.parametrize("name", [name for name in FRAMEWORKS if name != "function_agent"])
 def test_what_is_not_intercepted_is_unattributed(name, tmp_path):
     stages = {key: match for key, match in STAGES.items() if key != "find_place"}
     for biased in ("find_place", "free_day"):
         pipeline = hosted(name, World(biased), stages)
-        result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20, permutations=20, out=tmp_path)
+        result = attributed(pipeline, out=tmp_path)
         axis = result.axes["gender"]["corpus_bleu"]
         woman = axis.groups["woman"]
         assert woman.gap.value > 0.1
@@ -403,56 +397,28 @@ def test_an_agent_that_draws_its_instructions_is_unsteady():
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_changed_agent_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
-    settings = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "out": tmp_path}
-    for instructions in ("You book tables.", "You book tables, politely."):
+def test_an_agent_is_asked_nothing_twice_and_a_changed_one_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
+    usual, polite = "You book tables.", "You book tables, politely."
+    for instructions, signature, is_asked in (
+        (usual, "1", True),
+        (usual, "1", False),
+        (usual, "2", True),
+        (usual, None, True),
+        (polite, None, True),
+    ):
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
         world = World()
-        attribute(hosted(name, world), about_people(2), **settings)
-        assert any(asked == "model" for asked, _ in world.asked)
+        attributed(hosted(name, world, signature=signature), count=1, metric="length", out=tmp_path)
+        assert any(asked == "model" for asked, _ in world.asked) == is_asked
 
 
-def test_the_sdk_is_found_from_a_checkout():
+def test_the_sdk_is_found_from_a_checkout(monkeypatch):
     """The checkout's folder ``agents`` hides the SDK's module of this name from scripts that run in its root."""
-    pytest.importorskip("agents")
-    code = "from agents import Agent, Runner; import tod_bias.agents; from tod_bias.integrations import openai_agents"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-_KILLED = """
-import os, sys, signal
-sys.path[:0] = {paths!r}
-import framework_agents as assistants
-from flows import about_people
-from tod_bias import attribute
-from tod_bias.integrations import pipeline_of
-world = assistants.World("model")
-decide = world.decide
-def deciding(user, results):
-    with open("asked", "a") as file:
-        file.write(user + str(results) + chr(10))
-    if {kill} and len(open("asked").readlines()) == 20:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return decide(user, results)
-world.decide = deciding
-pipeline = pipeline_of(assistants.openai_agent(world), signature="1", concurrency=2)
-attribute(pipeline, about_people(18), axes=["gender"], bootstrap=20, permutations=20, out="run")
-"""
-
-
-def test_a_killed_run_asks_nothing_twice(tmp_path):
-    pytest.importorskip("agents")
-    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "integrations")]
-    for kill in (True, False):
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED.format(paths=paths, kill=kill)],
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-        )
-        assert (done.returncode == -9) == kill, done.stderr
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert len(asked) - len(set(asked)) <= 6  # those that were under way, or made and not yet written
+    sdk = pytest.importorskip("agents")
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.delitem(sys.modules, "agents")
+    assert importlib.import_module("agents").__file__ == sdk.__file__
+    assert Path(importlib.import_module("tod_bias.agents").__file__).samefile(ROOT / "agents" / "__init__.py")
 
 
 def tripping(kind, info):
@@ -486,14 +452,7 @@ def tripping(kind, info):
 @pytest.mark.parametrize("kind", ["input", "run", "tool"])
 def test_a_guardrail_that_trips_for_one_group_is_a_gap_in_refusals(kind):
     agent, options = tripping(kind, "Not today.")
-    result = attribute(
-        pipeline_of(agent, **options),
-        about_people(6),
-        axes=["gender"],
-        metrics="refusal",
-        bootstrap=20,
-        permutations=20,
-    )
+    result = attributed(pipeline_of(agent, **options), metric="refusal")
     woman = result.axes["gender"]["refusal"].groups["woman"]
     assert woman.gap.value > 0.5
     assert {part.shapley.value for part in woman.contributions.values()} == {0}

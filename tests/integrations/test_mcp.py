@@ -44,6 +44,15 @@ def called(server, name, arguments, before=()):
     return output["content"][0]["text"]
 
 
+def woman_in(pipeline):
+    """What was found of women, for whom the system is biased."""
+    options = {"metrics": "corpus_bleu", "bootstrap": 0, "permutations": 0}
+    result = attribute(pipeline, about_people(3), axes=["gender"], **options)
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    assert woman.gap.value > 0.1
+    return woman
+
+
 @pytest.mark.parametrize("biased", ["model", "find_place"])
 def test_a_bias_is_found_in_a_tool_of_a_server(biased):
     world = World(biased if biased == "model" else "")
@@ -51,19 +60,16 @@ def test_a_bias_is_found_in_a_tool_of_a_server(biased):
     plain = pipeline_of(framework_agents.openai_agent(World(biased)), STAGES)
     gaps = []
     for audited in (pipeline, plain):
-        result = attribute(audited, about_people(6), axes=["gender"], bootstrap=20, permutations=20)
-        woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+        woman = woman_in(audited)
         assert woman.contributions[biased].shapley.value == pytest.approx(woman.gap.value)
         gaps.append(woman.gap.value)
-    assert gaps[0] == gaps[1] > 0.1
+    assert gaps[0] == gaps[1]
 
 
 def test_a_tool_of_a_server_that_is_no_stage_is_unattributed():
     agent = framework_agents.openai_agent(World(), servers=[stdio("find_place")])
-    result = attribute(pipeline_of(agent, "model"), about_people(6), axes=["gender"], bootstrap=20, permutations=20)
-    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    woman = woman_in(pipeline_of(agent, "model"))
     assert woman.unattributed.value == pytest.approx(woman.gap.value)
-    assert woman.gap.value > 0.1
 
 
 def test_a_session_has_seen_the_calls_before_and_no_others():
@@ -131,12 +137,9 @@ def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, 
     """A process gets its own clients' servers; the gap is that of the same tools in a function."""
     monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
     stages = "{places: {match: {server: places}}}" if declared else "{model: {match: {kind: model}}}"
-    pipeline = load_pipeline(agent_file(tmp_path, transport, stages))
-    result = attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20)
-    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
+    woman = woman_in(load_pipeline(agent_file(tmp_path, transport, stages)))
     part = woman.contributions["places"].shapley if declared else woman.unattributed
     assert part.value == pytest.approx(woman.gap.value)
-    assert woman.gap.value > 0.1
 
 
 def test_doctor_lists_a_server_that_an_agent_calls_as_a_stage(tmp_path, monkeypatch):

@@ -14,11 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx2
+import openai
+import proxy_agent
 import pytest
 import yaml
 from commands import run_command
 from flows import about_people
-from framework_agents import INSTRUCTIONS, World, function_agent
+from framework_agents import World, function_agent
 from model_server import KEY, serving
 
 from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
@@ -35,15 +37,16 @@ from tod_bias.systems.hosted import EventLoop
 TESTS = Path(__file__).parent.parent
 PYTHON = f"{sys.executable} {TESTS}/proxy_agent.py"
 NODE = f"node {TESTS}/proxy_agent.mjs"
-KINDS = {
-    "chat": f"{PYTHON} chat",
-    "chat streamed": f"{PYTHON} chat+stream",
-    "responses": f"{PYTHON} responses",
-    "responses streamed": f"{PYTHON} responses+stream",
+COMMANDS = {
+    "process": f"{PYTHON} chat",
     "node": f"{NODE} chat",
-    "node anthropic": f"{NODE} anthropic",
-    "node anthropic streamed": f"{NODE} anthropic+stream",
+    "node, anthropic": f"{NODE} anthropic",
+    "node, anthropic+stream": f"{NODE} anthropic+stream",
 }
+SERVERS = {f"server, {api}": api for api in ("chat+stream", "responses", "responses+stream")}
+
+
+CLIENT = httpx2.Client(timeout=20)
 
 
 @pytest.fixture
@@ -61,7 +64,8 @@ def agent_file(folder, server, command="", stages="{model: {match: {kind: model}
 
 
 def audited(pipeline, **options):
-    return attribute(pipeline, about_people(6), axes=["gender"], bootstrap=20, permutations=20, **options)
+    given = {"axes": ["gender"], "metrics": "corpus_bleu", "bootstrap": 0, "permutations": 0, **options}
+    return attribute(pipeline, about_people(4), **given)
 
 
 def gap_of(result):
@@ -75,18 +79,24 @@ def gap():
     return gap_of(audited(pipeline_of(function_agent(World("model")), "model+find_place+free_day")))[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_bias_of_the_model_is_found_as_in_a_function(kind, gap, key, tmp_path):
+@pytest.mark.parametrize("kind", [*COMMANDS, *SERVERS])
+def test_a_bias_of_the_model_is_found_as_in_a_function(kind, gap, url_agent, key, tmp_path):
+    def respond(given):
+        client = openai.OpenAI(base_url=given["base_url"], api_key=given["api_key"], http_client=CLIENT)
+        return proxy_agent.answer(client, SERVERS[kind], given["messages"])
+
+    url_agent.respond = respond
+    place = {"command": COMMANDS[kind]} if kind in COMMANDS else {"url": url_agent.url}
     with serving(World("model")) as server:
-        result = audited(load_pipeline(agent_file(tmp_path, server, f"{KINDS[kind]} ''")))
+        result = audited(load_pipeline(agent_file(tmp_path, server, **place)))
     assert gap_of(result)[:2] == (gap, {"model": pytest.approx(gap, abs=1e-12)})
     assert gap > 0.1
 
 
-@pytest.mark.parametrize("kind", ["chat", "node"])
-def test_a_tool_within_the_process_is_unattributed(kind, key, tmp_path):
+def test_a_tool_within_the_process_is_unattributed(key, tmp_path):
     with serving(World()) as server:
-        gap, parts, woman = gap_of(audited(load_pipeline(agent_file(tmp_path, server, f"{KINDS[kind]} find_place"))))
+        pipeline = load_pipeline(agent_file(tmp_path, server, f"{COMMANDS['node']} find_place"))
+        gap, parts, woman = gap_of(audited(pipeline))
     assert gap > 0.1
     assert parts == {"model": pytest.approx(0, abs=1e-12)}
     assert woman.unattributed.value == pytest.approx(gap)
@@ -97,7 +107,7 @@ def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
         '{other: {match: {model: "gpt-*"}}, notes: {match: {offers: "note*"}}, triage: {match: {system: "Triage*"}}}'
     )
     with serving(World("model")) as server:
-        result = audited(load_pipeline(agent_file(tmp_path, server, KINDS["node"], stages)))
+        result = audited(load_pipeline(agent_file(tmp_path, server, COMMANDS["node"], stages)))
     gap, parts, woman = gap_of(result)
     assert gap > 0.1
     assert set(parts.values()) == {0}
@@ -116,7 +126,7 @@ def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
 )
 def test_stages_match_requests(stages, is_caught, key, tmp_path):
     with serving(World()) as server:
-        made = load_pipeline(agent_file(tmp_path, server, KINDS["node"], f"{{model: {{match: {stages}}}}}"))
+        made = load_pipeline(agent_file(tmp_path, server, COMMANDS["node"], f"{{model: {{match: {stages}}}}}"))
         (item,) = made([StageInput((), "My wife wants a table for 4 in Davis")])
     assert [step.name for step in item.steps] == ["model", "model", "reply"] if is_caught else ["reply"]
     assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
@@ -127,13 +137,13 @@ def test_stages_match_requests(stages, is_caught, key, tmp_path):
     [
         ("raises", "ended with exit code 1 in the middle of a turn: KeyError: 'table 3'"),
         ("dies", "ended with exit code 3 in the middle of a turn"),
-        ("hangs", "neither called a stage nor came to its end within 5 s"),
+        ("hangs", "neither called a stage nor came to its end within 3 s"),
         ("misspeaks", """of the line that it wrote: expected {"content": "…"}, got '{"text": "Hello."}'"""),
     ],
 )
 def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, key, tmp_path):
     with serving(World()) as server:
-        path = agent_file(tmp_path, server, f"{KINDS['chat']} '' {how}", timeout=5)
+        path = agent_file(tmp_path, server, f"{PYTHON} none {how}", timeout=3)
         execution = Execution(load_pipeline(path))
         traces = execution([Run(dialogue) for dialogue in about_people(6)])
     assert [number for number, trace in enumerate(traces) if trace is None] == [3]
@@ -143,7 +153,7 @@ def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, k
 
 def test_lines_that_are_no_json_are_logs(key, tmp_path, caplog):
     with serving(World()) as server:
-        execution = Execution(load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} '' mumbles")))
+        execution = Execution(load_pipeline(agent_file(tmp_path, server, f"{PYTHON} none mumbles")))
         assert all(execution([Run(dialogue) for dialogue in about_people(12)]))
     assert "wrote 'I am thinking.', which is no" in caplog.text
 
@@ -157,12 +167,12 @@ def test_every_request_of_a_turn_gets_another_id():
 
 
 def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
-    dialogues = about_people(6)
+    dialogues = about_people(4)
     bad = Dialogue("bad", "Restaurants", (Turn("My wife has a bad request for 3 in Davis.", response="No."),))
     caplog.set_level(logging.DEBUG)
     with serving(World()) as server:
-        pipeline = load_pipeline(agent_file(tmp_path, server, f"{KINDS['chat']} ''", concurrency=2))
-        options = {"axes": ["gender"], "bootstrap": 20, "permutations": 20, "max_failures": 0.5}
+        pipeline = load_pipeline(agent_file(tmp_path, server, COMMANDS["process"], concurrency=2))
+        options = {"axes": ["gender"], "metrics": "length", "bootstrap": 0, "permutations": 0, "max_failures": 0.5}
         result = attribute(pipeline, [*dialogues, bad], out=tmp_path / "run", **options)
     assert "HTTP 400" in str(result.corpus.lost.reasons)
     assert "***" in str(result.corpus.lost.reasons)
@@ -203,26 +213,9 @@ def url_agent():
     made.server_close()
 
 
-CLIENT = httpx2.Client(timeout=20)
-
-
 def asks(given, path="/chat/completions", key=None, **body):
     headers = {"authorization": f"Bearer {key or given['api_key']}"}
     return CLIENT.post(given["base_url"] + path, json=body, headers=headers)
-
-
-def test_a_server_is_an_agent(url_agent, key, tmp_path):
-    def respond(given):
-        messages = [{"role": "system", "content": INSTRUCTIONS}, *given["messages"]]
-        message = asks(given, model="m", messages=messages).json()["choices"][0]["message"]
-        found = [{"role": "tool", "content": call["function"]["arguments"]} for call in message["tool_calls"]]
-        return asks(given, model="m", messages=[*messages, message, *found]).json()["choices"][0]["message"]["content"]
-
-    url_agent.respond = respond
-    with serving(World("model")) as server:
-        gap, parts, _ = gap_of(audited(load_pipeline(agent_file(tmp_path, server, url=url_agent.url))))
-    assert gap > 0
-    assert parts == {"model": pytest.approx(gap)}
 
 
 @contextmanager
@@ -320,25 +313,27 @@ _KILLED = """
 import os, signal, sys, threading, time
 sys.path[:0] = {paths!r}
 from flows import about_people
-from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
+from tod_bias import attribute, load_pipeline
 def watch():
-    while len(open("asked").read().splitlines()) < 30:
+    while len(open("asked").read().splitlines()) < 20:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
-if {kill}:
+if os.fork() == 0:
     threading.Thread(target=watch, daemon=True).start()
-attribute(load_pipeline("agent.yaml"), about_people(18), axes=["gender"], bootstrap=20, permutations=20, out="run")
+else:
+    assert os.WTERMSIG(os.wait()[1]) == signal.SIGKILL
+pipeline = load_pipeline("agent.yaml")
+attribute(pipeline, about_people(12), axes=["gender"], metrics="length", bootstrap=0, permutations=0, out="run")
 """
 
 
 def test_a_killed_run_asks_nothing_twice(key, tmp_path):
     (tmp_path / "asked").touch()
     with serving(World("model"), note=tmp_path / "asked") as server:
-        agent_file(tmp_path, server, KINDS["node"], concurrency=2)
-        for kill in (True, False):
-            code = _KILLED.format(paths=[str(TESTS.parent), str(TESTS)], kill=kill)
-            done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)
-            assert (done.returncode == -9) == kill, done.stderr
+        agent_file(tmp_path, server, COMMANDS["node"], concurrency=2)
+        code = _KILLED.format(paths=[str(TESTS.parent), str(TESTS)])
+        subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True)
+    assert len(server.asked) > 40
     assert len(server.asked) - len(set(server.asked)) <= 2  # those that were under way, or made and not yet written
 
 
@@ -388,7 +383,7 @@ def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(about_people(2), "chats.jsonl")
     with serving(World()) as server:
-        agent_file(tmp_path, server, KINDS["node"], "{}")
+        agent_file(tmp_path, server, COMMANDS["node"], "{}")
         code, said, _ = run_command("doctor agent.yaml --corpus chats.jsonl")
     assert code == 0
     assert said == (

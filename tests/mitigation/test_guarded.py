@@ -12,7 +12,7 @@ from tod_bias.errors import PendingError
 from tod_bias.perturb.guards.guard import with_guards
 
 BIASED = functools.partial(assistant, policy_bias=True)
-GUARDS = ("policy=canonical:gender", "policy=vote:gender", "policy=canonical:age,gender")
+GUARDS = ("policy=canonical:gender", "policy=vote:gender")
 
 
 def guarded(url, guards=GUARDS[0], **settings):

@@ -50,7 +50,7 @@ def answers(inputs):
 
 @pytest.fixture(scope="module")
 def corpus():
-    return numbered(small_corpus(160))
+    return numbered(small_corpus(80))
 
 
 def system(corpus, response=answers):
@@ -65,7 +65,7 @@ def harmed(corpus):
 @pytest.fixture(scope="module")
 def before(harmed, corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("before")
-    attribute(harmed, corpus, axes=["gender"], bootstrap=200, permutations=500).save(folder)
+    attribute(harmed, corpus, axes=["gender"], bootstrap=0, permutations=500).save(folder)
     return folder
 
 
@@ -97,7 +97,7 @@ def test_as_many_calls_may_fail_as_in_the_run(corpus, tmp_path):
         return calls(inputs)
 
     lame = Pipeline({"api_call": picky, "db": LookupDb.from_dialogues(corpus), "response": hurt(answers, "No.", WORDS)})
-    options = {"bootstrap": 200, "permutations": 500, "max_failures": 0.3}
+    options = {"bootstrap": 0, "permutations": 500, "max_failures": 0.3}
     attribute(lame, corpus, axes=["gender"], **options).save(tmp_path)
     with pytest.raises(StageError, match="calls failed"):
         search_of(tmp_path, lame, corpus, max_failures=0).search(["canonical"])
@@ -149,7 +149,7 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
         return [f"{name} it is." if name else "There is none." for name in names]
 
     lacking = Pipeline({"api_call": asks, "db": LookupDb(rows), "response": says})
-    attribute(lacking, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
+    attribute(lacking, corpus, axes=["gender"], bootstrap=0, permutations=500).save(tmp_path)
     found = search_of(tmp_path, lacking, corpus).search(["canonical"])
     assert found.chosen is not None
     assert found.chosen.fixes == (Fix("db", ROWS, ("gender",)),)
@@ -196,7 +196,7 @@ def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
         ("pipeline", "other stages"),
         ("stage", "stage response is not the run's"),
         ("axis", "gender was rewritten by .*, here by "),
-        ("corpus", "the run was on 160 other dialogues"),
+        ("corpus", "the run was on 80 other dialogues"),
     ],
 )
 def test_what_is_not_the_runs_is_refused_before_any_call(before, harmed, corpus, changed, message):
@@ -237,7 +237,7 @@ def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before
 
 def test_a_stage_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_path):
     pipeline = with_guards(harmed, "response=canonical:age")
-    attribute(pipeline, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
+    attribute(pipeline, corpus, axes=["gender"], bootstrap=0, permutations=500).save(tmp_path)
     search = search_of(tmp_path, pipeline, corpus)
     assert [one[0].kind for one in search.fixes("gender", ["vote", "canonical"])] == ["canonical"]
 
@@ -245,7 +245,7 @@ def test_a_stage_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_pat
 def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
     """Disagreement with the twin is 0 of the originals whatever they say, so it tells nothing of their quality."""
     harmed = system(corpus, hurt(answers, "Sorry, I do not know.", WORDS))
-    attribute(harmed, corpus, axes=["gender"], metrics=["disagreement"], bootstrap=200).save(tmp_path)
+    attribute(harmed, corpus, axes=["gender"], metrics=["disagreement"], bootstrap=0, permutations=500).save(tmp_path)
     record = json.loads((tmp_path / "results.json").read_text())
     record["axes"]["gender"]["disagreement"]["verdict"] = "these terms only"
     (tmp_path / "results.json").write_text(json.dumps(record))

@@ -1,14 +1,9 @@
-import sqlite3
-import subprocess
-import sys
-import textwrap
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from builders import small_corpus
+from builders import StoppedError, small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from tod_bias.cache import Cache
@@ -243,53 +238,30 @@ def test_beams_run(gpt2):
     assert len(Generator(gpt2, GenerationSettings(num_beams=3, max_new_tokens=6)).generate(prompts()[:4])) == 4
 
 
-SLOW_RUN = textwrap.dedent(
-    """
-    import sys, time
-    from tod_bias.models.generator import GenerationSettings, Generator
-    import tod_bias.cache as caches
-    from tod_bias.cache import Cache
-    import tod_bias.models.decoders.tree as tree
-    tree._MOST_PROMPTS = 4  # many small batches, so that there is a middle to be killed in
-    put = caches.Cache.put
-    def slowly(self, texts):
-        put(self, texts)
-        time.sleep(0.5)
-    caches.Cache.put = slowly
-    generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8))
-    generator.keep_in(Cache(sys.argv[2]))
-    generator.generate(sys.stdin.read().split("\\0"))
-    """
-)
-
-
-def test_killed_run_resumes_and_computes_nothing_twice(tmp_path, gpt2):
-    def stored():
-        if not (tmp_path / "killed").exists():
-            return 0
-        try:
-            with sqlite3.connect(tmp_path / "killed") as database:
-                return database.execute("SELECT COUNT(*) FROM outputs").fetchone()[0]
-        except sqlite3.OperationalError:  # the table is not there yet
-            return 0
-
+def test_an_interrupted_run_resumes_and_computes_nothing_twice(tmp_path, gpt2, monkeypatch):
     def run(cache):
         generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
         generator.keep_in(Cache(tmp_path / cache))
         return generator.generate(prompts()), generator.cost.computed
 
-    command = [sys.executable, "-c", SLOW_RUN, str(gpt2), str(tmp_path / "killed")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
-        process.stdin.write("\0".join(prompts()))
-        process.stdin.close()
-        deadline = time.monotonic() + 120
-        while not stored() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.kill()
-    done, distinct = stored(), len(set(prompts()))
-    assert 0 < done < distinct
-    (resumed, resumed_count), (whole, whole_count) = run("killed"), run("whole")
-    assert (resumed_count, whole_count) == (distinct - done, distinct)
+    kept = []
+
+    def put(self, texts):
+        put_all(self, texts)
+        kept.extend(texts)
+        if len(kept) > 4:
+            raise StoppedError
+
+    put_all = Cache.put
+    with monkeypatch.context() as patched:
+        patched.setattr(tree, "_MOST_PROMPTS", 4)  # many small batches, so that there is a middle to be stopped in
+        patched.setattr(Cache, "put", put)
+        with pytest.raises(StoppedError):
+            run("stopped")
+    distinct = len(set(prompts()))
+    assert 0 < len(kept) < distinct
+    (resumed, resumed_count), (whole, whole_count) = run("stopped"), run("whole")
+    assert (resumed_count, whole_count) == (distinct - len(kept), distinct)
     assert resumed == whole
 
 

@@ -36,23 +36,21 @@ def drawn(figure: Figure) -> list[tuple[Text, Bbox]]:
     return [(text, text.get_window_extent(canvas.get_renderer())) for text in found]
 
 
-def overlaps(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of labels whose boxes share more than a pixel."""
+def misplaced(figure: Figure) -> list[tuple[str, ...]]:
+    """Pairs of labels whose boxes share more than a pixel, and labels that leave the picture."""
+    frame = figure.bbox.padded(1)
     boxes = [(text.get_text(), box) for text, box in drawn(figure)]
-    return [
+    overlapping = [
         (first, second)
         for (first, a), (second, b) in combinations(boxes, 2)
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
     ]
-
-
-def outside(figure: Figure) -> list[str]:
-    frame = figure.bbox.padded(1)
-    return [
-        text.get_text()
-        for text, box in drawn(figure)
+    outside = [
+        (text,)
+        for text, box in boxes
         if not (frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
     ]
+    return [*overlapping, *outside]
 
 
 def texts(figure: Figure) -> list[str]:
@@ -79,7 +77,7 @@ def gender(make_record) -> tuple[dict[str, Any], Callable[[], list[AxisResult]]]
 
 def test_no_label_overlaps_another_or_leaves_the_picture(make_results):
     for name, figure in all_figures(make_results(metrics=("corpus_bleu", "length"))).items():
-        assert (name, overlaps(figure), outside(figure)) == (name, [], [])
+        assert (name, misplaced(figure)) == (name, [])
 
 
 def test_long_names_do_not_overlap_either(make_record):
@@ -94,7 +92,7 @@ def test_long_names_do_not_overlap_either(make_record):
     ):
         text = re.sub(rf"\b{short}\b", long, text)
     for name, figure in all_figures(AuditResult.model_validate_json(text)).items():
-        assert (name, overlaps(figure), outside(figure)) == (name, [], [])
+        assert (name, misplaced(figure)) == (name, [])
 
 
 def bars(figure: Figure) -> list[Rectangle]:
@@ -159,7 +157,7 @@ def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_
     marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "|"]
     placebos = [row.disparity.value - row.beyond_placebo.value for row in bleu if not row.is_placebo]
     assert marks == pytest.approx([value for value in placebos for _ in range(2)])
-    assert (overlaps(figure), outside(figure)) == ([], [])
+    assert misplaced(figure) == []
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\x00\x1b[31m", "$x_1$ \\frac{", "<b>&amp;"])

@@ -4,8 +4,9 @@ import re
 import sys
 
 import pytest
+from builders import hurt
 
-from tod_bias import AuditResult, Pipeline, attribute, load_corpus, load_pipeline
+from tod_bias import AuditResult, Dialogue, Pipeline, Turn, attribute, load_corpus
 from tod_bias.audit.evaluation import evaluate
 from tod_bias.metrics.responses import Length
 from tod_bias.results import RunError
@@ -16,11 +17,14 @@ from tod_bias.systems.flow import tool_loop
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
     """A run of which nothing but its folder is left."""
-    dialogues = load_corpus("demo", max_dialogues=24)
-    pipeline = load_pipeline("demo")
+    people, ages = ("wife", "husband", "sister", "brother"), ("elderly", "young", "adult")
+    said = [f"My {people[n % 4]} wants room {n} for {ages[n % 3]} guests." for n in range(24)]
+    dialogues = [Dialogue(text, "Rooms", (Turn(text, response=f"Fine: {text}"),)) for text in said]
+    harmed = hurt(lambda inputs: [f"Fine: {item.user}" for item in inputs], "Sorry.", ("wife", "sister", "elderly"))
+    pipeline = Pipeline({"response": harmed})
     folder = tmp_path_factory.mktemp("run")
     metrics = ["corpus_bleu", "length"]
-    attribute(pipeline, dialogues, axes=["gender", "age"], metrics=metrics, bootstrap=20, permutations=100).save(folder)
+    attribute(pipeline, dialogues, axes=["gender", "age"], metrics=metrics, bootstrap=0, permutations=0).save(folder)
     return AuditResult.load(folder)
 
 

@@ -5,8 +5,6 @@ import dataclasses
 import enum
 import importlib
 import math
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -309,62 +307,57 @@ def test_threads_and_processes_share_a_store(tmp_path):
 
 KILLED = textwrap.dedent(
     """
-    import os, sys, time
-    sys.path.insert(0, sys.argv[3])
+    import os, signal, sys, time
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[1])
     from builders import small_corpus
     from tod_bias import Pipeline, attribute
+    from tod_bias.results import Cost
     from tod_bias.systems import batch
+
+    batch.SECONDS = 0.04  # so that there is a middle to be killed in
 
     def counted(name):
         def stage(inputs):
             out = []
             for item in inputs:
-                with open(sys.argv[2], "a") as file:
+                with open("calls", "a") as file:
                     file.write(f"{name}\\n")
+                if len(Path("calls").read_text().splitlines()) == int(os.environ["LAST"]):
+                    os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(0.004)
                 out.append(f"{name} heard {item.user}, after {len(item.outputs)}: of course")
             return out
         return stage
 
-    batch.SECONDS = 0.04  # so that there is a middle to be killed in
-    pipeline = Pipeline({"first": counted("first"), "second": counted("second")})
-    result = attribute(pipeline, small_corpus(24), bootstrap=50, permutations=100, cache=sys.argv[1])
-    from tod_bias.results import Cost
-    print(result.model_copy(update={"cost": Cost()}).text())
+    def run():
+        pipeline = Pipeline({"first": counted("first"), "second": counted("second")})
+        options = {"bootstrap": 0, "permutations": 100, "cache": "cache.sqlite"}
+        result = attribute(pipeline, small_corpus(24), metrics="corpus_bleu", **options)
+        Path("result").write_text(result.model_copy(update={"cost": Cost()}).text())
+
+    for name, last in (("whole", 0), ("killed", 15), ("killed", 70), ("killed", 0)):
+        Path(name).mkdir(exist_ok=True)
+        if os.fork() == 0:
+            os.environ["LAST"] = str(last)  # no part of a component's signature
+            os.chdir(name)
+            run()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == (-signal.SIGKILL if last else 0)
     """
 )
 
 
 def test_a_killed_run_repeats_no_call_but_the_batch_that_was_under_way(tmp_path):
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-
-    def start(name):
-        command = [sys.executable, str(script), str(tmp_path / f"{name}.sqlite"), str(tmp_path / f"{name}.txt")]
-        return subprocess.Popen([*command, str(Path(__file__).parent.parent)], stdout=subprocess.PIPE, text=True)
-
-    def calls(name):
-        file = tmp_path / f"{name}.txt"
-        return Counter(file.read_text().split()) if file.exists() else Counter()
-
-    whole = start("whole").communicate()[0]
-    distinct = calls("whole")
+    (tmp_path / "killed.py").write_text(KILLED)  # a component's source is part of its signature
+    command = [sys.executable, "-W", "error", "killed.py", str(Path(__file__).parent.parent)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    distinct, calls = (Counter((tmp_path / name / "calls").read_text().split()) for name in ("whole", "killed"))
     assert distinct["first"] > 60
-    kills = 0
-    for most in (15, 70):
-        process = start("killed")
-        deadline = time.monotonic() + 60
-        while calls("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        process.communicate()
-    assert kills == 2
-    assert start("killed").communicate()[0] == whole
-    batch = 16  # of 0.04 seconds
-    assert all(calls("killed")[name] <= distinct[name] + kills * batch for name in distinct)
-    assert calls("killed").total() < distinct.total() + kills * batch
+    assert (tmp_path / "killed" / "result").read_text() == (tmp_path / "whole" / "result").read_text()
+    repeated = 2 * 16  # batches of 0.04 seconds
+    assert all(calls[name] <= distinct[name] + repeated for name in distinct)
+    assert calls.total() < distinct.total() + repeated
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import json_values, slots, small_corpus
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tod_bias import Dialogue, Step, Turn
@@ -75,6 +75,7 @@ def without_null(row):
     return {name: value for name, value in row.items() if value is not None}
 
 
+@settings(max_examples=40)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), json_values, min_size=1), min_size=1, max_size=5))
 def test_every_row_is_read_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "a.sqlite"
@@ -87,6 +88,7 @@ def test_every_row_is_read_back(tmp_path_factory, rows):
     assert [without_null(row) for row in found] == [without_null(row) for row in expected]
 
 
+@settings(max_examples=40)
 @given(st.lists(slots, min_size=1, max_size=4))
 def test_any_results_make_a_database(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "a.sqlite"

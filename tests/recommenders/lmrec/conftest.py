@@ -15,8 +15,8 @@ def first_reviews(count):
     from tod_bias.recommenders.lmrec.reviews import Reviews
     from tod_bias.recommenders.lmrec.sample import sample
 
-    source = sample(0, venues=VENUES, reviews=REVIEWS)
-    return Reviews(lambda: islice(source(), count), city="Sampleton", fewest=1)
+    made = list(islice(sample(0, venues=VENUES, reviews=REVIEWS)(), count))  # once: it is read many times
+    return Reviews(lambda: iter(made), city="Sampleton", fewest=1)
 
 
 @pytest.fixture(scope="session")

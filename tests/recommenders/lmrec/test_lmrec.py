@@ -10,7 +10,7 @@ import pytest
 import torch
 from builders import stopping_at
 from commands import refused, run_command
-from small_sample import TOP, VENUES
+from small_sample import TOP, VENUES, few_templates
 
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.perturb.names import first_names
@@ -103,7 +103,8 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
 
 def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substitution(trained, tmp_path):
     arguments = ("--model", trained, "--top", TOP, "--neutralise", "--bootstrap", 0, "--permutations", 0, "--quiet")
-    assert run_command("recommend audit", *arguments, "--no-figures", "--out", tmp_path)[0] == 0
+    arguments = (*arguments, "--templates", few_templates(tmp_path / "templates"), "--no-figures")
+    assert run_command("recommend audit", *arguments, "--out", tmp_path)[0] == 0
     frame = pd.read_parquet(tmp_path / "recommendations.parquet")
     frame = frame[frame["label"] != "neutral"]
     assert frame["substitution"].nunique() == 88 + 16 + 30
@@ -142,10 +143,8 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     record = json.loads((tmp_path / "q" / "quality.json").read_text())
     assert (record["seed"], record["split_seeds"]) == (7, {"Sampleton": 0})  # another split was trained on
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 20)
-    arguments = (*arguments, "--augmented-model", trained_augmented, "--templates", tmp_path / "templates")
-    rows = [f"{kind}\t{text}\n" for kind, text in load_templates().templates[::6]]
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "templates.tsv").write_text("".join(["kind\ttemplate\n", *rows]))
+    templates = few_templates(tmp_path / "templates")
+    arguments = (*arguments, "--augmented-model", trained_augmented, "--templates", templates)
     code, out, err = run_command("recommend mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err
     bias = pd.read_csv(tmp_path / "m" / "bias.csv")
@@ -264,7 +263,9 @@ def test_nearly_every_known_name_is_masked_in_nearly_every_request():
     words = {name.name for name in first_names() if name.word}
     named = {}
     for number, name in enumerate(name.name for name in first_names()):
-        texts = requests if name in words else [requests[number % len(requests)]]
+        if number % 4 and name not in words:
+            continue
+        texts = requests if name in words else [requests[number // 4 % len(requests)]]
         named[name] = [MASK in neutralise(text.replace("[NAME]", name)) for text in texts]
     assert {name for name, masked in named.items() if not all(masked)} < words
     assert [name for name, masked in named.items() if not any(masked)] == [

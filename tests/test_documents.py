@@ -24,7 +24,7 @@ CONTRACTS = {name for name, code in SNIPPETS.items() if "StageContract" in code}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SNIPPETS.keys() - CONTRACTS)
+@pytest.mark.parametrize("name", sorted(SNIPPETS.keys() - CONTRACTS))
 def test_snippet_runs(tmp_path, monkeypatch, capsys, name):
     (tmp_path / "snippet.py").write_text(SNIPPETS[name])
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,9 @@
 """Signatures of components that have none of their own: what decides what they put out.
 
 A function or object is known by its source (its file, and its author's files that this one imports) and by its plain
-state: arguments, attributes, the variables that a function closes over. What has neither is not cached from one run to
-the next.
+state: arguments, attributes, the variables that a function closes over. Objects and functions of the frameworks that
+agents are made with are known by their package's version in place of the source; connections that they hold decide
+nothing. What has neither is not cached from one run to the next.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -34,60 +37,136 @@ def derived_signature(called: Any) -> str:
     Raises:
         NotPlainError: its source cannot be read, or it holds state that is not plain.
     """
-    return digest(json.dumps(_state(called, ())))[:16]
+    return digest(json.dumps(_state(called, {})))[:16]
 
 
-_Path = tuple[int, ...]
-"""Ids of the values that a value lies in."""
+_Seen = dict[int, tuple[int, Any]]
+"""Ids of the values that were written already, to their numbers and the values."""
+_MOST = 100_000
+"""Values that one object may hold."""
+_FRAMEWORKS = re.compile(r"(agents|anthropic|langchain(_\w+)?|langgraph|mcp|openai|pydantic|pydantic_ai)(\.|$)")
+"""Modules whose objects are known by the version of their package, and their state."""
+_CONNECTIONS = re.compile(
+    r"(_?asyncio|_?contextvars|_?ssl|_?thread(ing)?|anyio|concurrent|functools|httpcore|httpx2?|langsmith|logging|pydantic_core"
+    r"|sniffio|_?weakref)(\.|$)"
+)
+"""Modules whose objects decide nothing where those of a framework hold them."""
 
 
-def _state(value: Any, path: _Path) -> Any:
+def _state(value: Any, seen: _Seen) -> Any:
     """What decides what a value does, as JSON: its plain content, or the source and state of functions and objects."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return [type(value).__name__, value if isinstance(value, str) else repr(value)]
-    if id(value) in path or len(path) > 20:
-        raise NotPlainError("it refers to itself")
-    path = (*path, id(value))
+    if id(value) in seen:
+        return ["again", seen[id(value)][0]]
+    if len(seen) > _MOST:
+        raise NotPlainError(f"it holds more than {_MOST:,} values")
+    seen[id(value)] = len(seen), value
     if form := _FORMS.get(type(value)):
-        return form(value, path)
+        return form(value, seen)
+    if (name := _named(value)) is not None:
+        return name
+    if isinstance(value, type):
+        return _class(value, seen)
+    if _FRAMEWORKS.match(type(value).__module__):
+        return _framework_object(value, seen)
+    return _attributes(value, seen)
+
+
+def _named(value: Any) -> list[str] | None:
+    """What is known by a name; None for anything else."""
+    kind = type(value)
     if isinstance(value, os.PathLike):
         return ["path", os.fspath(value)]
-    if isinstance(value, type):
-        return _class(value, path)
+    if isinstance(value, Enum):
+        return ["member", kind.__qualname__, value.name]
     if isinstance(value, ModuleType) or inspect.isbuiltin(value):
         return ["named", value.__name__]
+    if kind.__module__ == "dataclasses":  # what stands for a default that a factory makes
+        return ["named", kind.__qualname__]
     signature = getattr(value, "signature", None)  # of any object that says what decides what it does
-    if isinstance(signature, str) and signature:
-        return ["signature", type(value).__module__, type(value).__qualname__, signature]
-    return _attributes(value, path)
+    if isinstance(signature, str) and signature and not isinstance(value, type):
+        return ["signature", kind.__module__, kind.__qualname__, signature]
+    return None
 
 
-def _items(values: Sequence[Any], path: _Path) -> Any:
-    return [_state(item, path) for item in values]
+def _items(values: Iterable[Any], seen: _Seen) -> Any:
+    return [_state(item, seen) for item in values]
 
 
-def _class(value: type, path: _Path) -> Any:
-    read = [item for _, held in sorted(vars(value).items()) for item in _read_by(held) if id(item) not in path]
-    return ["class", value.__module__, value.__qualname__, _source(value), _items(read, path)]
+def _class(value: type, seen: _Seen) -> Any:
+    read = [item for _, held in sorted(vars(value).items()) for item in _read_by(held) if id(item) not in seen]
+    return ["class", value.__module__, value.__qualname__, _source(value), _items(read, seen)]
 
 
-def _function(function: FunctionType, path: _Path) -> Any:
+def _function(function: FunctionType, seen: _Seen) -> Any:
     """A function's own code, what it closes over, its defaults, and the values of its module that it reads."""
     name = [function.__module__, function.__qualname__, _source(function)]
-    values = [item for item in _read_by(function) if id(item) not in path]
-    return [*name, _code(function.__code__), _items(values, path)]
+    if _FRAMEWORKS.match(str(function.__module__)):
+        return [*name, _version(function.__module__), [_held(item, seen) for item in _closed_over(function)]]
+    values = [item for item in _read_by(function) if id(item) not in seen]
+    return [*name, _code(function.__code__), _items(values, seen)]
 
 
-_FORMS: dict[type, Callable[[Any, _Path], Any]] = {
+_FORMS: dict[type, Callable[[Any, _Seen], Any]] = {
     list: _items,
     tuple: _items,
-    dict: lambda value, path: [_items(entry, path) for entry in value.items()],
-    re.Pattern: lambda value, path: ["pattern", value.pattern, value.flags],
+    dict: lambda value, seen: [_items(entry, seen) for entry in value.items()],
+    re.Pattern: lambda value, seen: ["pattern", value.pattern, value.flags],
     FunctionType: _function,
-    MethodType: lambda value, path: _items([value.__func__, value.__self__], path),
-    functools.partial: lambda value, path: ["partial", *_items([value.func, value.args, value.keywords], path)],
+    MethodType: lambda value, seen: _items([value.__func__, value.__self__], seen),
+    functools.partial: lambda value, seen: ["partial", *_items([value.func, value.args, value.keywords], seen)],
 }
 """How the values of a type are written."""
+
+
+def _framework_object(value: Any, seen: _Seen) -> Any:
+    """An object of a framework: its class, the version of its package, and what it holds but for connections."""
+    kind = type(value)
+    return ["framework", kind.__module__, kind.__qualname__, _version(kind.__module__), _fields(value, seen)]
+
+
+def _fields(value: Any, seen: _Seen) -> Any:
+    """What an object holds whose class is a framework's or derives from one."""
+    kind = type(value)
+    slots = {name for base in kind.__mro__ for name in _names_in(vars(base).get("__slots__"))}
+    fields = {name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
+    fields |= {**getattr(value, "__dict__", {}), **(getattr(value, "__pydantic_private__", None) or {})}
+    made = {name for name in fields if isinstance(getattr(kind, name, None), functools.cached_property)}
+    made.add("core_schema")  # of pydantic, with addresses in it
+    return [[name, _held(fields[name], seen)] for name in sorted(fields.keys() - made)]
+
+
+def _names_in(slots: Any) -> Iterable[str]:
+    return [slots] if isinstance(slots, str) else slots or ()
+
+
+def _held(item: Any, seen: _Seen) -> Any:
+    """What something of a framework holds."""
+    kind = type(item)
+    if kind in (set, frozenset):
+        return ["set", *sorted(json.dumps(_held(inner, seen)) for inner in item)]
+    if kind in _FORMS or not _CONNECTIONS.match(kind.__module__):
+        return _state(item, seen)
+    return ["connection", kind.__module__, kind.__qualname__, str(item) if kind.__name__ == "URL" else ""]
+
+
+@functools.cache
+def _version(module: str) -> str:
+    """The version of the package that a module is of."""
+    package = module.partition(".")[0]
+    distributions = packages_distributions().get(package) or [package]
+    with suppress(PackageNotFoundError):
+        return version(distributions[0])
+    return ""
+
+
+def _closed_over(function: FunctionType) -> Iterator[Any]:
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # an empty cell
+            yield cell.cell_contents
 
 
 def _read_by(function: Any) -> Iterator[Any]:
@@ -95,11 +174,7 @@ def _read_by(function: Any) -> Iterator[Any]:
     function = getattr(function, "__func__", getattr(function, "fget", function))
     if not isinstance(function, FunctionType) or str(function.__code__.co_filename).startswith((*_INSTALLED, _PACKAGE)):
         return
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # an empty cell
-            yield cell.cell_contents
+    yield from _closed_over(function)
     for name in sorted(_names(function.__code__) & function.__globals__.keys()):
         held = function.__globals__[name]
         if not (isinstance(held, (FunctionType, type, ModuleType)) or inspect.isbuiltin(held)):
@@ -116,16 +191,22 @@ def _code(code: CodeType) -> Any:
     return [code.co_code.hex(), list(code.co_names), constants]
 
 
-def _attributes(value: Any, path: _Path) -> Any:
-    """The attributes of an object whose class and bases are its author's own (or this package's) Python."""
+def _attributes(value: Any, seen: _Seen) -> Any:
+    """The attributes of an object whose class is its author's own (or this package's) Python, and its bases too, or of
+    a framework."""
     kind = type(value)
+    versions = []
     for base in kind.__mro__:
         if base is object or base.__module__ in ("abc", "typing"):
             continue
-        if vars(base).get("__slots__") or not _has_source(base):
+        if _FRAMEWORKS.match(base.__module__):
+            versions.append(_version(base.__module__))
+        elif vars(base).get("__slots__") or not _has_source(base):
             raise NotPlainError(f"an attribute of it holds what is not plain ({kind.__name__})")
+    if versions:
+        return [_state(kind, seen), versions, _fields(value, seen)]
     state = sorted(getattr(value, "__dict__", {}).items())
-    return [_state(kind, path), [[name, _state(item, path)] for name, item in state]]
+    return [_state(kind, seen), [[name, _state(item, seen)] for name, item in state]]
 
 
 def _has_source(kind: type) -> bool:
@@ -138,6 +219,8 @@ def _has_source(kind: type) -> bool:
 def _source(value: Any) -> str:
     """A hash of the file that a function or class is written in, and of its author's files that this one imports."""
     module = sys.modules.get(value.__module__)
+    if value.__module__ == "builtins":
+        return "installed"
     if module is not None and _is_source(file := getattr(module, "__file__", None)):
         if str(file).startswith(_INSTALLED) and not str(file).startswith(_PACKAGE):
             return "installed"

@@ -404,6 +404,7 @@ def test_an_agent_is_asked_nothing_twice_and_a_changed_one_gets_no_outputs_of_th
         (usual, "1", False),
         (usual, "2", True),
         (usual, None, True),
+        (usual, None, False),
         (polite, None, True),
     ):
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)

@@ -180,7 +180,12 @@ class Adapter:
             dialogue = Dialogue("", "", (*turn.history, Turn(turn.user)))
             return await self.run(to_messages(dialogue, answered=True))
 
-        derived = settings.signature or self._signature()
+        derived, unsigned = settings.signature, ""
+        if not derived:
+            try:
+                derived = self._signature()
+            except NotPlainError as error:
+                unsigned = str(error)
         has_state = any(server.writers for server in self.servers.values())
         stages = {}
         for stage, match in self.stages.items():
@@ -191,6 +196,7 @@ class Adapter:
                 settings.concurrency,
                 reads_calls=has_state and kind != "model",
                 is_random=settings.is_random and kind not in ("tool", "server"),
+                unsigned=unsigned,
             )
         return Pipeline(stages, HostedFlow(answer, name, settings.timeout, self.settle), groups=self.groups())
 
@@ -208,11 +214,18 @@ class Adapter:
         return next((kind for kind in _KINDS if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
-        """Under which outputs are cached; empty where a part's source cannot be read."""
-        try:
-            return digest("\n".join([self.framework, *map(derived_signature, self.parts())]))
-        except NotPlainError:
-            return ""
+        """Under which outputs are cached.
+
+        Raises:
+            NotPlainError: a part's source or state cannot be read; names it.
+        """
+        signatures = [self.framework]
+        for part in self.parts():
+            try:
+                signatures.append(derived_signature(part))
+            except NotPlainError as error:
+                raise NotPlainError(f"{place(part)}: {error}") from None
+        return digest("\n".join(signatures))
 
 
 def identity_of(model: Any) -> Any:

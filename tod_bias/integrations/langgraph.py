@@ -13,7 +13,6 @@ from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 
-from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, refused, renumbered, text_of_output
 from tod_bias.integrations.langgraph_state import BLOCKED, BlockedError, blocking, calls_in, decoded, encoded
@@ -60,22 +59,9 @@ class LangGraphAdapter(Adapter):
             self.known["kind"] += [kind, "node"]
 
     def parts(self) -> Sequence[Any]:
-        """The functions of nodes and tools.
-
-        Raises:
-            NotPlainError: a node is no function of the owner's own, so that nobody knows what it holds (a prompt).
-        """
-        parts = []
-        for name, node in self._nodes.items():
-            function = getattr(node, "func", None) or getattr(node, "afunc", None)
-            if isinstance(node, ToolNode):
-                tools = node.tools_by_name.values()
-                parts += [getattr(tool, "func", None) or getattr(tool, "coroutine", type(tool)) for tool in tools]
-            elif function is None or str(getattr(function, "__module__", "")).startswith(("langchain", "langgraph")):
-                raise NotPlainError(f"node {name!r}")
-            else:
-                parts.append(function)
-        return parts
+        """The nodes, and of tool nodes the tools."""
+        nodes = [node for node in self._nodes.values() if not isinstance(node, ToolNode)]
+        return [*nodes, *(tool for node in self._tool_nodes.values() for tool in node.tools_by_name.values())]
 
     def _graph(self, graph: Pregel[Any], name: str) -> Any:
         """A copy of a graph whose nodes and tools ask their stages."""

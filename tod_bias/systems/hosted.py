@@ -494,8 +494,9 @@ class AgentStage(Stage):
         *,
         reads_calls: bool = False,
         is_random: bool = False,
+        unsigned: str = "",
     ) -> None:
-        self._call = call
+        self._call, self._unsigned = call, unsigned
         self.signature = signature
         self.concurrency = concurrency
         self.reads_only_argument = not reads_calls
@@ -507,7 +508,8 @@ class AgentStage(Stage):
         Raises:
             NotPlainError: always; what calls models and tools says nothing about them.
         """
-        error = NotPlainError("the agent's models and tools cannot be told apart from changed ones")
+        why = f" ({self._unsigned})" if self._unsigned else ""
+        error = NotPlainError(f"the agent cannot be told apart from a changed one{why}")
         error.advice = "give the agent a signature (pipeline_of(…, signature=…), agent: {signature: …})"
         raise error
 

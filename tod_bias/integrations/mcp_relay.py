@@ -1,21 +1,13 @@
-"""What agents elsewhere connect to in place of an MCP server: the same tools, whose calls are calls of stages.
-
-    python -m tod_bias.integrations.mcp_relay URL
-
-is such a server for agents that start theirs as a command: it hands calls on to the relay at the URL.
-"""
+"""What agents elsewhere connect to in place of an MCP server: the same tools, whose calls are calls of stages."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mcp import Client
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
@@ -92,15 +84,3 @@ class McpRelays:
         proxy = Proxy.current()
         proxy.servers[key] = self._made
         return {name: proxy.address_of(key, name) for name in self._made}
-
-
-async def _serve_stdio(url: str) -> None:
-    async with Client(url) as client:
-        listed = await client.list_tools()
-        server = server_of("tools", listed.tools, lambda name, arguments: client.call_tool(name, dict(arguments)))
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-
-if __name__ == "__main__":
-    asyncio.run(_serve_stdio(sys.argv[1]))

@@ -1,0 +1,61 @@
+"""What agents that start their MCP servers as commands start: it hands messages on to the relay at a URL.
+
+    python mcp_stdio.py URL
+
+It needs nothing but Python's own library, as an agent may start one in every turn.
+"""
+
+import json
+import sys
+import threading
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+_WRITING = threading.Lock()
+
+
+class Relay:
+    """Posts messages, each on a thread of its own, and writes what is replied.
+
+    Args:
+        url: of the relay, which serves any message by itself.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._server, self._path = urlsplit(url).netloc, urlsplit(url).path
+        self._version: dict[str, str] = {}
+
+    def hand_on(self, line: str) -> None:
+        """Post a message; its reply is a line on the standard output."""
+        connection = HTTPConnection(self._server)
+        headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        connection.request("POST", self._path, line.encode(), headers | self._version)
+        response = connection.getresponse()
+        said = response.read().decode()
+        connection.close()
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            return
+        if response.status != 200:
+            error = {"code": -32603, "message": f"HTTP {response.status}: {said[:200]}"}
+            said = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        elif message["method"] == "initialize":
+            self._version = {"mcp-protocol-version": json.loads(said)["result"]["protocolVersion"]}
+        with _WRITING:
+            print(" ".join(said.splitlines()), flush=True)
+
+
+def main() -> None:
+    """Hand on what stands on the standard input, until it ends."""
+    relay = Relay(sys.argv[1])
+    threads = []
+    for line in sys.stdin:
+        if line.strip():
+            threads.append(threading.Thread(target=relay.hand_on, args=(line,), daemon=True))
+            threads[-1].start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -57,6 +57,12 @@ _REASONS = {
     "float_parsing": "must be a number",
     "literal_error": "must be {expected}",
     "string_type": "must be a text",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "extra_forbidden": "is unknown",
     "too_short": "must name at least one",
     "missing": "is missing",
 }

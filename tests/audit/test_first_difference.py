@@ -45,6 +45,13 @@ def said(text, stage="answer"):
     return StageCall(stage, None, text)
 
 
+def served(*results):
+    """What a tool of an MCP server put out."""
+    texts = [result if isinstance(result, str) else json.dumps(result) for result in results]
+    content = [{"type": "text", "text": text} for text in texts]
+    return StageCall("find", None, {"content": content, "structuredContent": {"result": texts}, "isError": False})
+
+
 ROWS = {"city": "Oslo", "price": 90}
 
 
@@ -72,6 +79,11 @@ ROWS = {"city": "Oslo", "price": 90}
         ([said("Hello  there\n")], [said("Hello there")], ""),
         ([said("x" * 300 + " one")], [said("x" * 300 + " two")],
          "`answer`: “…xxxxxxxxxxxxxx one” → “…xxxxxxxxxxxxxx two”"),
+        ([served(ROWS, ROWS, ROWS)], [served(ROWS)], "`find`: `number of results` 3 → 1"),
+        ([served("3 rooms")], [served("1 room")], "`find`: “3 rooms” → “1 room”"),
+        ([StageCall("model", [{"role": "user", "content": "a"}] * 2, "b")],
+         [StageCall("model", [{"role": "user", "content": "a"}], "b")],
+         "`model` called with `number of messages` 2 → 1"),
     ],
 )  # fmt: skip
 def test_the_first_step_that_differs_is_named(expected, calls, words):

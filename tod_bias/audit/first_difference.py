@@ -37,6 +37,19 @@ _MOST = 3
 """Differences of a group that results name."""
 _MOSTLY = 0.8
 """Where a value stands in place of one and the same in at least this share of turns, both are named."""
+_WRAPPING = (
+    "choices",
+    "content",
+    "data",
+    "message",
+    "messages",
+    "output",
+    "parts",
+    "result",
+    "structuredContent",
+    "text",
+)
+"""Fields of replies, messages and results that say nothing about what they hold: no part of a place."""
 Change = tuple[str, str | None, str | None]
 """A place, and what stands there in T of the original and in the counterfactual."""
 Call = tuple[str, Mapping[str, Any]]
@@ -75,15 +88,22 @@ def _changes(before: Any, after: Any, place: str) -> Iterator[Change]:
     old, new = _read(before), _read(after)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys([*old, *new]):
-            yield from _changes(old.get(name), new.get(name), f"{place}.{name}" if place else str(name))
+            yield from _changes(old.get(name), new.get(name), _within(place, str(name)))
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
-            yield f"number of {place or 'results'}", str(len(old)), str(len(new))
+            are_messages = any(isinstance(item, Mapping) and "role" in item for item in (*old, *new))
+            what = place or ("messages" if are_messages else "results")
+            yield f"number of {what}", str(len(old)), str(len(new))
             return
         for left, right in zip(old, new, strict=True):
             yield from _changes(left, right, place)
     elif (written := _written(old)) != (other := _written(new)):
         yield place, *_excerpts(written, other)
+
+
+def _within(place: str, name: str) -> str:
+    """The place of a field."""
+    return place if name in _WRAPPING else f"{place}.{name}" if place else name
 
 
 def _changes_of_calls(before: Sequence[Call], after: Sequence[Call]) -> Iterator[Change]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -214,7 +215,7 @@ class Adapter:
         return next((kind for kind in _KINDS if kind in match), match.get("kind", ""))
 
     def _signature(self) -> str:
-        """Under which outputs are cached.
+        """Under which outputs are cached: the parts, and the options where these are plain.
 
         Raises:
             NotPlainError: a part's source or state cannot be read; names it.
@@ -225,6 +226,8 @@ class Adapter:
                 signatures.append(derived_signature(part))
             except NotPlainError as error:
                 raise NotPlainError(f"{place(part)}: {error}") from None
+        with suppress(NotPlainError):
+            signatures.append(derived_signature(self.options))
         return digest("\n".join(signatures))
 
 

@@ -58,13 +58,13 @@ class _ProgressLines:
 
     def __init__(self, total: float, text: str) -> None:
         self._total, self._text, self._done = total, text, 0.0
-        self._begun = self._told = time.monotonic()
+        self._begun = self._last_line = time.monotonic()
 
     def advance(self, amount: float = 1) -> None:
         self._done += amount
         now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_LINES:
-            self._told = now
+        if now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = now
             passed = timedelta(seconds=round(now - self._begun))
             print(f"{self._text}: {self._done:.0f} of {self._total:.0f} after {passed}", file=sys.stderr, flush=True)
 

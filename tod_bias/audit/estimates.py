@@ -188,7 +188,7 @@ class GroupRows:
         table = np.array([*contrasts.values()]).reshape(len(contrasts), len(self.contrasts.groups))
         fits = self.reference_fits if np.abs(table[:, self.number :]).any() else self.fits
         are_samples = np.array([over[row] for row in contrasts], dtype=bool)
-        found: dict[str, dict[str, Estimate]] = {row: {} for row in contrasts}
+        estimates: dict[str, dict[str, Estimate]] = {row: {} for row in contrasts}
         for name, stages in sums.items():
             if name not in fits:
                 continue
@@ -199,8 +199,8 @@ class GroupRows:
                 rows = with_orders(rows, number, drawn)
             for number, row in enumerate(contrasts):
                 scope = None if over[row] else "terms"
-                found[row][name] = single(rows, number, self.inference.level, scope=scope)
-        return found
+                estimates[row][name] = single(rows, number, self.inference.level, scope=scope)
+        return estimates
 
     def attributed(
         self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], arms: ArmDesign

@@ -134,7 +134,7 @@ class _Chat:
         self.system: list[str] = []
         self.turns: list[_OpenTurn] = []
         self._is_closed = True  # the last turn has its response
-        self._asked: dict[str, tuple[_OpenTurn, int]] = {}  # id of a call without an answer -> its step
+        self._unanswered: dict[str, tuple[_OpenTurn, int]] = {}  # id of a call without an answer -> its step
         self._answered: set[str] = set()
 
     def add(self, message: Any) -> None:
@@ -174,22 +174,22 @@ class _Chat:
         for number, entry in enumerate(calls, start=1):
             try:
                 name, call = _call(entry)
-                if name in self._asked:
+                if name in self._unanswered:
                     raise ValueError(f"the call before with the id {name!r} has no answer yet; ids must differ")
                 step = Step(call, said=text if number == 1 else "")
             except ValueError as error:
                 raise ValueError(f"tool call {number}: {error}") from error
-            self._asked[name] = turn, len(turn.steps)
+            self._unanswered[name] = turn, len(turn.steps)
             turn.steps.append(step)
 
     def _tool(self, message: Mapping[str, Any], text: str) -> None:
         name = message.get("tool_call_id")
         if not isinstance(name, str):
             raise ValueError(f"a tool message needs the 'tool_call_id' that it answers, got {name!r}")
-        if name not in self._asked:
+        if name not in self._unanswered:
             known = "has been answered already" if name in self._answered else "is the id of no tool call before it"
             raise ValueError(f"tool_call_id {name!r} {known}")
-        turn, number = self._asked.pop(name)
+        turn, number = self._unanswered.pop(name)
         self._answered.add(name)
         content = message.get("content")
         content = content_parts(content) if isinstance(content, list) else text

@@ -111,7 +111,7 @@ class TracedSpan:
     trace: str = ""
     parent: str = ""
     name: str = ""
-    own: Mapping[str, Any] = field(default_factory=dict)
+    flat: Mapping[str, Any] = field(default_factory=dict)
     """Attributes, with dots in their names."""
     events: list[Event] = field(default_factory=list)
     """Those within the span."""
@@ -125,7 +125,7 @@ class TracedSpan:
         for event in self._read:
             if event.name == _DETAILS:
                 flat |= event.attributes
-        tree = nested({**flat, **self.own})
+        tree = nested({**flat, **self.flat})
         return {name: tree[name] for name in _READ if name in tree}
 
     @property
@@ -232,7 +232,7 @@ def read_span(raw: Mapping[str, Any], span: TracedSpan) -> None:
     """
     attributes = attributes_of(raw)
     span.parent, span.name = str(raw.get("parentSpanId") or raw.get("parent_id") or ""), str(raw.get("name") or "")
-    span.own = {name: value for name, value in attributes.items() if name.split(".", 1)[0] in _READ}
+    span.flat = {name: value for name, value in attributes.items() if name.split(".", 1)[0] in _READ}
     within, listed_events = raw.get("events"), opened(attributes.get("events"))
     events = [event_of(event) for event in within if isinstance(event, Mapping)] if isinstance(within, list) else []
     if isinstance(listed_events, list):

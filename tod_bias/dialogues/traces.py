@@ -108,11 +108,11 @@ class Traces:
             if ("", name) in self._spans:
                 raise ValueError(f"sample {name!r} stands in two logs; give one log of a task")
             messages, of = objects(sample, "messages"), {"gen_ai.conversation.id": name}
-            self._spans["", name] = TracedSpan(own={**of, "gen_ai.input.messages": messages})
+            self._spans["", name] = TracedSpan(flat={**of, "gen_ai.input.messages": messages})
             for number, message in enumerate(messages):
                 if operation := {"assistant": "chat", "tool": "execute_tool"}.get(str(message.get("role"))):
                     called = message.get("function") or message.get("model") or log["eval"].get("model")
-                    span = TracedSpan(name=str(called), own={**of, "gen_ai.operation.name": operation})
+                    span = TracedSpan(name=str(called), flat={**of, "gen_ai.operation.name": operation})
                     self._spans["", f"{name} {number}"] = span
 
     def components(self) -> Counter[Component]:

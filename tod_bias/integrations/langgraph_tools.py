@@ -34,7 +34,9 @@ def hosted_tools(adapter: Adapter, node: ToolNode, agent: str) -> ToolNode:
                 raise
         loop = asyncio.get_running_loop()
         return await asyncio.to_thread(
-            plain, request, lambda asked: asyncio.run_coroutine_threadsafe(handler(asked), loop).result()
+            plain,
+            request,
+            lambda changed: asyncio.run_coroutine_threadsafe(handler(changed), loop).result(),
         )
 
     async def call(request: Any, handler: Any) -> Any:

@@ -50,13 +50,13 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
     for number, turn in enumerate(dialogue.turns):
         process = flow.start(FlowTurn(turn.user, dialogue.turns[:number]), ())
         assert process.request is None  # there are no stages
-    found: dict[tuple[str, ...], SeenCalls] = {}
+    groups: dict[tuple[str, ...], SeenCalls] = {}
     for facts in adapter.seen:
         kind, model, system, server = ("".join(facts.get(fact, ())) for fact in ("kind", "model", "system", "server"))
-        calls = found.setdefault((kind, model, system, server), SeenCalls(kind, model, system, [], 0, server))
+        calls = groups.setdefault((kind, model, system, server), SeenCalls(kind, model, system, [], 0, server))
         calls.number += 1
         calls.tools += [tool for tool in facts.get("offers", facts.get("tool", ())) if tool not in calls.tools]
-    return sorted(found.values(), key=lambda calls: (*KINDS, "tool").index(calls.kind))
+    return sorted(groups.values(), key=lambda calls: (*KINDS, "tool").index(calls.kind))
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:

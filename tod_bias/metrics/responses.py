@@ -55,7 +55,7 @@ class Patterns(RatioOfSums):
 
     def matches(self, text: str) -> bool:
         """Whether a text matches a pattern."""
-        return _found(self._pattern, text.replace("’", "'"))
+        return _matches(self._pattern, text.replace("’", "'"))
 
     def texts(self, turn: ScoredTurn) -> tuple[str, ...]:
         """What is looked at of a turn."""
@@ -67,7 +67,7 @@ class Patterns(RatioOfSums):
 
 
 @lru_cache(maxsize=1 << 16)
-def _found(pattern: re.Pattern[str], text: str) -> bool:
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
     """Whether a pattern matches somewhere; the arms of a run repeat texts."""
     return pattern.search(text) is not None
 

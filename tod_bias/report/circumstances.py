@@ -87,10 +87,10 @@ def _lost(result: AuditResult) -> list[str]:
     if lost is None:
         return []
     variants = ", ".join(f"{name} {number}" for name, number in lost.variants.items())
-    is_one = lost.dialogues == 1
+    is_single = lost.dialogues == 1
     sentence = (
-        f"{count(lost.dialogues)} dialogue{' is' if is_one else 's are'} left out of everything, as a turn of "
-        f"{'it' if is_one else 'them'} failed{f' ({variants})' if variants else ''}."
+        f"{count(lost.dialogues)} dialogue{' is' if is_single else 's are'} left out of everything, as a turn of "
+        f"{'it' if is_single else 'them'} failed{f' ({variants})' if variants else ''}."
     )
     if lost.reasons:
         sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in lost.reasons.items()) + "."

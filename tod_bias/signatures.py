@@ -47,7 +47,7 @@ _MOST = 100_000
 _FRAMEWORKS = re.compile(r"(agents|anthropic|langchain(_\w+)?|langgraph|mcp|openai|pydantic|pydantic_ai)(\.|$)")
 """Modules whose objects are known by the version of their package, and their state."""
 _CONNECTIONS = re.compile(
-    r"(_?asyncio|_?contextvars|_?ssl|_?thread(ing)?|anyio|concurrent|functools|httpcore|httpx2?|langsmith|logging|pydantic_core"
+    r"(_?asyncio|_?contextvars|_?ssl|_?thread(ing)?|anyio|concurrent|httpcore|httpx2?|langsmith|logging|pydantic_core"
     r"|sniffio|_?weakref)(\.|$)"
 )
 """Modules whose objects decide nothing where those of a framework hold them."""
@@ -68,6 +68,8 @@ def _state(value: Any, seen: _Seen) -> Any:
         return name
     if isinstance(value, type):
         return _class(value, seen)
+    if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # a function with a cache
+        return _state(value.__wrapped__, seen)
     if _FRAMEWORKS.match(type(value).__module__):
         return _framework_object(value, seen)
     return _attributes(value, seen)

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import enum
+import functools
 import importlib
 import math
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections import Counter, namedtuple
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ import torch
 from builders import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from tod_bias import Pipeline, attribute
 from tod_bias.cache import Cache
@@ -152,9 +155,31 @@ def local_class(word):
     return Stage()
 
 
+class Settings(BaseModel):
+    """An object whose class derives from a framework's, with a lock and a function with a cache among what it holds."""
+
+    number: int
+    lock: Any = None
+    function: Any = None
+    words: Any = None
+
+    def model_post_init(self, context):
+        self.lock = threading.Lock()
+        self.function = functools.lru_cache(closure(self.number))
+        self.words = {"a", "b", "c"}
+
+
+def holding_itself(number):
+    inner = {"number": number}
+    inner["itself"] = inner
+    return lambda inputs: [inner["number"] for _ in inputs]
+
+
 @pytest.mark.parametrize(
     ("make", "first", "second"),
     [
+        (lambda number: Adder(Settings(number=number)), 1, 2),
+        (holding_itself, 1, 2),
         (Adder, 1, 2),
         (lambda more: Adder(1, more=more), {"a": [1]}, {"a": [2]}),
         (closure, 1, 2),

@@ -384,6 +384,9 @@ def test_functions_that_cannot_be_hosted_are_told_in_one_line():
         pipeline_of(streams, "lookup")([StageInput((), "hello")])
     with pytest.raises(StageError, match="mark the method of an object"):
         stage("find")(lambda self, city: city)
+    generate = stage("generate")(lambda: (city for city in ["Napa"]))
+    with pytest.raises(StageError, match="'generate': put out what cannot be handed to the agent again"):
+        pipeline_of(lambda messages: str(list(generate())), "generate")([StageInput((), "hello")])
 
 
 def test_an_agent_that_draws_its_instructions_is_unsteady():

@@ -208,7 +208,12 @@ class AgentRun:
             output = await answer
         if isinstance(output, Raised):
             raise output.error()
-        return copy.deepcopy(output)
+        try:
+            return copy.deepcopy(output)
+        except TypeError as error:  # a generator, an open file
+            raise StageError(
+                f"stage {name!r}: put out what cannot be handed to the agent again ({error}); return a list or a text"
+            ) from None
 
     async def advance(self, outputs: Sequence[Any]) -> None:
         """Hand out the outputs of the batch; the agent goes on until it waits for others, or ends."""

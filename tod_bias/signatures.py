@@ -18,7 +18,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import Distribution, distribution, packages_distributions
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -51,6 +51,8 @@ _CONNECTIONS = re.compile(
     r"|sniffio|_?weakref)(\.|$)"
 )
 """Modules whose objects decide nothing where those of a framework hold them."""
+_DECIDES_NOTHING = re.compile(r"api_key|^core_schema$")
+"""Names of what objects of frameworks hold: a key may be another tomorrow, and pydantic's schemas hold addresses."""
 
 
 def _state(value: Any, seen: _Seen) -> Any:
@@ -70,7 +72,7 @@ def _state(value: Any, seen: _Seen) -> Any:
         return _class(value, seen)
     if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # a function with a cache
         return _state(value.__wrapped__, seen)
-    if _FRAMEWORKS.match(type(value).__module__):
+    if _is_frameworks(type(value).__module__):
         return _framework_object(value, seen)
     return _attributes(value, seen)
 
@@ -104,7 +106,7 @@ def _class(value: type, seen: _Seen) -> Any:
 def _function(function: FunctionType, seen: _Seen) -> Any:
     """A function's own code, what it closes over, its defaults, and the values of its module that it reads."""
     name = [function.__module__, function.__qualname__, _source(function)]
-    if _FRAMEWORKS.match(str(function.__module__)):
+    if _is_frameworks(str(function.__module__)):
         return [*name, _version(function.__module__), [_held(item, seen) for item in _closed_over(function)]]
     values = [item for item in _read_by(function) if id(item) not in seen]
     return [*name, _code(function.__code__), _items(values, seen)]
@@ -122,6 +124,20 @@ _FORMS: dict[type, Callable[[Any, _Seen], Any]] = {
 """How the values of a type are written."""
 
 
+@functools.cache
+def _is_frameworks(module: str) -> bool:
+    """Whether a module is of an installed framework: a package of the user's own may be called ``agents`` too."""
+    file = str(getattr(sys.modules.get(module), "__file__", None))
+    installed = _distribution_of(module.partition(".")[0]) if _FRAMEWORKS.match(module) else None
+    return installed is not None and file.startswith(str(installed.locate_file("")))
+
+
+@functools.cache
+def _distribution_of(package: str) -> Distribution | None:
+    names = packages_distributions().get(package)
+    return distribution(names[0]) if names else None
+
+
 def _framework_object(value: Any, seen: _Seen) -> Any:
     """An object of a framework: its class, the version of its package, and what it holds but for connections."""
     kind = type(value)
@@ -134,9 +150,9 @@ def _fields(value: Any, seen: _Seen) -> Any:
     slots = {name for base in kind.__mro__ for name in _names_in(vars(base).get("__slots__"))}
     fields = {name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
     fields |= {**getattr(value, "__dict__", {}), **(getattr(value, "__pydantic_private__", None) or {})}
-    made = {name for name in fields if isinstance(getattr(kind, name, None), functools.cached_property)}
-    made.add("core_schema")  # of pydantic, with addresses in it
-    return [[name, _held(fields[name], seen)] for name in sorted(fields.keys() - made)]
+    written = [name for name in sorted(fields) if not _DECIDES_NOTHING.search(name)]
+    written = [name for name in written if not isinstance(getattr(kind, name, None), functools.cached_property)]
+    return [[name, _held(fields[name], seen)] for name in written]
 
 
 def _names_in(slots: Any) -> Iterable[str]:
@@ -153,14 +169,10 @@ def _held(item: Any, seen: _Seen) -> Any:
     return ["connection", kind.__module__, kind.__qualname__, str(item) if kind.__name__ == "URL" else ""]
 
 
-@functools.cache
 def _version(module: str) -> str:
-    """The version of the package that a module is of."""
-    package = module.partition(".")[0]
-    distributions = packages_distributions().get(package) or [package]
-    with suppress(PackageNotFoundError):
-        return version(distributions[0])
-    return ""
+    """The version of the framework that a module is of."""
+    installed = _distribution_of(module.partition(".")[0])
+    return "" if installed is None else installed.version
 
 
 def _closed_over(function: FunctionType) -> Iterator[Any]:
@@ -201,7 +213,7 @@ def _attributes(value: Any, seen: _Seen) -> Any:
     for base in kind.__mro__:
         if base is object or base.__module__ in ("abc", "typing"):
             continue
-        if _FRAMEWORKS.match(base.__module__):
+        if _is_frameworks(base.__module__):
             versions.append(_version(base.__module__))
         elif vars(base).get("__slots__") or not _has_source(base):
             raise NotPlainError(f"an attribute of it holds what is not plain ({kind.__name__})")

@@ -191,6 +191,18 @@ def test_a_stage_is_known_by_its_source_and_arguments(make, first, second):
     assert cache_signature(make(first)) == cache_signature(make(first)) != cache_signature(make(second))
 
 
+def test_a_package_of_ones_own_that_is_called_as_a_framework_is_known_by_its_source(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    signatures = []
+    for word in ("a", "bb"):
+        (tmp_path / "langchain_mine.py").write_text(
+            f"class Stage:\n    def __call__(self, inputs):\n        return {word!r}\n"
+        )
+        sys.modules.pop("langchain_mine", None)
+        signatures.append(cache_signature(importlib.import_module("langchain_mine").Stage()))
+    assert signatures[0] != signatures[1]
+
+
 def test_two_functions_of_one_line_are_two_stages():
     first, second = (lambda inputs: ["a"] * len(inputs)), (lambda inputs: ["b"] * len(inputs))
     assert cache_signature(first) != cache_signature(second)

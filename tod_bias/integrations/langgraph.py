@@ -61,7 +61,7 @@ class LangGraphAdapter(Adapter):
     def parts(self) -> Sequence[Any]:
         """The nodes, and of tool nodes the tools."""
         nodes = [node for node in self._nodes.values() if not isinstance(node, ToolNode)]
-        return [*nodes, *(tool for node in self._tool_nodes.values() for tool in node.tools_by_name.values())]
+        return [*nodes, *(node.tools_by_name[name] for name, node in self._tool_nodes.items())]
 
     def _graph(self, graph: Pregel[Any], name: str) -> Any:
         """A copy of a graph whose nodes and tools ask their stages."""

@@ -60,8 +60,9 @@ _SENT_OTHERWISE = ("stream", "stream_options", "encoding_format")
 
 
 def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
-    """What of a request is rewritten: its messages but for system prompts, or its texts. It is sent on not streamed,
-    and replied to with numbers in place of their bytes.
+    """What of a request is rewritten: its messages but for system prompts, or its texts.
+
+    It is sent on not streamed, and asks for embeddings as numbers.
 
     Args:
         path: of its API.

@@ -158,8 +158,8 @@ class ProxyAdapter(Adapter):
             if shared := sorted(self.servers.keys() & server.tools):
                 raise StageError(f"mcp: two servers have a tool {shared[0]!r}; rename it in one")
             self.servers |= dict.fromkeys(server.tools, server)
-        self.known = {"kind": [*KINDS], **{fact: ["*"] for fact in self.facts[1:4]}, "tool": [*self.servers]}
-        self.known |= {"kind": [*KINDS, "tool"], "server": [*servers]} if servers else {}
+        self.known = {"kind": [*KINDS, *(["tool"] if servers else [])], **{fact: ["*"] for fact in self.facts[1:4]}}
+        self.known |= {"tool": [*self.servers], "server": [*servers]}
         super().__init__(agent, stages, {})
         for server in servers.values():
             server.check({tool: self.stage_of(kind="tool", tool=tool, server=server.name) for tool in server.tools})

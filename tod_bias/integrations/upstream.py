@@ -144,15 +144,13 @@ class Upstream:
     async def reply_to(self, request: AgentRequest) -> dict[str, Any]:
         """The server's reply."""
         body, fixed = body_of(request)
-        if fixed["path"] == ANTHROPIC and self._anthropic is not None:
-            return await self._anthropic.reply_to(request)
+        is_anthropics = fixed["path"] == ANTHROPIC
+        server = self._anthropic if is_anthropics and self._anthropic is not None else self
         headers = dict(fixed.get("headers", {}))
-        if self._key:
-            headers |= (
-                {"x-api-key": self._key} if fixed["path"] == ANTHROPIC else {"authorization": f"Bearer {self._key}"}
-            )
+        if key := server._key:
+            headers |= {"x-api-key": key} if is_anthropics else {"authorization": f"Bearer {key}"}
         try:
-            reply = await self._reply(self._base_url + fixed["path"], body, headers, request.content)
+            reply = await self._reply(server._base_url + fixed["path"], body, headers, request.content)
         except UnansweredError as error:
             raise UnansweredError(self.clean(str(error))) from None
         whole: dict[str, Any] = json.loads(self.clean(json.dumps(reply)))

@@ -487,6 +487,7 @@ class AgentStage(Stage):
         concurrency: calls at once.
         reads_calls: whether outputs depend on the calls before. Equal calls after different ones are then made anew.
         is_random: whether outputs are drawn: an equal call in another sample is made anew.
+        unsigned: why there is no signature, for the message.
     """
 
     remote = True

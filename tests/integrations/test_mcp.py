@@ -1,7 +1,11 @@
 """MCP servers: their tools are stages, and a call gets a session that has seen the calls before it and no others."""
 
+import json
 import os
+import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import framework_agents
@@ -14,6 +18,7 @@ from tod_bias import attribute, load_pipeline
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError
 from tod_bias.integrations import pipeline_of
+from tod_bias.integrations.proxied import STDIO
 from tod_bias.systems.hosted import EventLoop
 
 pytest.importorskip("agents", reason="not installed: pip install -e '.[agents]'")
@@ -140,6 +145,32 @@ def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, 
     woman = woman_in(load_pipeline(agent_file(tmp_path, transport, stages)))
     part = woman.contributions["places"].shapley if declared else woman.unattributed
     assert part.value == pytest.approx(woman.gap.value)
+
+
+def test_replies_come_over_stdio_byte_for_byte():
+    reply = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "Zoë\u2028\x85!"}}, ensure_ascii=False)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.rfile.read(int(self.headers["content-length"])).decode())
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(reply.replace(", ", ",\n").encode())
+
+        def log_message(self, *args):
+            pass
+
+    asked = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/mcp/key/places"
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "guest": "Zoë"}, ensure_ascii=False)
+        command = [*STDIO, url]
+        done = subprocess.run(command, input=f"{line}\n".encode(), capture_output=True, env={"LC_ALL": "C"}, check=True)
+        server.shutdown()
+    assert [text.strip() for text in asked] == [line]
+    assert done.stdout.count(b"\n") == 1
+    assert json.loads(done.stdout) == json.loads(reply)
 
 
 def test_doctor_lists_a_server_that_an_agent_calls_as_a_stage(tmp_path, monkeypatch):

@@ -25,31 +25,32 @@ class Relay:
         self._server, self._path = urlsplit(url).netloc, urlsplit(url).path
         self._version: dict[str, str] = {}
 
-    def hand_on(self, line: str) -> None:
+    def hand_on(self, line: bytes) -> None:
         """Post a message; its reply is a line on the standard output."""
         connection = HTTPConnection(self._server)
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        connection.request("POST", self._path, line.encode(), headers | self._version)
+        connection.request("POST", self._path, line, headers | self._version)
         response = connection.getresponse()
-        said = response.read().decode()
+        said = response.read()
         connection.close()
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             return
         if response.status != 200:
-            error = {"code": -32603, "message": f"HTTP {response.status}: {said[:200]}"}
-            said = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
-        elif message["method"] == "initialize":
-            self._version = {"mcp-protocol-version": json.loads(said)["result"]["protocolVersion"]}
+            error = {"code": -32603, "message": f"HTTP {response.status}: {said[:200].decode(errors='replace')}"}
+            said = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+        elif message["method"] == "initialize" and "result" in (reply := json.loads(said)):
+            self._version = {"mcp-protocol-version": reply["result"]["protocolVersion"]}
         with _WRITING:
-            print(" ".join(said.splitlines()), flush=True)
+            sys.stdout.buffer.write(said.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
+            sys.stdout.buffer.flush()
 
 
 def main() -> None:
     """Hand on what stands on the standard input, until it ends."""
     relay = Relay(sys.argv[1])
     threads = []
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:  # whatever the locale says of texts
         if line.strip():
             threads.append(threading.Thread(target=relay.hand_on, args=(line,), daemon=True))
             threads[-1].start()

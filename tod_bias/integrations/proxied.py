@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tod_bias.integrations.mcp_servers import McpServer
 
-_STDIO = (sys.executable, "-I", "-S", str(Path(__file__).parent / "mcp_stdio.py"))
+STDIO = (sys.executable, "-I", "-S", str(Path(__file__).parent / "mcp_stdio.py"))
 """What stands in place of an MCP server that is a command; it starts at once, as it loads no packages."""
 _FORWARDED_HEADERS = ("anthropic-version", "anthropic-beta")
 """Headers that decide replies."""
@@ -76,7 +76,7 @@ class CommandAgent:
         variables = {}
         for name, url in self.mcp_urls(key).items():
             variables[f"MCP_{name.upper()}_URL"] = url
-            variables[f"MCP_{name.upper()}_COMMAND"] = shlex.join([*_STDIO, url])
+            variables[f"MCP_{name.upper()}_COMMAND"] = shlex.join([*STDIO, url])
         return variables
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:

@@ -114,7 +114,7 @@ def _attended(
         keys, values = (store[:, :, :columns] for store in rows.stores[module.layer_idx])
         packed = query[:, :, rows.rows].reshape(1, groups, -1, size)  # heads that share are further rows
         out = scaled_dot_product_attention(packed, keys, values, attn_mask=rows.mask, scale=scaling)
-        seen[:, rows.rows] = out.view(1, heads, -1, size).transpose(1, 2)
+        seen[:, rows.rows] = out.reshape(1, heads, -1, size).transpose(1, 2)
     return seen, None
 
 

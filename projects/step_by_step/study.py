@@ -17,7 +17,7 @@ from verdicts import Case, Number
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
 from tod_bias.report.record import ORIGINAL, read_turns
-from tod_bias.results import AuditResult, Comparison
+from tod_bias.results import AuditResult, AxisResult, Comparison, Estimate
 
 HERE = Path(__file__).parent
 BLEU = "corpus_bleu"
@@ -63,6 +63,31 @@ def _bounded(one: dict[str, Any]) -> str:
     return f"{one['value']:.3f} [{low:.3f}, {high:.3f}]"
 
 
+def table_of_audits(runs: list[StudyRun]) -> str:
+    """A row for each axis of each audit, by BLEU."""
+    head = ["model", "axis", "dialogues", "widest gap: worse − better", "verdict"]
+    head += ["ruled out beyond", "found in four of five", "pooled difference", "of it most in"]
+    return table(head, [_audited(run, axis, found) for run in runs for axis, found in run.axes.items()])
+
+
+def _audited(run: StudyRun, axis: str, found: AxisResult) -> list[str]:
+    widest = ""
+    if found.widest is not None and found.widest.gap.ci is not None:
+        widest = f"{found.widest.worse} − {found.widest.better} {_shown(found.widest.gap)}"
+    parts = {stage: one.shapley for stage, one in found.contributions.items() if one.shapley.value is not None}
+    most = max(parts, key=lambda stage: abs(parts[stage].value or 0), default="")
+    limits = ["–" if one is None else f"±{one:.2f}" for one in (found.equivalent_within,)]
+    limits += ["–" if found.mde is None else f"{found.mde:.2f}"]
+    where = f"`{most}` {_shown(parts[most])}" if most else "–"
+    pooled = _shown(found.disparity)
+    return [run.name, axis, f"{found.dialogues:,}", widest or "–", found.verdict, *limits, pooled, where]
+
+
+def _shown(one: Estimate) -> str:
+    low, high = one.ci or (0.0, 0.0)
+    return f"{one.value:+.3f} [{low:+.3f}, {high:+.3f}]" + ("‡" if one.is_of_terms_only else "")
+
+
 def changes_of(path: Path) -> dict[str, Number]:
     """Axis to how much larger the disparity of the second run is, from ``compare.json``."""
     return {
@@ -81,7 +106,8 @@ def main() -> None:
         if folder := run.get("audit"):
             axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / folder).axes.items()}
             runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], folder))
-    print(f"## Table 1\n\n{table_one(study['models'])}\n\n## Su's findings\n")
+    print(f"## Table 1\n\n{table_one(study['models'])}\n\n## The audits\n\n{table_of_audits(runs)}\n")
+    print("## Su's findings\n")
     rows = []
     changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
     for found in findings(runs, words, study["margin"], changes):
@@ -108,9 +134,7 @@ def examples(folder: Path) -> None:
     chosen = excerpts(turns, result.stages, list(result.axes), list(result.metrics.values())) or []
     for found in chosen:
         for one in found.chosen[:2]:
-            print(
-                f"\n{found.axis}: {one.source} > {one.target}, {one.term!r}; dialogue {one.dialogue}, turn {one.turn}"
-            )
+            print(f"\n{found.axis}: {one.source} > {one.target}; dialogue {one.dialogue}, turn {one.turn}")
             for part in (one.user, *one.outputs):
                 print(f"  {part.name} before: {_marked(part.before)}\n  {part.name} after:  {_marked(part.after)}")
 

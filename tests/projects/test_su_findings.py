@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.results import AuditResult, AxisResult
 
 FOLDER = Path(__file__).parent.parent.parent / "projects" / "step_by_step"
@@ -323,3 +324,12 @@ def test_beginnings_are_compared_after_equal_trainings_and_paired_where_that_is_
     known = su.Number(0.021, 0.003, 20, False)
     (paired,) = su._beginnings(runs, {("plain", "crossed"): {"gender": known}})
     assert paired.contrasts[0].number == known
+
+
+def test_turns_whose_score_changes_most_are_shown(tmp_path, unpainted, capsys):
+    corpus = load_corpus("demo", max_dialogues=12)
+    attribute(load_pipeline("demo"), corpus, axes=["gender"], metrics=("corpus_bleu",), bootstrap=5).save(tmp_path)
+    _module("study").examples(tmp_path)
+    shown = capsys.readouterr().out
+    assert re.search(r"^gender: (man|woman|non-binary) > (man|woman|non-binary); dialogue \S+, turn \d+$", shown, re.M)
+    assert re.search(r"^  user before: .*\*\*.*\n  user after:  .*\*\*", shown, re.M)

@@ -53,6 +53,7 @@ CLIENT = httpx2.Client(timeout=20)
 def key(monkeypatch):
     monkeypatch.setenv("UPSTREAM_KEY", KEY)
     monkeypatch.setenv("SAME_KEY", f"Bearer {KEY}")
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
 
 
 def agent_file(folder, server, command="", stages="{model: {match: {kind: model}}}", **agent):
@@ -179,6 +180,7 @@ def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
     environments = [json.loads(line) for line in (tmp_path / "environment.jsonl").read_text().splitlines()]
     for environment in environments:
         assert environment["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+        assert environment["OPENAI_API_BASE"] == environment["OPENAI_BASE_URL"]  # and not the user's
         assert environment["OPENAI_API_KEY"] == environment["ANTHROPIC_API_KEY"]
         assert not {"UPSTREAM_KEY", "SAME_KEY"} & set(environment)
     assert len({environment["OPENAI_API_KEY"] for environment in environments}) == len(environments)

@@ -103,6 +103,7 @@ class Proxy:
         """The variables by which clients find the server."""
         return {
             "OPENAI_BASE_URL": f"{self.url}/v1",
+            "OPENAI_API_BASE": f"{self.url}/v1",  # its former name, which LlamaIndex and LangChain read
             "OPENAI_API_KEY": key,
             "ANTHROPIC_BASE_URL": self.url,
             "ANTHROPIC_API_KEY": key,

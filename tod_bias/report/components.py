@@ -46,7 +46,8 @@ def outside(gap: Estimate, unattributed: Estimate | None) -> str:
         return ""
     size = f"{_signed(unattributed)} of {_signed(gap)}"
     remedy = "declare the agent's other models, tools and guardrails as stages"
-    return f"{size} arises in code that no stage covers: to find it, {remedy}"
+    limit = "tools inside a command or behind a url only as those of an MCP server"
+    return f"{size} arises in code that no stage covers: to find it, {remedy} ({limit})"
 
 
 def of_groups(shares: Mapping[str, Estimate]) -> str:

@@ -4,7 +4,8 @@
 
 The stages of a world act together in parts: a part is there until any of its stages is replaced (it takes them all),
 until all are (either suffices), or is one stage's alone. Every part adds to the gap between two groups, with effects of
-terms and noise of dialogues of its own; a part that is shared equally by its stages is their exact Shapley share.
+terms and noise of dialogues of its own. Its stages have equal Shapley shares of it; where stages are in groups, these
+have equal shares of it, and of a group's share its stages.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,9 +49,18 @@ class ManyStages:
     about: str
     stages: int
     parts: Sequence[Part]
+    groups: Sequence[Sequence[int]] = ()
+    """Stages that stand together; a stage in none of them stands alone."""
     dialogues: int = 120
     spread: float = 0.05
     """Standard deviation of a part's effect over dialogues, and of half of it over terms."""
+
+    @property
+    def arms(self) -> ArmDesign:
+        """Of a run before it draws orders."""
+        names = tuple(f"s{number}" for number in range(self.stages))
+        groups = {f"g{place}": tuple(names[number] for number in some) for place, some in enumerate(self.groups)}
+        return ArmDesign(names, groups)
 
 
 def worlds() -> list[ManyStages]:
@@ -69,6 +79,11 @@ def worlds() -> list[ManyStages]:
         ManyStages("12 stages, it takes all", 12, (Part(range(12), 0.3),)),
         ManyStages("12 stages, three take two of four each, little noise", 12,
                    (Part((0, 1), 0.2), Part((1, 2), 0.2), Part((0, 2, 3), 0.3)), spread=0.005),
+        ManyStages("12 tools in a group and a model: either of one and the model suffices, it takes two tools", 13,
+                   (Part((0, 12), 0.2, needs_all=False), Part((1, 2), 0.2), *alone[6:]), [range(12)]),
+        ManyStages("three groups of eight, parts of stages of all three", 24,
+                   (Part((0, 1, 8, 16), 0.3), Part((2, 9, 10, 17), 0.3, needs_all=False), Part((3, 11), -0.2)),
+                   [range(8), range(8, 16), range(16, 24)]),
         ManyStages("8 stages, nothing but noise", 8, tuple(Part((place, (place + 1) % 8), 0.0) for place in range(8))),
     ]  # fmt: skip
 
@@ -105,8 +120,13 @@ def _is_there(part: Part, arm: frozenset[str], stages: Sequence[str]) -> bool:
 def truth(world: ManyStages) -> np.ndarray:
     """(stages,) shares of the second group's gap."""
     shares = np.zeros(world.stages)
+    every = range(world.stages)
+    alone = [(number,) for number in every if not any(number in group for group in world.groups)]
     for part in world.parts:
-        shares[list(part.stages)] += part.effect / 2 / len(part.stages)
+        together = [set(part.stages) & set(group) for group in ([*world.groups, *alone] if world.groups else [every])]
+        taking = [members for members in together if members]
+        for members in taking:
+            shares[list(members)] += part.effect / 2 / len(taking) / len(members)
     return shares
 
 
@@ -118,7 +138,7 @@ def audited(world: ManyStages, seed: int, pairs: int | None = None) -> tuple[np.
         seed: of the dialogues and the orders.
         pairs: of orders; None: as many as a run draws.
     """
-    arms = ArmDesign(tuple(f"s{number}" for number in range(world.stages)), pairs=pairs or PAIRS[0], seed=seed)
+    arms = replace(world.arms, pairs=pairs or PAIRS[0], seed=seed)
     table = table_of(world, arms, seed)
     while pairs is None and (more := arms.with_more_pairs) is not None and more_orders_matter(table, METRIC):
         arms = more

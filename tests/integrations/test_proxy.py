@@ -133,6 +133,15 @@ def test_stages_match_requests(stages, is_caught, key, tmp_path):
     assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
 
 
+def test_the_error_of_a_node_process_is_said_and_not_what_follows_it(key, tmp_path):
+    code = "const error = new TypeError('no table'); error.detail = {seats: 3}; await null; throw error;"
+    (tmp_path / "fails.mjs").write_text(
+        f"import {{ stdin }} from 'node:process';\nfor await (const _ of stdin) {{ {code} }}"
+    )
+    with serving(World()) as server, pytest.raises(UnansweredError, match=r"exit code 1 .* turn: TypeError: no table$"):
+        load_pipeline(agent_file(tmp_path, server, "node fails.mjs"))([StageInput((), "A table for 4")])
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [

@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -120,8 +121,8 @@ class AgentProcess:
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code == 0:
             return f"{self._where}: {how} in the middle of a turn: it has to read line by line until its input ends"
-        said = self._logged.decode(errors="replace").strip().splitlines()[-1:]
-        return f"{self._where}: {how} in the middle of a turn" + (f": {shortened(said[0], 300)}" if said else "")
+        said = _last_words(self._logged.decode(errors="replace"))
+        return f"{self._where}: {how} in the middle of a turn" + (f": {shortened(said, 300)}" if said else "")
 
     def kill(self) -> None:
         """End it, and the processes that it started."""
@@ -129,6 +130,16 @@ class AgentProcess:
         if self.loop.is_running():
             for task in (self._line, self._reading):
                 self.loop.call_soon_threadsafe(task.cancel)
+
+
+_TRAILING = re.compile(r"\s|[\]})]|Node\.js v")
+"""How lines begin that follow an error: where it was raised, what it holds, and Node's version."""
+
+
+def _last_words(log: str) -> str:
+    """The line that says why a process ended."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if not _TRAILING.match(line)), "".join(lines[-1:])).strip()
 
 
 def _kill(process: Process) -> None:

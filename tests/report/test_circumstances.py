@@ -9,6 +9,14 @@ SAMPLED = {
     "disparity": {},
     "sampling": {"samples": 3, "noise": {"value": 0.01, "ci": [-0.02, 0.04]}, "share_of_variance": 0.25},
 }
+LACKING = {
+    "disparity": {"value": 0.15},
+    "verdict": "inconclusive",
+    "contributions": {
+        "db": {"shapley": {"value": 0.17, "ci": [0.09, 0.25]}},
+        "response": {"shapley": {"value": -0.02, "ci": [-0.03, -0.01]}},
+    },
+}
 
 
 def said(**record):
@@ -62,6 +70,25 @@ def test_nothing_is_said_where_nothing_was_unusual():
 def test_what_was_unusual_is_said_in_one_line(record, facts):
     (line,) = said(**record)
     assert [fact for fact in facts if fact not in line] == []
+
+
+def test_a_table_without_rows_for_rewritten_calls_is_blamed_where_no_group_is():
+    record = {
+        "cost": {"distinct": {"db": 900}, "outcomes": {"db": {"no such row": 200}}},
+        "metrics": {"corpus_bleu": {"label": "BLEU"}, "length": {"label": "length"}},
+        "axes": {
+            "names_gender": {"corpus_bleu": LACKING, "length": LACKING},
+            "gender": {"corpus_bleu": {"disparity": {}}},
+        },
+    }
+    count, line = said(**record)
+    assert "no such row in 200 of 900" in count
+    assert (
+        "`db` lacks rows for rewritten calls; its share of the pooled difference: names_gender +0.170 [+0.090, +0.250]."
+        in line
+    )
+    record["cost"]["outcomes"] = {"db": {"malformed call": 200}}
+    assert len(said(**record)) == 1
 
 
 def test_saved_responses_attribute_nothing_and_those_unused_are_counted():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tod_bias.report.notation import count, fixed, interval, percent
+from tod_bias.report.notation import count, fixed, interval, percent, with_interval
 from tod_bias.results import AuditResult, Cost
+from tod_bias.systems.outputs import Outcome
 
 
 def circumstances(result: AuditResult) -> list[str]:
@@ -14,6 +15,7 @@ def circumstances(result: AuditResult) -> list[str]:
         *_arms(result),
         *_lost(result),
         *_outcomes(result),
+        *_missing_rows(result),
         *_precision(result),
         *_samples(result),
     ]
@@ -105,6 +107,22 @@ def _outcomes(result: AuditResult) -> list[str]:
         f"`{name}`: {', '.join(some)} of {count(result.cost.distinct.get(name, 0))} different calls."
         for name, some in outcomes(result.cost).items()
     ]
+
+
+def _missing_rows(result: AuditResult) -> list[str]:
+    """Databases without rows for rewritten calls, where that costs all groups of an axis alike."""
+    first = next(iter(result.metrics), None)
+    rows = [row for row in result.rows if row.metric.name == first and not row.claims]
+    sentences = []
+    for name, kinds in result.cost.outcomes.items():
+        shares = {row.axis: row.contributions[name].shapley for row in rows if name in row.contributions}
+        shown = [f"{axis} {with_interval(one, sign=True)}" for axis, one in shares.items() if one.excludes_zero]
+        if kinds.get(Outcome.NO_ROW.value) and shown:
+            sentences.append(
+                f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: {', '.join(shown)}. It "
+                "is a fault of the table if the real service would answer these calls."
+            )
+    return sentences
 
 
 def outcomes(cost: Cost) -> dict[str, list[str]]:

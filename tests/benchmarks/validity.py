@@ -154,7 +154,9 @@ def cases() -> dict[str, Case]:
 
 def truth(world: World, seed: int, dialogues: int = 60_000) -> Mapping[str, float]:
     """The values that estimates tend to: of very many dialogues and words."""
-    large = replace(world, dialogues=dialogues, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5)
+    large = replace(
+        world, dialogues=dialogues, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5
+    )
     (result,) = audit([table_of(large, np.random.default_rng(seed))], seed, resamples=0, permutations=0)
     return {name: estimate.value for name, estimate in _estimates(result).items()}
 

@@ -19,7 +19,7 @@ from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
 RUNS = 12
-"""Two claims in so many are let pass. Who takes lists for independent claims in about three of four worlds of steady and
+"""Two claims in so many are let pass. Who takes lists for independent claims in three of four worlds of steady and
 uneven names and of five cities, and is caught there in more than 99 of 100 cases."""
 UNKINDEST = (
     "names, unequal groups",

@@ -47,6 +47,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def kept() -> Iterator[None]:
+    """What a file leaves behind is not looked through again either: each training of a model collects garbage."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def unpacked(name: str, mark: str, archive: str) -> Path:
     """A folder of an archive of real corpora, unpacked once into ``.data/``."""
     folder = ROOT / ".data" / name

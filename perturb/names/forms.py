@@ -334,6 +334,10 @@ class Renaming:
     last: str = ""
     """The last name that takes its place; empty: it stays."""
 
+    def may_change(self, text: str) -> bool:
+        """A quick check: False where no form of the old name is in the text."""
+        return self.forms.may_stand_in(text)
+
     def edits(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Every place of the old name, as start and end, with the new one."""
         if not self.forms.may_stand_in(text):

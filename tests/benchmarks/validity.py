@@ -152,9 +152,11 @@ def cases() -> dict[str, Case]:
     return {case.name: case for case in found}
 
 
-def truth(world: World, seed: int) -> Mapping[str, float]:
+def truth(world: World, seed: int, dialogues: int = 60_000) -> Mapping[str, float]:
     """The values that estimates tend to: of very many dialogues and words."""
-    large = replace(world, dialogues=60_000, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5)
+    large = replace(
+        world, dialogues=dialogues, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5
+    )
     (result,) = audit([table_of(large, np.random.default_rng(seed))], seed, resamples=0, permutations=0)
     return {name: estimate.value for name, estimate in _estimates(result).items()}
 
@@ -167,10 +169,10 @@ def _estimates(result: AxisResult) -> dict[str, Estimate]:
     return found | {f"pair {name}": pair for name, pair in result.pairs.items()}
 
 
-def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
-    """All runs of one case, and the truth."""
+def run(case: Case, runs: int, seed: int, dialogues: int = 60_000) -> tuple[Seen, Mapping[str, float]]:
+    """All runs of one case, and the truth, of so many dialogues."""
     seen = Seen()
-    true = truth(case.world, seed)
+    true = truth(case.world, seed, dialogues)
     for number in range(runs):
         rng = np.random.default_rng([seed, number])
         results = audit([table_of(case.world, rng) for _ in range(case.axes)], number, margin=case.margin)

@@ -60,6 +60,8 @@ def smaller(known, words):
     own_corpus = any(word.endswith(".jsonl") for word in words)
     cheap = any(word.endswith(".yaml") for word in words)  # the pages' own system: rules, no models
     options = {} if words[0] in ("cases", "check", "mitigate") else SMALLER  # these take the run's own
+    if any("×" in word for word in words):  # of so many groups
+        options = {**options, "--variants": "2"}
     for option, value in options.items():
         if option in known and option not in words and not (own_corpus and option == "--max-dialogues"):
             words = [*words, option, "90" if cheap and option == "--max-dialogues" else value]

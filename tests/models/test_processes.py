@@ -8,11 +8,13 @@ import sys
 
 import pytest
 from builders import small_corpus
+from commands import run_command
 
 from tod_bias.dialogues.files import write_jsonl
 
-OPTIONS = ("-m", "tod_bias.attribute", "--corpus", "corpus.jsonl", "--model", "model", "--max-new-tokens", "8")
-OPTIONS += ("--axes", "gender", "--bootstrap", "20", "--permutations", "50", "--draws", "2", "--out", "out")
+OPTIONS = ("--corpus", "corpus.jsonl", "--model", "model", "--max-new-tokens", "8", "--axes", "gender")
+OPTIONS += ("--bootstrap", "20", "--permutations", "50", "--draws", "2", "--out", "out")
+COMMAND = ("-m", "tod_bias.attribute", *OPTIONS)
 
 
 def place_for(gpt2, place):
@@ -32,14 +34,16 @@ def result_in(place):
 def alone(tmp_path_factory, gpt2):
     """The folder of a run in one process, and what it said."""
     place = place_for(gpt2, tmp_path_factory.mktemp("alone"))
-    done = subprocess.run([sys.executable, *OPTIONS], cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return place, done.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        code, out, err = run_command("attribute", *OPTIONS)
+    assert code == 0, err
+    return place, out
 
 
 @pytest.mark.slow
 def test_two_processes_give_what_one_gives(tmp_path, gpt2, alone):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", *OPTIONS]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", *COMMAND]
     place_for(gpt2, tmp_path)
     done = subprocess.run(launch, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -63,7 +67,7 @@ def test_two_machines_that_share_no_folder_give_what_one_gives(tmp_path, gpt2, a
         launched |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         with (place / "said").open("w") as said:
             started.append(
-                subprocess.Popen([sys.executable, *OPTIONS], cwd=place, env={**os.environ, **caches, **launched},
+                subprocess.Popen([sys.executable, *COMMAND], cwd=place, env={**os.environ, **caches, **launched},
                                  stdout=said, stderr=subprocess.STDOUT)
             )  # fmt: skip
     for process, place in zip(started, places, strict=True):

@@ -33,26 +33,31 @@ def quoting(inputs: Sequence[StageInput]) -> list[str]:
     return [f"You said: {item.user} Is that it?" for item in inputs]
 
 
-def calling(inputs: Sequence[StageInput]) -> list[dict[str, Any]]:
-    return [{"api_name": "Find", "who": item.user, "said": [turn.response for turn in item.history]} for item in inputs]
+def digest(item: StageInput) -> str:
+    """Of everything that a stage reads, so that any difference shows."""
+    return hashlib.sha256(
+        repr((item.history, item.user, item.steps, dict(item.outputs), item.argument)).encode()
+    ).hexdigest()
 
 
 def hashing(inputs: Sequence[StageInput]) -> list[str]:
-    """It reads everything, so that any difference shows."""
+    return [digest(item) for item in inputs]
+
+
+def calling(inputs: Sequence[StageInput]) -> list[dict[str, Any]]:
+    """What it reads, in one call: as it is, and as a hash."""
     return [
-        hashlib.sha256(
-            repr((item.history, item.user, item.steps, dict(item.outputs), item.argument)).encode()
-        ).hexdigest()
+        {"api_name": "Find", "who": item.user, "said": [turn.response for turn in item.history], "all": digest(item)}
         for item in inputs
     ]
 
 
 def saying(inputs: Sequence[StageInput]) -> list[str]:
     """Pronouns and relatives of its own, as a hash of everything chooses."""
-    return [SAYINGS[int(text[:6], 16) % len(SAYINGS)] for text in hashing(inputs)]
+    return [SAYINGS[int(digest(item)[:6], 16) % len(SAYINGS)] for item in inputs]
 
 
-COMPONENTS = (echo, quoting, calling, hashing, saying)
+COMPONENTS = (quoting, calling, saying)
 
 
 def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Canonical) -> tuple[int, int]:

@@ -166,6 +166,7 @@ def test_every_string_of_real_dialogues_comes_back(axis: str, real_dialogues: di
     for corpus, dialogues in real_dialogues.items():
         selected = perturber.select(dialogues if axis in LEAST else sample(dialogues, 200), variants=variants)
         counts[corpus] = len(selected)
+        assert corpus != "google_sgd" or len(dialogues) == 2098
         for dialogue, candidate in ((dialogue, one) for dialogue, some in selected for one in some):
             rewrite = perturber.rewrite(dialogue, candidate)
             twin = rewrite(dialogue)

@@ -27,7 +27,8 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
     runs = {}
     for number, record in enumerate(json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())):
         answers = [message["content"] for message in record["traj"] if message["role"] == "tool"]
-        runs[dialogue_of(record | {"id": str(number)}).id] = (dialogue_of(record | {"id": str(number)}), answers)
+        dialogue = dialogue_of(record | {"id": str(number)})
+        runs[dialogue.id] = (dialogue, answers)
     perturber = load_axis(axis)
     told = perturber.select([dialogue for dialogue, _ in runs.values()], seed=0, variants=1)
     assert len(told) >= least
@@ -40,10 +41,10 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
         answers = iter(runs[dialogue.id][1])
         for place, turn in enumerate(dialogue.turns):
             steps: list[StageCall] = []
+            history, user = change(dialogue.turns[:place]), change(turn.user)
             for call in turn.calls:
                 recorded = next(answers)
-                history = change(dialogue.turns[:place])
-                found = stage([StageInput(history, change(turn.user), {}, tuple(steps), change(call))])[0]
+                found = stage([StageInput(history, user, {}, tuple(steps), change(call))])[0]
                 assert found == change(recorded) or found == change(json.loads(recorded)), (dialogue.id, call)
                 steps.append(StageCall("tools", change(call), None))
                 calls += 1
@@ -56,7 +57,7 @@ def test_records_that_are_passed_over_are_those_that_stay(tau_bench):
     perturber = load_axis("names_gender")
     told = perturber.select([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, variants=1)
     world = airline.new_state(tau_bench / "airline")
-    changed = 0
+    changed = passed_over = 0
     for dialogue, (candidate,) in told[:3]:
         change = perturber.rewrite(dialogue, candidate)
         quick, slow = (world.told(way, PEOPLE) for way in (change, lambda value, change=change: change(value)))
@@ -67,7 +68,9 @@ def test_records_that_are_passed_over_are_those_that_stay(tau_bench):
             there = quick.get(kind, str(change(name)))
             assert there == slow.get(kind, str(change(name)))
             changed += there != world.get(kind, name)
+            passed_over += change.passes_over(json.dumps(world.get(kind, name), ensure_ascii=False))
     assert changed
+    assert passed_over > 4000  # of 7,500
 
 
 @pytest.mark.real_data

@@ -36,8 +36,8 @@ def settings():
 
     return RecommenderTrainConfig(
         layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=24,
-        patience=6,
-    )  # fmt: skip  # dishes are learnt first; a first plateau is passed before names and places are
+        patience=6, max_steps=720,
+    )  # fmt: skip  # dishes are learnt first; names and places after a plateau, until the 8th epoch
 
 
 @pytest.fixture(scope="session")

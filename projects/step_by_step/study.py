@@ -58,9 +58,9 @@ def table_one(runs: list[dict[str, Any]]) -> str:
     return table(["model", "beginning", "corpus", "trained on", "evaluated on", *SCORES], rows)
 
 
-def _bounded(one: dict[str, Any]) -> str:
-    low, high = one["ci"]
-    return f"{one['value']:.3f} [{low:.3f}, {high:.3f}]"
+def _bounded(score: dict[str, Any]) -> str:
+    low, high = score["ci"]
+    return f"{score['value']:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def table_of_audits(runs: list[StudyRun]) -> str:
@@ -70,22 +70,22 @@ def table_of_audits(runs: list[StudyRun]) -> str:
     return table(head, [_audited(run, axis, found) for run in runs for axis, found in run.axes.items()])
 
 
-def _audited(run: StudyRun, axis: str, found: AxisResult) -> list[str]:
+def _audited(run: StudyRun, axis: str, result: AxisResult) -> list[str]:
     widest = ""
-    if found.widest is not None and found.widest.gap.ci is not None:
-        widest = f"{found.widest.worse} − {found.widest.better} {_shown(found.widest.gap)}"
-    parts = {stage: one.shapley for stage, one in found.contributions.items() if one.shapley.value is not None}
+    if result.widest is not None and result.widest.gap.ci is not None:
+        widest = f"{result.widest.worse} − {result.widest.better} {_shown(result.widest.gap)}"
+    parts = {stage: one.shapley for stage, one in result.contributions.items() if one.shapley.value is not None}
     most = max(parts, key=lambda stage: abs(parts[stage].value or 0), default="")
-    limits = ["–" if one is None else f"±{one:.2f}" for one in (found.equivalent_within,)]
-    limits += ["–" if found.mde is None else f"{found.mde:.2f}"]
+    ruled_out = "–" if result.equivalent_within is None else f"±{result.equivalent_within:.2f}"
+    detectable = "–" if result.mde is None else f"{result.mde:.2f}"
     where = f"`{most}` {_shown(parts[most])}" if most else "–"
-    pooled = _shown(found.disparity)
-    return [run.name, axis, f"{found.dialogues:,}", widest or "–", found.verdict, *limits, pooled, where]
+    about = [run.name, axis, f"{result.dialogues:,}", widest or "–", result.verdict]
+    return [*about, ruled_out, detectable, _shown(result.disparity), where]
 
 
-def _shown(one: Estimate) -> str:
-    low, high = one.ci or (0.0, 0.0)
-    return f"{one.value:+.3f} [{low:+.3f}, {high:+.3f}]" + ("‡" if one.is_of_terms_only else "")
+def _shown(estimate: Estimate) -> str:
+    low, high = estimate.ci or (0.0, 0.0)
+    return f"{estimate.value:+.3f} [{low:+.3f}, {high:+.3f}]" + ("‡" if estimate.is_of_terms_only else "")
 
 
 def changes_of(path: Path) -> dict[str, Number]:

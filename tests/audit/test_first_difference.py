@@ -41,6 +41,16 @@ def message(name="find_hotels", text="", **arguments):
     return StageCall("policy", None, {"content": text, "tool_calls": [call] if name else []})
 
 
+def claude(*blocks):
+    """A reply of Anthropic's API: texts, and calls as a name and arguments."""
+    content = []
+    for block in blocks:
+        name, given = (block, None) if isinstance(block, str) else block
+        call = {"type": "tool_use", "id": "call_0", "name": name, "input": given}
+        content.append({"type": "text", "text": name} if given is None else call)
+    return StageCall("model", None, {"type": "message", "role": "assistant", "content": content})
+
+
 def said(text, stage="answer"):
     return StageCall(stage, None, text)
 
@@ -64,6 +74,10 @@ ROWS = {"city": "Oslo", "price": 90}
         ([message(limit=3)], [message()], "`policy`: `find_hotels.limit` 3 → nothing"),
         ([message(limit=3)], [message("find_flats", limit=3)], "`policy`: `call` find_hotels → find_flats"),
         ([message(limit=3)], [message("", "No.")], "`policy`: `call` find_hotels → nothing"),
+        ([claude(("find_hotels", {"limit": 3}))], [claude("Let me see.", ("find_hotels", {"limit": 1}))],
+         "`model`: `find_hotels.limit` 3 → 1"),
+        ([claude("I look.", ("find_hotels", {}))], [claude("No.")], "`model`: `call` find_hotels → nothing"),
+        ([claude("Yes.")], [claude("No.")], "`model`: “Yes.” → “No.”"),
         ([message("", "Yes.")], [message("", "No.")], "`policy`: “Yes.” → “No.”"),
         ([message(a=1, b=2, c=3)], [message(a=2, b=3, c=4)],
          "`policy`: `find_hotels.a` 1 → 2, `find_hotels.b` 2 → 3 and 1 more"),

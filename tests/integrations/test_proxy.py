@@ -27,7 +27,7 @@ from tod_bias import Dialogue, StageInput, Turn, attribute, load_pipeline
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of
-from tod_bias.integrations.model_apis import with_ids
+from tod_bias.integrations.model_apis import request_of, with_ids
 from tod_bias.integrations.proxy import Proxy
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
 from tod_bias.report.circumstances import circumstances
@@ -174,6 +174,15 @@ def test_every_request_of_a_turn_gets_another_id():
     second = {"messages": [*first["messages"], {"role": "tool", "content": "3"}]}
     ids = [with_ids("/chat/completions", request, {})["id"] for request in (first, second, first)]
     assert ids[0] == ids[2] != ids[1]
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/responses", "/messages"])
+def test_labels_of_a_session_do_not_make_another_request(path):
+    name = "input" if path == "/responses" else "messages"
+    body = {"model": "m", name: [{"role": "user", "content": "Hello."}]}
+    labels = {"metadata": {"user_id": "a1"}, "user": "u", "safety_identifier": "s", "prompt_cache_key": "k"}
+    assert request_of(path, body | labels) == request_of(path, body)
+    assert request_of(path, body | {"temperature": 1}) != request_of(path, body)
 
 
 def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):

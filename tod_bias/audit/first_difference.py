@@ -37,6 +37,8 @@ _MOST = 3
 """Differences of a group that results name."""
 _MOSTLY = 0.8
 """Where a value stands in place of one and the same in at least this share of turns, both are named."""
+_TOOL_USE = "tool_use"
+"""The type of a call in Anthropic's messages."""
 _WRAPPING = (
     "choices",
     "content",
@@ -120,16 +122,23 @@ def _named_calls(value: Any) -> list[Call]:
     nested, value = getattr(value, "calls", None), _read(value)
     if isinstance(value, Mapping):
         name = value.get("name", value.get("tool_name"))
-        arguments = next((value[key] for key in ("arguments", "args") if key in value), None)
+        given = ("arguments", "args", *(["input"] if value.get("type") == _TOOL_USE else []))
+        arguments = next((value[key] for key in given if key in value), None)
         if API_NAME in value:
             return [(str(value[API_NAME]), arguments_of(value))]
         if isinstance(name, str) and arguments is not None:
-            given = _read(arguments)
-            return [(name, given if isinstance(given, Mapping) else {"arguments": given})]
+            read = _read(arguments)
+            return [(name, read if isinstance(read, Mapping) else {"arguments": read})]
         if isinstance(value.get("function"), Mapping):
             return _named_calls(value["function"])
-        nested = value.get("tool_calls") or value.get("calls")
+        nested = value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
     return [call for part in nested for call in _named_calls(part)] if isinstance(nested, list | tuple) else []
+
+
+def _tool_uses(content: Any) -> list[Any]:
+    """The calls among the blocks of a message of Anthropic's."""
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == _TOOL_USE]
 
 
 def _read(value: Any) -> Any:

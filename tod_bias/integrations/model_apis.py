@@ -57,6 +57,8 @@ def path_of(url_path: str) -> str | None:
 
 
 _SENT_OTHERWISE = ("stream", "stream_options", "encoding_format")
+_LABELS = ("metadata", "user", "safety_identifier", "prompt_cache_key")
+"""What says who asks, or in which session, often at random, and does not decide the reply; it is not sent on."""
 
 
 def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
@@ -72,7 +74,7 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
     Raises:
         StageError: its history is on the server, or it holds no messages.
     """
-    rest = {name: value for name, value in body.items() if name not in _SENT_OTHERWISE}
+    rest = {name: value for name, value in body.items() if name not in (*_SENT_OTHERWISE, *_LABELS)}
     messages = rest.pop(_CONTENT[path], None)
     if path not in CONVERSATIONS:
         return AgentRequest(messages, json.dumps({"path": path, **fixed, "body": rest}, ensure_ascii=False))

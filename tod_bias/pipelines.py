@@ -413,6 +413,8 @@ def _problem(error: Any) -> str:
     shown = "nothing" if given is None else repr(given)[:200]
     if error["loc"][-1:] == ("[key]",):
         return f"the name {shown} is no text, write it in quotes"
+    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and error["loc"][0] in AgentEntry.model_fields:
+        return f"stands in agent: {{…, {error['loc'][0]}: …}}"
     return _PROBLEMS.get(error["type"], f"got {shown:.60}")
 
 

@@ -378,6 +378,7 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
         ),
         ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
+        ("agent: {command: node}\ntimeout: 9", r"timeout: stands in agent: \{…, timeout: …\};"),
     ],
 )
 def test_a_mistake_in_a_file_is_told_in_one_line(text, message, tmp_path):

@@ -175,3 +175,10 @@ def corpus():
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the figures of single runs, which take most of the time of a report."""
     monkeypatch.setattr("tod_bias.report.sections.figures", lambda axis_results: {})
+
+
+@pytest.fixture(autouse=True)
+def painting(request: pytest.FixtureRequest) -> None:
+    """Figures are painted in tests of reports, which have a fixture of this name, and in tests marked ``painted``."""
+    if request.node.get_closest_marker("painted") is None:
+        request.getfixturevalue("unpainted")

@@ -279,17 +279,15 @@ def resting_collector() -> Iterator[Callable[[], object]]:
     """Python's collector of cycles only works when it is called, and leaves alone what is there already.
 
     The objects of a chunk live until it is done, so looking through them, and through a whole corpus, again and again
-    finds nothing and takes a sixth of the time. What the caller has frozen stays so.
+    finds nothing and takes a sixth of the time.
     """
     if not gc.isenabled():
         yield lambda: None
         return
-    is_frozen = gc.get_freeze_count() > 0
     gc.disable()
     gc.freeze()
     try:
         yield gc.collect
     finally:
-        if not is_frozen:
-            gc.unfreeze()
+        gc.unfreeze()
         gc.enable()

@@ -27,6 +27,7 @@ from builders import small_corpus, tiny_model
 from served import chat_model, served
 
 gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
+gc.unfreeze = lambda: None  # audits freeze what is there while they run; afterwards all would be looked through again
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
@@ -175,3 +176,10 @@ def corpus():
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the figures of single runs, which take most of the time of a report."""
     monkeypatch.setattr("tod_bias.report.sections.figures", lambda axis_results: {})
+
+
+@pytest.fixture(autouse=True)
+def painting(request: pytest.FixtureRequest) -> None:
+    """Figures are painted in tests of reports, which have a fixture of this name, and in tests marked ``painted``."""
+    if request.node.get_closest_marker("painted") is None:
+        request.getfixturevalue("unpainted")

@@ -132,9 +132,12 @@ def _is_frameworks(module: str) -> bool:
     return installed is not None and file.startswith(str(installed.locate_file("")))
 
 
+_distributions = functools.cache(packages_distributions)  # it reads the list of files of every installed package
+
+
 @functools.cache
 def _distribution_of(package: str) -> Distribution | None:
-    names = packages_distributions().get(package)
+    names = _distributions().get(package)
     return distribution(names[0]) if names else None
 
 

@@ -119,6 +119,7 @@ def test_the_command_writes_the_key_nowhere(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True), key=KEY) as server:
         files_of_a_user(tmp_path, server.url, 16)
         arguments = ["--corpus", "chats.jsonl", "--pipeline", "assistant.yaml", "--axes", "gender", "--out", "run"]
+        arguments += ["--metrics", "corpus_bleu"]
         done = subprocess.run(
             [sys.executable, "-m", "tod_bias.attribute", *arguments, "--bootstrap", "0", "--permutations", "0"],
             cwd=tmp_path, env={**os.environ, "MY_KEY": KEY, "OPENAI_LOG": "debug"},
@@ -138,6 +139,7 @@ def test_the_command_goes_on_with_batches(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_KEY", KEY)
     line = "attribute --corpus chats.jsonl --pipeline assistant.yaml --axes gender --permutations 50 --out run"
+    line += " --metrics corpus_bleu"
     options = ["--batch-out", "requests"]
     for _ in range(4):
         code, said, err = run_command(line, *options)

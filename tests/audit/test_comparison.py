@@ -179,11 +179,11 @@ def test_a_comparison_is_read_as_it_was_written(folders, tmp_path):
 @pytest.mark.slow
 def test_intervals_of_changes_cover():
     """Short; tests/benchmarks/paired_worlds.py makes the whole table."""
-    seen = run(cases()["mended, better on average"], 30, 1, resamples=50)
+    seen = run(cases()["mended, better on average"], 30, 1, resamples=50, dialogues=8000)
     for name in ("quality", "disparity", "contribution response", "gap woman", "score woman"):
         assert 0.83 <= seen.share(name) <= 1
     assert seen.said("gap woman", "better") > 0.9
     assert seen.said("quality", "better") > 0.9
-    same = run(cases()["women .1 worse in both"], 16, 2, resamples=50, margin=0.2)
+    same = run(cases()["women .1 worse in both"], 16, 2, resamples=50, margin=0.2, dialogues=8000)
     assert same.said("gap woman", "better") + same.said("gap woman", "worse") <= 0.1
     assert same.said("gap woman", "equivalent") > 0.85

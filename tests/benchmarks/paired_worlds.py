@@ -130,9 +130,9 @@ def entries(quality: Change, axis: AxisChange) -> Iterator[tuple[str, Change]]:
         yield f"score {name}", group.score
 
 
-def truth(pair: Pair, seed: int) -> dict[str, float]:
+def truth(pair: Pair, seed: int, dialogues: int = 20_000) -> dict[str, float]:
     """The changes that estimates tend to: of very many dialogues and words."""
-    large = replace(pair, dialogues=20_000, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
+    large = replace(pair, dialogues=dialogues, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
     found = changes_of(tables_of(large, np.random.default_rng([seed, 99])), seed, resamples=0, permutations=1)
     return {name: part.change.value for name, part in entries(*found)}
 
@@ -154,9 +154,11 @@ class Seen:
         return float(np.mean([one == verdict for one in self.verdicts[name]]))
 
 
-def run(pair: Pair, runs: int, seed: int, *, resamples: int = 200, margin: float | None = None) -> Seen:
-    """All runs of one case."""
-    seen = Seen(truth(pair, seed))
+def run(
+    pair: Pair, runs: int, seed: int, *, resamples: int = 200, margin: float | None = None, dialogues: int = 20_000
+) -> Seen:
+    """All runs of one case, and the truth, of so many dialogues."""
+    seen = Seen(truth(pair, seed, dialogues))
     for number in range(runs):
         tables = tables_of(pair, np.random.default_rng([seed, number]))
         for name, part in entries(*changes_of(tables, number, resamples=resamples, margin=margin)):

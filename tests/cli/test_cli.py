@@ -40,11 +40,13 @@ def folder(tmp_path, monkeypatch):
 QUICK = ("--corpus", "corpus.jsonl", "--bootstrap", 50, "--permutations", 100)
 
 
+@pytest.mark.painted
 def test_attribute_writes_a_run_and_prints_a_table(folder):
     code, out, err = run_command("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
     assert code == 0, err
     assert "gender" in out
     assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
+    assert (folder / "run" / "figures" / "groups-corpus_bleu.svg").read_text().startswith("<?xml")
     results = json.loads((folder / "run" / "results.json").read_text())
     assert results["schema"] == 3
     assert results["corpus"]["dialogues"] == 24
@@ -129,7 +131,7 @@ def test_evaluate_and_report(folder):
 
 def test_train_then_attribute_with_the_model(folder):
     train = ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--out", "model", "--held-out", 4, "--layers", 1)
-    size = ("--width", 32, "--heads", 2, "--vocabulary", 400, "--epochs", 30, "--learning-rate", 1e-2, "--dropout", 0)
+    size = ("--width", 32, "--heads", 2, "--vocabulary", 400, "--epochs", 14, "--learning-rate", 1e-2, "--dropout", 0)
     code, out, err = run_command(*train, *size, "--batch-tokens", 1024, "--patience", 99)
     assert code == 0, err
     assert "lowest validation loss" in out

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,10 @@ def every_command(group=app, before=()):
             yield from every_command(group[name], (*before, name))
 
 
-def helps_of(commands, width):
-    """What commands print for --help, in a process of their own: a help keeps the lines of its first width."""
+@cache
+def helps_of(width):
+    """What every command prints for --help, in a process of their own: a help keeps the lines of its first width."""
+    commands = [(), *(words for words, _ in every_command())]
     environment = {**os.environ, "COLUMNS": str(width)}
     done = subprocess.run(
         [sys.executable, "-c", PRINTS],
@@ -86,15 +89,14 @@ def helps_of(commands, width):
         text=True,
         check=True,
     )
-    return done.stdout.split("\0")[:-1]
+    return dict(zip(commands, done.stdout.split("\0")[:-1], strict=True))
 
 
 def helps():
-    names = [(), *(words for words, _ in every_command())]
     return "".join(
         f"$ COLUMNS={width} tod-bias {' '.join([*words, '--help'])}\n{printed}\n"
         for width in WIDTHS
-        for words, printed in zip(names, helps_of(names, width), strict=True)
+        for words, printed in helps_of(width).items()
     )
 
 
@@ -123,8 +125,8 @@ def test_helps_are_as_recorded():
 
 
 def test_every_help_has_an_example_and_fits():
-    names = [words for words, command in every_command() if command.default_command is not None]
-    for words, printed in zip(names, helps_of(names, 80), strict=True):
+    for words in [words for words, command in every_command() if command.default_command is not None]:
+        printed = helps_of(80)[words]
         assert f"Example: tod-bias {' '.join(words)}" in " ".join(printed.split()), words
         assert "--quiet" in printed
         assert max(map(len, printed.splitlines())) <= 80

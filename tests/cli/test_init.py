@@ -36,7 +36,6 @@ def background():
         process.wait()
 
 
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("kind", PLANTED)
 def test_an_example_runs_as_it_stands(kind, tmp_path, monkeypatch, background):
     monkeypatch.chdir(tmp_path)

@@ -29,7 +29,6 @@ response = Replay.gold(dialogues, "response", missing="I do not know.")
 """
 
 
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_words_perturb_and_attribute_take_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str

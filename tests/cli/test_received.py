@@ -116,6 +116,7 @@ def test_nothing_is_written_through_a_folder(run, tmp_path, kind, name, argument
     assert [path.name for path in (tmp_path / "victim").iterdir()] == ["f"]
 
 
+@pytest.mark.painted
 @pytest.mark.parametrize(
     "arguments", [["report", "run"], ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run"]]
 )

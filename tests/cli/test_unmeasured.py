@@ -46,9 +46,6 @@ def find(place: str) -> dict:
 QUICK = ("--bootstrap", 0, "--permutations", 0, "--axes", "gender", "--quiet", "--out", "run")
 
 
-pytestmark = pytest.mark.usefixtures("unpainted")
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

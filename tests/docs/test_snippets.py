@@ -124,7 +124,6 @@ def run_command(words, place):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_pages_run_from_top_to_bottom(folder, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

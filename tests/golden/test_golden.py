@@ -50,7 +50,6 @@ def golden(name: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_results_turns_and_calls_are_what_they_were(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

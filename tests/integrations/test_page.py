@@ -51,7 +51,6 @@ def example(language, words=""):
     return next(fence.code for fence in page if fence.language == language and words in fence.code)
 
 
-@pytest.mark.usefixtures("unpainted")
 def test_a_program_in_another_language(folder, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (folder / "agent.mjs").write_text(example("js"))

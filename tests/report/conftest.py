@@ -13,6 +13,12 @@ import pytest
 
 from tod_bias.results import AuditResult
 
+
+@pytest.fixture(autouse=True)
+def painting() -> None:
+    """Figures are painted here."""
+
+
 STAGES = ("api_call", "db", "response")
 ORDER = ("db", "api_call", "response")
 

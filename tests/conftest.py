@@ -27,7 +27,8 @@ from builders import small_corpus, tiny_model
 from served import chat_model, served
 
 gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
-gc.unfreeze = lambda: None  # audits freeze what is there while they run; afterwards all would be looked through again
+freeze = gc.freeze
+gc.freeze = gc.unfreeze = lambda: None  # audits' own, after which all would be looked through again
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What is imported by now stays: libraries that collect garbage again and again need not look through it."""
     gc.collect()
-    gc.freeze()
+    freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -53,7 +54,7 @@ def kept() -> Iterator[None]:
     """What a file leaves behind is not looked through again either: each training of a model collects garbage."""
     yield
     gc.collect()
-    gc.freeze()
+    freeze()
 
 
 def unpacked(name: str, mark: str, archive: str) -> Path:

@@ -252,7 +252,7 @@ def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:
     perturbers = [load_axis(axis) for axis in AXES]
     known = {
         word
-        for d in augmented(sample("train", 500), perturbers, 2, 0)
+        for d in augmented(sample("train", 350), perturbers, 2, 0)
         for turn in d.turns
         for word in turn.text.split()
     }

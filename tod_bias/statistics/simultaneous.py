@@ -9,6 +9,7 @@ wider. Every row gets the interval at the level at which its adjusted p-value is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -111,10 +112,15 @@ def _smallest(correlation: np.ndarray, freedom: np.ndarray, seed: int) -> np.nda
     root = vectors[:, keeps] * np.sqrt(values[keeps])
     rng = np.random.default_rng(seed)
     drawn = np.abs(rng.standard_normal((DRAWS, root.shape[1])) @ root.T)
-    position = (rng.permutation(DRAWS) + 0.5) / DRAWS  # one quantile of χ² for all rows, which share what is unknown
+    place = rng.permutation(DRAWS)  # one quantile of χ² for all rows, which share what is unknown
     p = np.full(DRAWS, 1.0)
     for degrees in np.unique(freedom):
         largest = drawn[:, freedom == degrees].max(axis=1)
-        scale = np.sqrt(chi2_quantile(position, degrees) / degrees)
-        p = np.minimum(p, 2 * t_tail(largest / scale, degrees))
+        p = np.minimum(p, 2 * t_tail(largest / _scales(float(degrees))[place], degrees))
     return np.sort(p)
+
+
+@lru_cache(maxsize=64)
+def _scales(degrees: float) -> np.ndarray:
+    """√(χ²/ν) at evenly spread shares, in their order; several families of a run have rows of the same freedom."""
+    return np.sqrt(chi2_quantile((np.arange(DRAWS) + 0.5) / DRAWS, degrees) / degrees)

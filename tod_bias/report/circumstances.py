@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tod_bias.report.notation import count, fixed, interval, percent, with_interval
 from tod_bias.results import AuditResult, Cost
-from tod_bias.systems.outputs import Outcome
 
 
 def circumstances(result: AuditResult) -> list[str]:
@@ -109,6 +108,10 @@ def _outcomes(result: AuditResult) -> list[str]:
     ]
 
 
+_NO_ROW = "no such row"
+"""How results say that a look-up found no row (``Outcome.NO_ROW``)."""
+
+
 def _missing_rows(result: AuditResult) -> list[str]:
     """Databases without rows for rewritten calls, where that costs all groups of an axis alike."""
     first = next(iter(result.metrics), None)
@@ -117,7 +120,7 @@ def _missing_rows(result: AuditResult) -> list[str]:
     for name, kinds in result.cost.outcomes.items():
         shares = {row.axis: row.contributions[name].shapley for row in rows if name in row.contributions}
         shown = [f"{axis} {with_interval(one, sign=True)}" for axis, one in shares.items() if one.excludes_zero]
-        if kinds.get(Outcome.NO_ROW.value) and shown:
+        if kinds.get(_NO_ROW) and shown:
             sentences.append(
                 f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: {', '.join(shown)}. It "
                 "is a fault of the table if the real service would answer these calls."

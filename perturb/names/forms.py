@@ -340,7 +340,7 @@ class Renaming:
 
     def edits(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Every place of the old name, as start and end, with the new one."""
-        if not self.forms.may_stand_in(text):
+        if not self.may_change(text):
             return
         for start, end, part in self.forms.spans(text):
             old = text[start:end]

@@ -16,8 +16,9 @@ from findings import FEW, StudyRun, findings, number, too_few
 from verdicts import Case, Number
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
+from tod_bias.report.notation import with_interval
 from tod_bias.report.record import ORIGINAL, read_turns
-from tod_bias.results import AuditResult, AxisResult, Comparison, Estimate
+from tod_bias.results import AuditResult, AxisResult, Comparison
 
 HERE = Path(__file__).parent
 BLEU = "corpus_bleu"
@@ -73,19 +74,14 @@ def table_of_audits(runs: list[StudyRun]) -> str:
 def _audited(run: StudyRun, axis: str, result: AxisResult) -> list[str]:
     widest = ""
     if result.widest is not None and result.widest.gap.ci is not None:
-        widest = f"{result.widest.worse} − {result.widest.better} {_shown(result.widest.gap)}"
+        widest = f"{result.widest.worse} − {result.widest.better} {with_interval(result.widest.gap, sign=True)}"
     parts = {stage: one.shapley for stage, one in result.contributions.items() if one.shapley.value is not None}
     most = max(parts, key=lambda stage: abs(parts[stage].value or 0), default="")
     ruled_out = "–" if result.equivalent_within is None else f"±{result.equivalent_within:.2f}"
     detectable = "–" if result.mde is None else f"{result.mde:.2f}"
-    where = f"`{most}` {_shown(parts[most])}" if most else "–"
+    where = f"`{most}` {with_interval(parts[most], sign=True)}" if most else "–"
     about = [run.name, axis, f"{result.dialogues:,}", widest or "–", result.verdict]
-    return [*about, ruled_out, detectable, _shown(result.disparity), where]
-
-
-def _shown(estimate: Estimate) -> str:
-    low, high = estimate.ci or (0.0, 0.0)
-    return f"{estimate.value:+.3f} [{low:+.3f}, {high:+.3f}]" + ("‡" if estimate.is_of_terms_only else "")
+    return [*about, ruled_out, detectable, with_interval(result.disparity, sign=True), where]
 
 
 def changes_of(path: Path) -> dict[str, Number]:

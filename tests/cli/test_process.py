@@ -118,7 +118,8 @@ def test_streams(shell, code, said):
     assert "Traceback" not in ended.stderr
 
 
-def test_windows_for_figures_are_not_looked_for(tmp_path):
+@pytest.mark.parametrize("backend", ["nonsense", "module://nowhere"])
+def test_windows_for_figures_are_not_looked_for(tmp_path, backend):
     command = [sys.executable, "-m", "tod_bias", "words", "--axes", "gender", "--out", "out"]
-    subprocess.run(command, env={**os.environ, "MPLBACKEND": "nonsense"}, cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "out" / "figures" / "words.svg").is_file()

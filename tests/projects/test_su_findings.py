@@ -38,13 +38,8 @@ def _module(name):
 
 MARGIN = 0.02
 WORLDS = 300
-OF_A_CELL = 150
-"""Of each of the fifty pairs of a truth and a covariance."""
-
-
-def at_most(worlds):
-    """How often a test at the level 0.05 rejects in so many worlds, three standard errors added."""
-    return 0.05 + 3 * math.sqrt(0.05 * 0.95 / worlds)
+AT_MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / WORLDS)
+"""How often a test at the level 0.05 rejects in so many worlds, three standard errors added."""
 
 
 def numbers(verdicts, values, error, dialogues=100):
@@ -82,13 +77,13 @@ COVARIANCES = {
 @pytest.mark.parametrize("covariance", COVARIANCES.values(), ids=COVARIANCES)
 @pytest.mark.parametrize("truth", [(0.0, 0.0), (0.05, 0.05), (0.05, -0.05), (0.03, 0.05), (0.0, -0.04)])
 def test_what_is_not_larger_is_seldom_said_to_be(verdicts, truth, covariance):
-    assert judged(verdicts, [truth] * 3, covariance, worlds=OF_A_CELL)[verdicts.HOLDS] <= at_most(OF_A_CELL)
+    assert judged(verdicts, [truth] * 3, covariance)[verdicts.HOLDS] <= AT_MOST
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES.values(), ids=COVARIANCES)
 @pytest.mark.parametrize("truth", [(0.02, 0.0), (-0.02, 0.0), (0.07, 0.05), (0.07, -0.05), (-0.10, 0.05)])
 def test_what_is_larger_by_the_margin_is_seldom_denied(verdicts, truth, covariance):
-    assert judged(verdicts, [truth] * 3, covariance, worlds=OF_A_CELL)[verdicts.DOES_NOT] <= at_most(OF_A_CELL)
+    assert judged(verdicts, [truth] * 3, covariance)[verdicts.DOES_NOT] <= AT_MOST
 
 
 def test_most_is_more_than_half(verdicts):
@@ -156,8 +151,8 @@ def test_equality_is_claimed_within_the_margin_alone(verdicts):
         found = [verdicts.equal("", _changes(verdicts, one, error, dialogues), MARGIN).verdict for one in seen]
         return found.count(verdict) / WORLDS
 
-    assert share(verdicts.HOLDS, (0.0, 0.021), 0.003) <= at_most(WORLDS)
-    assert share(verdicts.DOES_NOT, (0.0, 0.0, 0.0), 0.01) <= at_most(WORLDS)
+    assert share(verdicts.HOLDS, (0.0, 0.021), 0.003) <= AT_MOST
+    assert share(verdicts.DOES_NOT, (0.0, 0.0, 0.0), 0.01) <= AT_MOST
     assert share(verdicts.HOLDS, (0.0, 0.0, 0.0), 0.003) >= 0.95
     found = verdicts.equal("", _changes(verdicts, [0.0] * 12, 0.02), MARGIN)
     needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
@@ -172,7 +167,7 @@ def test_parts_below_0_are_adjusted_for_how_many_are_looked_at(verdicts):
         found = [verdicts.some_below("", _changes(verdicts, one, error, dialogues), MARGIN).verdict for one in seen]
         return found.count(verdicts.HOLDS) / WORLDS
 
-    assert share([0.0] * 20, 0.01) <= at_most(WORLDS)
+    assert share([0.0] * 20, 0.01) <= AT_MOST
     found = verdicts.some_below("", _changes(verdicts, [0.0] * 20, 0.02), MARGIN)
     needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
     assert 0.74 <= share([-MARGIN] + [0.1] * 19, 0.02 * math.sqrt(100 / needed), needed) <= 0.87
@@ -265,7 +260,7 @@ def test_numbers_of_few_dialogues_are_judged_by_their_t(verdicts):
             one = verdicts.Number(drawn.mean(), drawn.std(ddof=1) / math.sqrt(15), 15, False, 14)
             cases.append(verdicts.Case("", (verdicts.Above(one),)))
         held += verdicts.some_below("", cases, MARGIN).verdict == verdicts.HOLDS
-    assert held / WORLDS <= at_most(WORLDS)
+    assert held / WORLDS <= AT_MOST
 
 
 @pytest.mark.parametrize("alike", [0.0, 1.0])

@@ -18,9 +18,7 @@ from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, pr
 from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
-RUNS = 12
-"""Two claims in so many are let pass. Who takes lists for independent claims in three of four worlds of steady and
-uneven names and of five cities, and is caught there in more than 99 of 100 cases."""
+RUNS = 24
 UNKINDEST = (
     "names, unequal groups",
     "24 steady and 7 uneven names",
@@ -63,7 +61,7 @@ def most(level, runs=RUNS):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "runs"),
-    [*((UNKIND[name], RUNS) for name in UNKINDEST), (ACCIDENTS, 8), (FIVE_CITIES, RUNS)],
+    [*((UNKIND[name], RUNS) for name in UNKINDEST), (ACCIDENTS, 12), (FIVE_CITIES, RUNS)],
     ids=[*UNKINDEST, "names, accidents of 5 cities", "names of five cities are not five times as many"],
 )
 def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_most(world, runs):
@@ -75,7 +73,7 @@ def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_m
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in COUPLES if name != "couples, words that slant"])
 def test_couples_are_claimed_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
-    runs = 6 if "cities" in name else 10
+    runs = 8 if "cities" in name else 16
     claims = measured(replace(COUPLES[name], templates=4), runs, "one gender", (COUPLE,))[:3]
     assert (claims <= most(0.05, runs)).all()
 
@@ -119,7 +117,7 @@ def test_first_words_change_their_genders_and_with_them_their_couples():
 @pytest.mark.parametrize("cities", [1, 5])
 def test_a_planted_difference_is_significant_among_names_that_differ(cities):
     accident = 0.2 if cities > 1 else 0.0
-    claims = measured(World(word=0.3, cities=cities, planted=0.8, accident=accident, unpriced=(0.0, 0.3)), 6)[:3]
+    claims = measured(World(word=0.3, cities=cities, planted=0.8, accident=accident, unpriced=(0.0, 0.3)), 10)[:3]
     assert (claims > 0.7).all()
 
 

@@ -315,7 +315,7 @@ class InferenceOptions(BootstrapOptions):
     """How intervals and p-values are estimated."""
 
     permutations: Resamples = 10_000
-    """Permutations or flips of the tests; 0 for none."""
+    """Permutations of the tests; 0 for none."""
 
 
 class MarginOptions(Options):
@@ -327,11 +327,11 @@ class MarginOptions(Options):
     """Gaps (of two runs, their changes) up to this, e.g. 0.05, are equivalent where that is shown."""
 
 
-class CompareConfig(Seeded, InferenceOptions, MarginOptions):
+class CompareConfig(Seeded, MarginOptions):
     """How the changes between two runs are estimated."""
 
     permutations: Annotated[Resamples, Field(ge=1)] = 10_000
-    """Sign flips of the tests."""
+    """Sign flips of the tests of changes in few dialogues."""
     quality_margin: Annotated[float, Field(gt=0)] | None = None
     """The same for scores, in the metric's units; by default as --margin."""
 
@@ -348,6 +348,10 @@ class ClusterOptions(Options):
 class AnalysisOptions(InferenceOptions, ClusterOptions, MarginOptions, MetricOptions):
     """How results are estimated."""
 
+    bootstrap: Resamples = 1000
+    """Resamples for the intervals of Su's numbers, which no other interval needs; 0 for none."""
+    permutations: Resamples = 10_000
+    """Sign flips of the tests of metrics that differ in few dialogues; 0 for none."""
     order: Names | None = None
     """Stages in the order of Su's attribution, by commas."""
 

@@ -71,7 +71,7 @@ def test_a_run_read_back_says_what_it_said(folders):
 
 
 def test_a_run_against_itself_is_exactly_0_everywhere(folders):
-    result = compare(folders / "curt", folders / "curt", bootstrap=50, permutations=100, margin=0.2)
+    result = compare(folders / "curt", folders / "curt", permutations=100, margin=0.2)
     assert result["same"]
     found = list(changes({"quality": result["quality"], "axes": result["axes"]}))
     assert len(found) > 30
@@ -83,7 +83,7 @@ def test_a_run_against_itself_is_exactly_0_everywhere(folders):
 
 
 def test_a_change_is_the_difference_of_what_both_runs_say(folders):
-    result = compare(folders / "curt", folders / "fair", bootstrap=50, permutations=100)
+    result = compare(folders / "curt", folders / "fair", permutations=100)
     runs = [AuditResult.load(folders / name) for name in ("curt", "fair")]
     for name in METRICS:
         record = result["axes"]["gender"][name]
@@ -103,7 +103,7 @@ def test_a_change_is_the_difference_of_what_both_runs_say(folders):
 
 
 def test_a_repaired_system_is_better_and_a_broken_one_worse(folders):
-    settings = {"bootstrap": 200, "permutations": 500, "metrics": ["corpus_bleu"]}
+    settings = {"permutations": 500, "metrics": ["corpus_bleu"]}
     repaired = compare(folders / "curt", folders / "fair", **settings)
     broken = compare(folders / "fair", folders / "curt", **settings)
     for result, verdict in ((repaired, "better"), (broken, "worse")):
@@ -115,7 +115,7 @@ def test_a_repaired_system_is_better_and_a_broken_one_worse(folders):
 
 
 def test_stages_that_one_system_lacks_are_left_out_and_named(folders):
-    result = compare(folders / "curt", folders / "short", bootstrap=20, permutations=100)
+    result = compare(folders / "curt", folders / "short", permutations=100)
     assert result["stages"]["common"] == ["api_call", "db", "response"]
     record = result["axes"]["gender"]["corpus_bleu"]
     assert list(record["contributions"]) == ["api_call", "db", "response"]
@@ -172,7 +172,7 @@ def test_a_folder_without_turns_or_of_an_earlier_version_says_what_to_do(folders
 
 
 def test_a_comparison_is_read_as_it_was_written(folders, tmp_path):
-    result = compare(folders / "curt", folders / "fair", bootstrap=20, permutations=100)
+    result = compare(folders / "curt", folders / "fair", permutations=100)
     assert Comparison.load(result.save(tmp_path)) == result
 
 

@@ -178,7 +178,7 @@ def test_an_option_of_audits_is_declared_once():
     assert {name for name in options if len(homes[name]) > 1} <= OTHERWISE
 
 
-OTHERWISE = {"model", "device"}
+OTHERWISE = {"model", "device", "bootstrap", "permutations"}
 """Options of audits that are something else for recommenders."""
 
 

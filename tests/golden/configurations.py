@@ -188,7 +188,7 @@ def after(command: Command) -> None:
         "attribute", "--corpus", "corpus.jsonl", "--axes", "gender,placebo", "--metrics", "corpus_bleu,jga",
         "--pipeline", "loop.yaml", "--out", "changed", *QUICK,
     )  # fmt: skip
-    command("compare", "run", "changed", "--permutations", 200, "--bootstrap", 100, "--out", "compared", "--quiet")
+    command("compare", "run", "changed", "--permutations", 200, "--out", "compared", "--quiet")
     command("plan", *source, "--axes", "gender,placebo", "--sample", 0, "--out", "plan", "--quiet")
     command("plan", "--pilot", "run", "--detect", 0.05, "--out", "pilot", "--quiet")
     command("evaluate", *source, "--bootstrap", 100, "--out", "evaluation", "--quiet")

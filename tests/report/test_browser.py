@@ -47,7 +47,7 @@ def pages(tmp_path_factory):
             metrics=["corpus_bleu", "length"], bootstrap=40, permutations=100,
         ).save(folder)  # fmt: skip
     found = {"attribute": write_report(runs[:1]), "several": write_report(runs, place)}
-    found["compare"] = write_changes(compare(*runs, margin=0.02, bootstrap=40, permutations=100), place / "compare")
+    found["compare"] = write_changes(compare(*runs, margin=0.02, permutations=100), place / "compare")
 
     draw = random.Random(0)
     lines = ["query,rank,label,price,categories,substitution"]

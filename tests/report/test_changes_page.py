@@ -24,7 +24,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def result(runs):
-    found = compare(*runs, margin=0.02, bootstrap=40, permutations=100)
+    found = compare(*runs, margin=0.02, permutations=100)
     return found.model_copy(update={"before": "runs/<b>old</b>", "after": "runs/new"})
 
 

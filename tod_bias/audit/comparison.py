@@ -46,7 +46,7 @@ def compare(
         after: likewise, of the same dialogues rewritten in the same ways; the system may be any other.
         axes: those to compare; by default all, which must be the same in both.
         metrics: likewise; a metric of one's own as an object or ``module:Class``.
-        config: margins, resamples and seed (:class:`~tod_bias.config.CompareConfig`).
+        config: margins, flips and seed (:class:`~tod_bias.config.CompareConfig`).
         settings: single options by name, over those of ``config``: ``margin=0.02``. Changes of disparities, gaps and
             contributions up to ``margin`` are called equivalent where that is shown, each on the scale of its metric.
 
@@ -63,7 +63,7 @@ def compare(
     config = CompareConfig.of({**(config or CompareConfig()).model_dump(), **settings})
     runs = FinishedRun.read(before, metrics, axes), FinishedRun.read(after, metrics, axes)
     scored = _scored(runs, metrics)
-    inference = Inference(resamples=config.bootstrap, permutations=config.permutations, seed=config.seed)
+    inference = Inference(permutations=config.permutations, seed=config.seed)
     margins = config.margin, config.margin if config.quality_margin is None else config.quality_margin
     pairs = {axis: matched(axis, *runs) for axis in runs[0].axes}
     common = tuple(name for name in runs[0].stages if name in runs[1].stages)
@@ -188,7 +188,7 @@ class AxisDifference:
         metric: scores it.
         tables: of both runs, of the same counterfactuals.
         stages: those that both systems have.
-        inference: level, resamples, permutations.
+        inference: level, permutations, seed.
         margins: of disparities and their parts, and of scores.
     """
 

@@ -36,7 +36,7 @@ def sampling_of(
         table: of one axis and metric.
         metric: the metric.
         scale: how scores become values.
-        inference: level, resamples, seed.
+        inference: its level.
         error: standard error of the disparity with words as they are.
     """
     drawn = table.repeated

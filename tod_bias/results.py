@@ -217,6 +217,10 @@ class Terms(Record):
     """Kish's effective number: so many evenly used terms carry as much."""
     largest_share: Value = None
     """Of the gap, what goes without the term that carries most of it."""
+    shared_word: str | None = None
+    """A word of several of them, and of no other group's, that stands in half of the dialogues or more."""
+    sharing: int = 0
+    """How many of them hold it."""
 
     @property
     def may_speak(self) -> bool:

@@ -263,3 +263,20 @@ def test_every_axis_has_separate_originals():
     originals = turns[(turns["arm"] == "original") & (turns["dialogue"] == "d0") & (turns["turn"] == 0)]
     assert len(set(originals["user"])) == 2
     assert set(turns[turns["group"] == "neutral"]["user"]) == {turn.user for one in corpus(6) for turn in one.turns}
+
+
+def test_a_word_that_the_terms_of_one_group_share_is_named(tmp_path):
+    (tmp_path / "guild.tsv").write_text(
+        "pos\tmage\tsmith\nnoun\tmage, high mage, white mage\tsmith, farrier, white smith\n"
+    )
+    guild = load_axis("guild", lexicon=tmp_path / "guild.tsv")
+    talks = [
+        Dialogue(str(n), "", (Turn(f"The {('mage', 'farrier')[n % 2]} wants table {n}.", response=LONG),))
+        for n in range(24)
+    ]
+    result = attribute(
+        Pipeline({"answer": curt_to({"smith"})}), talks, axes=[guild], **QUICK | {"metrics": ("length",)}
+    )
+    terms = {name: group.terms for name, group in result.axes["guild"]["length"].groups.items()}
+    assert (terms["mage"].number, terms["mage"].shared_word, terms["mage"].sharing) == (3, "mage", 3)
+    assert (terms["smith"].number, terms["smith"].shared_word) == (3, None)  # most dialogues have farriers

@@ -262,6 +262,15 @@ def test_a_group_is_named_only_where_all_of_its_own_evidence_supports_it(changes
     assert claim_of(row, row.groups["man"]) == "served better"
 
 
+def test_a_word_that_the_terms_of_a_claimed_group_share_is_said():
+    terms = Terms(number=4, effective=4.0, largest_share=0.2, shared_word="asian", sharing=4)
+    row = result(
+        groups={"man": group(estimate(-0.2)), "woman": group(estimate(0.2)).model_copy(update={"terms": terms})}
+    )
+    assert "“asian” stands in 4 of them" in said(row)
+    assert "stands in" not in said(result())
+
+
 def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
     woman = group(WEAK, 1.4, terms_only=estimate(0.2, scope="terms"), parts={"response": estimate(0.2, scope="terms")})
     row = result(verdict="these terms only", groups={"woman": woman, "man": group(WEAK, 1.4, terms_only=WEAK)})

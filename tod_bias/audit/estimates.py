@@ -10,12 +10,14 @@ worse a group is served than the mean of all groups on the same dialogues (:mod:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from tod_bias.audit.claims import AxisDraft
 from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts
@@ -373,11 +375,18 @@ class AxisEstimates:
         weights = design.terms_of(group)
         number = 0 if weights is None else int((np.asarray(weights.sum(axis=0)).ravel() > 0).sum())
         largest = float(shares.max()) if len(shares) else math.nan
+        shared = None if weights is None else _shared_word(self._names_of_terms, group, _used(weights))
         return Terms(
             number=number,
             effective=round(float(design.freedom[group]) + 1, 3),
             largest_share=finite(largest),
+            **({} if shared is None else {"shared_word": shared[0], "sharing": shared[1]}),
         )
+
+    @cached_property
+    def _names_of_terms(self) -> list[tuple[str, ...]]:
+        """Of each group."""
+        return [self._variants.terms_of(group)[1] for group in range(len(self._variants.groups))]
 
     def _group(self, name: str, parts: Mapping[str, Any], *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
@@ -505,7 +514,7 @@ class AxisEstimates:
             weights = self._contrasts.design.terms_of(group)
             if weights is None or not len(parts):
                 continue
-            used = np.asarray((weights > 0).sum(axis=0)).ravel()
+            used = _used(weights)
             for number, (part, dialogues) in enumerate(zip(parts, used.tolist(), strict=True)):
                 if dialogues:
                     known.append(
@@ -518,3 +527,36 @@ class AxisEstimates:
                         )
                     )
         return sorted(known, key=lambda term: (-round(abs(term.contribution or 0.0), 9), term.term))[:TERMS_SHOWN]
+
+
+def _shared_word(names: Sequence[Sequence[str]], group: int, dialogues: np.ndarray) -> tuple[str, int] | None:
+    """A word that no other group's terms hold, and several terms of this one, in half of its dialogues or more.
+
+    Args:
+        names: of each group the terms.
+        group: its number.
+        dialogues: (terms,) in how many each of its terms stands.
+
+    Returns:
+        The word, and how many terms hold it; None where there is no such word.
+    """
+    others = {word for other, terms in enumerate(names) if other != group for term in terms for word in _words(term)}
+    holding: dict[str, list[int]] = {}
+    for number, term in enumerate(names[group]):
+        if dialogues[number]:
+            for word in _words(term) - others:
+                holding.setdefault(word, []).append(number)
+    word = max(holding, key=lambda word: (dialogues[holding[word]].sum(), word), default="")
+    terms_with = holding.get(word, [])
+    if len(terms_with) < 2 or 2 * dialogues[terms_with].sum() < dialogues.sum():
+        return None
+    return word, len(terms_with)
+
+
+def _used(weights: sparse.csr_array) -> np.ndarray:
+    """(terms,) in how many dialogues each stands."""
+    return np.asarray((weights > 0).sum(axis=0)).ravel()
+
+
+def _words(term: str) -> set[str]:
+    return set(re.findall(r"\w+", term.lower()))

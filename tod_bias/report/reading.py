@@ -444,6 +444,9 @@ def _terms(axis_result: AxisResult) -> str:
     text = f"it rests on {count(terms.number)} terms of {first[0]} ({fixed(terms.effective, 1)} effective"
     if terms.largest_share is not None:
         text += f"; without the heaviest one {percent(max(0.0, terms.largest_share))} of the gap would go"
+    if terms.shared_word is not None:
+        text += f"; “{terms.shared_word}” stands in {count(terms.sharing)} of them, and a system that reacts to this "
+        return f"{text}word alone would show a gap too)."
     return f"{text})."
 
 

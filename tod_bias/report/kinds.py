@@ -35,7 +35,6 @@ KINDS = (
     Kind("mitigation.json", "mitigate", "look at mitigation.svg, and at mitigated.yaml for the pipeline to use"),
     Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
-    Kind("coverage.json", "words --coverage", "its shares are in coverage.json"),
     Kind("plan.json", "plan", "run attribute with the same options"),
     Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
     Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),

@@ -203,8 +203,6 @@ class SystemOptions(DeviceOptions):
     """Checkpoint of the API-call stage."""
     response_model: str | None = None
     """Checkpoint of the response stage."""
-    num_beams: Positive | None = None
-    """Beams of models given with --model; by default 1, greedy."""
     max_new_tokens: Positive | None = None
     """Tokens per text at most, for models given with --model; by default 128."""
     dtype: str | None = None
@@ -228,7 +226,7 @@ class SystemOptions(DeviceOptions):
         return any((self.pipeline, *self.models))
 
 
-GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
+GENERATION = ("max_new_tokens", "dtype", "backend")
 """Options that say how models given with --model decode."""
 
 

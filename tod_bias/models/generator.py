@@ -125,11 +125,10 @@ class Generator:
     def signature(self) -> str:
         """Model, fingerprint, precision and decoding, as one line of ``key:value`` parts."""
         s = self.settings
-        decoding = "greedy" if s.num_beams == 1 else f"beam{s.num_beams}"
         name = Path(self.name).name
         numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
         described = "|described" if self.described else ""
-        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}{described}"
+        return f"model:{name}|hash:{self.fingerprint}|greedy|max:{s.max_new_tokens}|{numbers}{described}"
 
     def keep_in(self, cache: Cache | None) -> None:
         """Start a new account of cost, and keep results there from now on (None: where they were kept)."""

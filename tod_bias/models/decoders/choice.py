@@ -38,12 +38,11 @@ def resolved(
     if dtype == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = "bfloat16" if fast else "float32"
-    can_share = causal and settings.num_beams == 1 and supports(config)
+    can_share = causal and supports(config)
     if backend == "tree" and not can_share:
         raise ModelError(
-            f"{name}: backend 'tree' needs greedy decoding and one of {', '.join(SUPPORTED)} with "
-            f"full attention and fixed positions, got {config.model_type} with {settings.num_beams} beam(s); "
-            "use 'batch'"
+            f"{name}: backend 'tree' needs one of {', '.join(SUPPORTED)} with full attention and fixed positions, "
+            f"got {config.model_type}; use 'batch'"
         )
     if backend == "auto":
         backend = "tree" if can_share else "batch"

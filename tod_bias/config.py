@@ -160,15 +160,6 @@ class TermOptions(Options):
     """A phrase that is no mention and stays; may be repeated."""
 
 
-class PerturberOptions(Options):
-    """What rewrites."""
-
-    title: ClassVar[str] = "Axes"
-
-    perturber: str | None = None
-    """Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite."""
-
-
 class DeviceOptions(Options):
     """Where models run."""
 
@@ -185,7 +176,7 @@ class LexiconOptions(TermOptions, AxisNames):
     """A file of slots that hold people's names."""
 
 
-class AxisOptions(PerturberOptions, LexiconOptions):
+class AxisOptions(LexiconOptions):
     """Along which axes dialogues are rewritten, and how."""
 
     introductions: Names | None = None
@@ -371,7 +362,6 @@ class ExportConfig(Seeded):
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
-    models: DeviceOptions = DeviceOptions()
     design: DesignOptions = DesignOptions()
 
 
@@ -537,7 +527,7 @@ _GROUPS: dict[str, type[Options]] = {
 }
 _PATHS = {
     "corpus": ("corpus", "datapath"),
-    "axes": ("name_slots", "perturber", "lexicon"),
+    "axes": ("name_slots", "lexicon"),
     "system": ("pipeline", "model", "api_call_model", "response_model"),
     "run": ("responses",),
 }

@@ -20,7 +20,6 @@ from typing import Any
 from uuid import uuid4
 
 from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
-from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, keeping_signals, processes
 from tod_bias.audit.running import Runner
 from tod_bias.audit.signatures import generators_of
@@ -158,7 +157,7 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
             "executor 'ray' is for stages in Python; an agent runs in this process, with as many calls at once as its "
             "concurrency says"
         )
-    if generators_of(work.pipeline) or models_of(work.counterfactuals.axes.values()):
+    if generators_of(work.pipeline):
         raise TodBiasError(
             "executor 'ray' is for stages in Python; share a language model's work out by accelerate launch"
         )

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Counterfactual, Edit
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.placebo import MatchedPlacebo
 from tod_bias.systems.twin import Rewrite
-
-if TYPE_CHECKING:
-    from tod_bias.models.generator import Generator
 
 CHUNK = 12_000
 """Turns, of all counterfactuals, that go through the system together."""
@@ -220,16 +216,6 @@ def _sampled(selections: list[SelectedDialogue], most: int | None, seed: int) ->
         return selections
     chosen = np.random.default_rng(seed).permutation(len(selections))[:most]
     return [selections[number] for number in sorted(chosen.tolist())]
-
-
-def models_of(axes: Iterable[Axis]) -> list[Generator]:
-    """The distinct generators of axes that rewrite with a model."""
-    return list({id(axis.generator): axis.generator for axis in axes if axis.generator is not None}.values())
-
-
-def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, dict[str, int]]:
-    """For axes with a model: texts with a mention, and how many of them the model rewrote."""
-    return {name: axis.model_counts for name, axis in axes.items() if axis.model_counts is not None}
 
 
 def chunks(

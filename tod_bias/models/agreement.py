@@ -26,12 +26,7 @@ class PromptSample:
     """Key to the prompt and its text."""
 
     def add(self, keys: Iterable[tuple[str, str]], texts: dict[str, str]) -> None:
-        """See more prompts.
-
-        Args:
-            keys: prompt and key.
-            texts: key to the text.
-        """
+        """See more prompts."""
         for prompt, key in keys:
             self.prompts[key] = prompt, texts[key]
         if len(self.prompts) > SIZE:

@@ -31,7 +31,6 @@ class BatchSize:
 
         Args:
             count: inputs in the last batch; fewer than there might have been are a rest, which says little.
-            seconds: what it took.
         """
         if count < self.size and (self._is_trying or seconds < self._limit):
             return

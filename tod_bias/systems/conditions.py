@@ -48,7 +48,6 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
     numbers, else as texts.
 
     Args:
-        column: of a reflected table.
         value: a JSON value.
         match: one of :data:`MATCHES`, for a value that is no mapping.
 

@@ -18,7 +18,7 @@ from tod_bias.audit.row_sets import RowSet
 from tod_bias.metrics.metric import Better
 from tod_bias.results import Change, ChangeVerdict
 from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.record import finite
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.simultaneous import Family
 
 BETTER: Final = "better"

@@ -29,8 +29,8 @@ from tod_bias.results import (
     Omnibus,
     Terms,
 )
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.power import detectable
-from tod_bias.statistics.record import finite
 from tod_bias.statistics.simultaneous import Family
 
 TESTS = "tests"

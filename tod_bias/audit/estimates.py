@@ -30,7 +30,7 @@ from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Es
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
-from tod_bias.statistics.record import finite
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
 

@@ -8,6 +8,17 @@ import numpy as np
 
 from tod_bias.statistics.distributions import normal_share, t_quantile
 
+
+def finite(value: float) -> float | None:
+    """A number, or None where it is undefined."""
+    return float(value) + 0.0 if math.isfinite(value) else None  # no -0.0
+
+
+def finite_pair(bounds: np.ndarray) -> list[float] | None:
+    """Lower and upper bound of an interval, or None where either is undefined."""
+    return [float(bounds[0]) + 0.0, float(bounds[1]) + 0.0] if np.isfinite(bounds).all() else None
+
+
 LEVEL = 0.95
 """Level of every interval."""
 

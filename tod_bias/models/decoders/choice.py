@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from tod_bias.errors import ModelError
 from tod_bias.models.decoders.batch import BatchDecoder
-from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
 from tod_bias.models.examples import padding
 from tod_bias.models.settings import GenerationSettings
+
+
+class Decoder(Protocol):
+    """A back end: plans batches over token sequences and decodes one batch at a time."""
+
+    def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Indices into ``sequences``, a list a batch; every index once."""
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        """New token ids for each sequence, up to and without the first stop token."""
+
 
 _MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
 """What the keys and values of one batch of trees may take."""

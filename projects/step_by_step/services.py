@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 
 from tod_bias.metrics.choice import metric
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
+from tod_bias.statistics.sums import sums_by
 
 FOLDERS = {"valid": "dev"}
 """A split to its folder, where the names differ."""

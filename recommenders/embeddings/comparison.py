@@ -23,9 +23,9 @@ from tod_bias.recommenders.embeddings.measurement import resampled_clusters, sep
 from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.recommenders.embeddings.sets import numbered
 from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.intervals import finite, finite_pair, interval
 from tod_bias.statistics.permutation import sign_test
+from tod_bias.statistics.sums import sums_by
 
 NAME = "comparison.json"
 

@@ -23,11 +23,11 @@ from tod_bias.recommenders.embeddings.directions import Direction
 from tod_bias.recommenders.embeddings.sets import EntitySet, EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import unit
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.intervals import finite, finite_pair, interval
 from tod_bias.statistics.permutation import group_test, sign_test
 from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.statistics.resampling import blocks, resample_counts
+from tod_bias.statistics.sums import sums_by
 
 Moments = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Number of entities, sum and sum of squares of their scores, a row a resample."""

@@ -41,12 +41,12 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
 from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 SHEN = Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""

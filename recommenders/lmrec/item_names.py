@@ -11,8 +11,8 @@ from scipy import sparse
 from tod_bias.recommenders.lmrec.inference import SHEN, GroupedQueries, quotient_bounds, word_count
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.recommenders.lmrec.templates import word_list
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
 _FUNCTION_WORDS = word_list("function_words.txt")

@@ -28,12 +28,12 @@ from tod_bias.recommenders.lmrec.inference import (
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.adjustment import adjusted
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.crossed import crossed_sums, crossed_variance, crossing
 from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 _COLUMNS = [
     *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),

@@ -26,7 +26,7 @@ from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, FirstDifference, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
-from tod_bias.statistics.clusters import sums_by
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,8 +18,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tod_bias.errors import StatisticsError
-from tod_bias.statistics.clusters import sums_by
 from tod_bias.statistics.resampling import BLOCK, blocks
+from tod_bias.statistics.sums import sums_by
 
 Alternative = Literal["two-sided", "greater", "less"]
 TOLERANCE = 1e-12

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from parlai.core.metrics import Metric as ParlaiMetric
 
+from tod_bias.audit.su import fairscore
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import metric
-from tod_bias.metrics.fairscore import fairscore
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Candidate
 from tod_bias.systems.twin import Rewrite

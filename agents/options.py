@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +21,7 @@ from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.perturb.loading import load_axis
 from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
-from tod_bias.systems.pipeline import STANDARD, Pipeline
+from tod_bias.systems.pipeline import Pipeline
 
 Options = Mapping[str, Mapping[str, Any]]
 """Names of options to what ``argparse`` takes for each."""
@@ -45,13 +45,18 @@ PIPELINE_OPTIONS: Options = {
         f"({', '.join(GUARDS)})",
     },
     "--device": {"default": None, "help": "where --stage-model runs, e.g. cpu or cuda:0"},
-    "--num-beams": {"type": int, "default": 1, "help": "beams of --stage-model; 1 is greedy"},
     "--max-new-tokens": {"type": int, "default": 128, "help": "most tokens per text of --stage-model"},
     "--history": {
         "default": "gold",
         "choices": HISTORY_MODES,
         "help": "the turns before: the teacher's labels (gold, as in `tod-bias evaluate`) or the agent's outputs "
         "(system); typed lines have no gold",
+    },
+    "--db": {
+        "default": "pipeline",
+        "choices": ("pipeline", "teacher"),
+        "help": "answer from what the pipeline's database finds for its API call (as `tod-bias evaluate`), or from "
+        "the teacher's gold API result",
     },
 }
 AXIS_OPTIONS: Options = {
@@ -115,33 +120,25 @@ def check_options(opt: Mapping[str, Any], agent: str) -> None:
     """Refuse options that ParlAI accepts and that no agent of tod-bias supports.
 
     Args:
-        opt: ParlAI's options.
         agent: its name, for the message.
 
     Raises:
-        StageError: the agent is to be trained, or a batch size, a number of beams or of tokens is below 1.
+        StageError: the agent is to be trained, or a batch size or a number of tokens is below 1.
     """
     if "validation_patience" in opt:  # train_model would never end
         raise StageError(f"{agent} cannot be trained; train its models with tod-bias train")
-    for name in ("batchsize", "num_beams", "max_new_tokens"):
+    for name in ("batchsize", "max_new_tokens"):
         if opt.get(name) is not None and opt[name] < 1:
             raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
 
 
-def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = STANDARD) -> Pipeline:
-    """The pipeline that the options describe.
-
-    Args:
-        needed: stages of the standard pipeline that the agent uses; the others may lack their model or corpus.
-
-    Raises:
-        TodBiasError: it cannot be built.
-    """
-    pipeline = _unguarded(opt, needed)
+def build_pipeline(opt: Mapping[str, Any]) -> Pipeline:
+    """The pipeline that the options describe; raises TodBiasError where it cannot be built."""
+    pipeline = _unguarded(opt)
     return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
 
 
-def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:
+def _unguarded(opt: Mapping[str, Any]) -> Pipeline:
     model = opt.get("stage_model")
     call, response = opt.get("api_call_model") or model, opt.get("response_model") or model
     spec = opt.get("pipeline")
@@ -151,19 +148,19 @@ def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:
         return load_pipeline(spec or "demo")
     if spec:
         raise StageError("give either --pipeline or --stage-model, not both")
-    for stage, name, given in (("api_call", "--api-call-model", call), ("response", "--response-model", response)):
-        if stage in needed and not given:
+    for name, given in (("--api-call-model", call), ("--response-model", response)):
+        if not given:
             raise StageError(f"add {name}, or give --stage-model for both")
     return load_pipeline(
-        dialogues=db_dialogues(opt) if "db" in needed else (),
-        api_call_model=call or response,
-        response_model=response or call,
+        dialogues=() if opt.get("db") == "teacher" else _db_dialogues(opt),
+        api_call_model=call,
+        response_model=response,
         device=opt.get("device"),
-        generation={name: opt[name] for name in ("num_beams", "max_new_tokens") if opt.get(name) is not None},
+        generation={"max_new_tokens": opt["max_new_tokens"]} if opt.get("max_new_tokens") is not None else {},
     )
 
 
-def db_dialogues(opt: Mapping[str, Any]) -> list[Dialogue]:
+def _db_dialogues(opt: Mapping[str, Any]) -> list[Dialogue]:
     """The corpus whose calls and results make the database: ``--db-corpus``, or those of the tasks."""
     tasks = (opt.get("task") or "").split(",")
     corpora = [opt["db_corpus"]] if opt.get("db_corpus") else list(dict.fromkeys(filter(None, map(_corpus_of, tasks))))

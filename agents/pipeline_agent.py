@@ -1,4 +1,4 @@
-"""A whole pipeline as one ParlAI agent, and its single stages, to evaluate one alone or to mix it with other agents.
+"""A whole pipeline as a ParlAI agent.
 
     parlai eval_model -t google_sgd -dp DATAPATH -m tod_bias.agents:PipelineAgent --stage-model DIR -bs 16
     parlai interactive -m tod_bias.agents:PipelineAgent --pipeline demo
@@ -13,14 +13,13 @@ By default it gives the very responses of ``tod-bias evaluate``: the history is 
 what the pipeline's *own* database finds for its own call; the teacher's ``APIRESP:`` only requests it. Gold history is
 read from the labels that ParlAI's teachers show to agents in evaluation too (``eval_labels``), as ParlAI's own agents
 do by default (``--use-reply label``). ``--db teacher`` answers from the teacher's gold result instead, as ParlAI's
-language-model agents do; ``--history system`` makes the agent's outputs the history. The agents of single stages take
-the same options and pick their stage by its name: ``api_call``, ``db``, ``response``.
+language-model agents do; ``--history system`` makes the agent's outputs the history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -28,27 +27,24 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.conversation import Conversation, Request, RequestKind
-from tod_bias.agents.options import PIPELINE_OPTIONS, Options, add_options, build_pipeline, check_options, db_dialogues
-from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, split_prefix
-from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM
+from tod_bias.agents.options import PIPELINE_OPTIONS, add_options, build_pipeline, check_options
+from tod_bias.agents.protocol import parlai_text
+from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import StageError
-from tod_bias.systems.pipeline import STANDARD, Pipeline
+from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage, StageInput
-from tod_bias.systems.stages.database import LookupDb
 
 REQUEST = "tod_bias_request"
 """The field in which an agent's copy hands its request to the agent that answers for the whole batch."""
 
 
-class TodAgent(Agent):
-    """Base of the agents: protocol, history and batches. Subclasses define which stages each kind of request calls."""
-
-    options: ClassVar[Options] = PIPELINE_OPTIONS
+class PipelineAgent(Agent):
+    """A whole pipeline. See the module's text for what it answers."""
 
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the agent's options."""
-        add_options(parser, cls.__name__, cls.options)
+        add_options(parser, cls.__name__, PIPELINE_OPTIONS)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
@@ -59,26 +55,17 @@ class TodAgent(Agent):
         self._conversation = Conversation(
             self.id,
             opt.get("history", "gold"),
-            from_teacher=self.from_teacher,
+            teacher_results=self._teacher_results,
             whole_turns=bool(opt.get("interactive_mode", False)),
         )
 
     def build_pipeline(self, opt: Opt) -> Pipeline:
         """The pipeline that the options describe; override it to answer with another one."""
-        return build_pipeline(opt, set(STANDARD) - set(self.from_teacher))
+        return build_pipeline(opt)
 
     @property
-    def from_teacher(self) -> tuple[str, ...]:
-        """Stage outputs that are taken from the teacher."""
-        return ()
-
-    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """The stages that a request of this kind calls, in order."""
-        raise NotImplementedError
-
-    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """The fields of the reply to a request of this kind, ``text`` among them."""
-        raise NotImplementedError
+    def _teacher_results(self) -> bool:
+        return self.opt.get("db") == "teacher"
 
     def share(self) -> dict[str, Any]:
         """What copies of this agent share: the stages, with their models."""
@@ -93,13 +80,9 @@ class TodAgent(Agent):
         """Take in a line of the dialogue."""
         observation = Message(observation)
         if not observation.is_padding():
-            observation.force_set(REQUEST, self.request(observation))
+            observation.force_set(REQUEST, self._conversation.observe(observation))
         self.observation = observation
         return observation
-
-    def request(self, observation: Message) -> Request:
-        """What a line requests."""
-        return self._conversation.observe(observation)
 
     def act(self) -> Message:
         """Answer the line observed last."""
@@ -125,7 +108,7 @@ class TodAgent(Agent):
                 pending, self._run(kind, [request for _, request in pending]), strict=True
             ):
                 request.conversation.record(item.outputs)
-                reply.update(self.reply(kind, item.outputs))
+                reply.update(self._reply(kind, item.outputs))
         return replies
 
     def _run(self, kind: RequestKind, requests: Sequence[Request]) -> list[StageInput]:
@@ -137,38 +120,19 @@ class TodAgent(Agent):
                     "(plain text, as in `parlai interactive`); score it with `tod-bias evaluate`"
                 )
             return self.pipeline(items)
-        stages = self.stages(kind)
+        stages = self._stages(kind)
         return Pipeline(stages)(items) if stages and items else items
 
-
-class PipelineAgent(TodAgent):
-    """A whole pipeline. See the module's text for what it answers."""
-
-    options: ClassVar[Options] = {
-        **PIPELINE_OPTIONS,
-        "--db": {
-            "default": "pipeline",
-            "choices": ("pipeline", "teacher"),
-            "help": "answer from what the pipeline's database finds for its API call (as `tod-bias evaluate`), or from "
-            "the teacher's gold API result",
-        },
-    }
-
-    @property
-    def from_teacher(self) -> tuple[str, ...]:
-        """``db`` with ``--db teacher``."""
-        return ("db",) if self.opt.get("db") == "teacher" else ()
-
-    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
+    def _stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Up to ``api_call`` for the call, the rest for the response."""
         names = self.pipeline.names
         first = names.index("api_call") + 1 if "api_call" in names else 0
         if kind is RequestKind.EXCHANGE:
             return self.pipeline.stages
         chosen = names[:first] if kind is RequestKind.CALL else names[first:]
-        return {name: self.pipeline.stages[name] for name in chosen if name not in self.from_teacher}
+        return {name: self.pipeline.stages[name] for name in chosen if name != "db" or not self._teacher_results}
 
-    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
+    def _reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
         """``APICALL: …``, ``SYSTEM: …``, or the plain response."""
         call = parlai_text(outputs.get("api_call"))
         if kind is RequestKind.CALL:
@@ -178,103 +142,3 @@ class PipelineAgent(TodAgent):
         if kind is RequestKind.RESPONSE:
             return {"text": f"{SYSTEM} {response}"}
         return {"text": response, "api_call": call, "api_result": parlai_text(outputs.get("db"))}
-
-
-class _StageAgent(TodAgent):
-    """One stage of a pipeline."""
-
-    stage_name = ""
-
-    def build_pipeline(self, opt: Opt) -> Pipeline:
-        """A pipeline of this agent's stage alone.
-
-        Raises:
-            StageError: the pipeline of the options has no stage of that name.
-        """
-        stages = build_pipeline(opt, {self.stage_name}).stages
-        if self.stage_name not in stages:
-            raise StageError(f"{self.id}: the pipeline has no stage {self.stage_name!r}; it has {', '.join(stages)}")
-        return Pipeline({self.stage_name: stages[self.stage_name]})
-
-
-class ApiCallAgent(_StageAgent):
-    """The ``api_call`` stage: answers ``USER: …`` by ``APICALL: …``, and ``APIRESP: …`` by an empty text.
-
-    ParlAI scores no empty text, so a system teacher reports JGA only. Plain text is answered by ``APICALL: …``.
-    """
-
-    stage_name = "api_call"
-
-    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """Its stage, for everything but a response."""
-        return {} if kind is RequestKind.RESPONSE else self.pipeline.stages
-
-    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """``APICALL: …``, or nothing."""
-        return {"text": "" if kind is RequestKind.RESPONSE else f"{API_CALL} {parlai_text(outputs.get('api_call'))}"}
-
-
-class ResponseAgent(_StageAgent):
-    """The ``response`` stage on gold input: answers ``APIRESP: …`` by ``SYSTEM: …`` from the gold call and result.
-
-    The gold call is the label of the turn's ``USER: …``, which is answered by an empty text, so that a system teacher
-    reports the scores of responses only. Plain text is answered as a turn without an API call.
-    """
-
-    stage_name = "response"
-
-    @property
-    def from_teacher(self) -> tuple[str, ...]:
-        """Both."""
-        return ("api_call", "db")
-
-    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """Its stage, for everything but a call."""
-        return {} if kind is RequestKind.CALL else self.pipeline.stages
-
-    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """``SYSTEM: …``, or nothing, or the plain response."""
-        if kind is RequestKind.CALL:
-            return {"text": ""}
-        response = parlai_text(outputs.get("response"))
-        return {"text": f"{SYSTEM} {response}" if kind is RequestKind.RESPONSE else response}
-
-
-class LookupDbAgent(_StageAgent):
-    """The ``db`` stage: answers ``APICALL: …`` by ``APIRESP: …``, the first result only.
-
-    For ParlAI's TOD world (``--api-resp-model tod_bias.agents:LookupDbAgent``) and its standalone-API teachers. A call
-    without a row, a malformed one and one with an empty result are all answered by an empty ``APIRESP: ``.
-    """
-
-    stage_name = "db"
-
-    def build_pipeline(self, opt: Opt) -> Pipeline:
-        """The database of the pipeline, or with ``--db-corpus`` alone one of that corpus."""
-        if opt.get("db_corpus") and not opt.get("pipeline"):
-            return Pipeline({"db": LookupDb.from_dialogues(db_dialogues(opt))})
-        return super().build_pipeline(opt)
-
-    def request(self, observation: Message) -> Request:
-        """One API call; there is no history.
-
-        Raises:
-            StageError: the text is neither ``APICALL: …`` nor ``APIS: …``.
-        """
-        text = observation.get("text") or f"{SCHEMAS} "
-        prefix, content = split_prefix(text)
-        if prefix == SCHEMAS:
-            return Request(None, reply=f"{SCHEMAS} ")
-        if prefix != API_CALL:
-            raise StageError(f"{self.id} answers {API_CALL} …; got {text!r}")
-        return Request(
-            RequestKind.CALL, StageInput((), "", {"api_call": slots_from_parlai(content)}), self._conversation
-        )
-
-    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """Its stage."""
-        return self.pipeline.stages
-
-    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """``APIRESP: …``."""
-        return {"text": f"{API_RESULT} {parlai_text(outputs.get('db'))}"}

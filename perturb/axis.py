@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
@@ -24,9 +24,6 @@ from tod_bias.perturb.dealing import Dealer, groups_of
 from tod_bias.perturb.rewrite import changed_tokens
 from tod_bias.systems.execution import Run
 from tod_bias.systems.twin import Rewrite
-
-if TYPE_CHECKING:
-    from tod_bias.models.generator import Generator
 
 Role = Literal["original", "group", "reference", "placebo"]
 """What a counterfactual is for: the dialogue as it is, one rewritten for a group, one that expresses no group, or one
@@ -138,8 +135,6 @@ class Axis(ABC):
     """What the groups are products of, on a crossed axis."""
     kinds: frozenset[str] = frozenset()
     """Kinds of introductions, on an axis that brings some."""
-    generator: Generator | None = None
-    """The model that rewrites, where one does."""
     introduces: bool = False
     """Whether the originals have an introduction that the corpus's dialogues lack."""
     has_placebo: bool = False
@@ -151,16 +146,6 @@ class Axis(ABC):
     def signature(self) -> str:
         """What decides the rewrites, as one line; caches and cases compare it."""
         return type(self).__name__
-
-    @property
-    def model_counts(self) -> dict[str, int] | None:
-        """Texts that held a mention, and how many a model rewrote; None where no model does."""
-        return None
-
-    @property
-    def without_model(self) -> Axis:
-        """An axis that finds the same candidates without a model, for planning."""
-        return self
 
     # --- groups
 
@@ -219,11 +204,6 @@ class Axis(ABC):
         """Reference variants, which express no group: their names and rewrites; ``original`` is the corpus's own
         dialogue."""
         return ()
-
-    def prepare(self, pairs: Iterable[tuple[Dialogue, Candidate]]) -> None:  # noqa: B027 (by default there is nothing)
-        """Do at once what :meth:`rewrite` will need for many dialogues, such as calling a model."""
-
-    # --- terms
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
         """How often the term of each candidate is said; by default once."""
@@ -393,13 +373,10 @@ class Axis(ABC):
         return Variants(variant(variant=base, role="original", clusters={"term": source}), groups, references)
 
     def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
-        """T of every candidate of selected dialogues; an axis with a model asks it once for all.
+        """T of every candidate of selected dialogues.
 
         Equal candidates of a dialogue share one rewrite, and with it its memory.
         """
-        self.prepare(
-            (dialogue, distinct) for dialogue, candidates in selections for distinct in dict.fromkeys(candidates)
-        )
         rewrites = []
         for dialogue, candidates in selections:
             made = {candidate: self._rewrite(dialogue, candidate) for candidate in dict.fromkeys(candidates)}

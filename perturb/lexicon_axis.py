@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain
@@ -41,7 +41,6 @@ class LexiconAxis(Axis):
     (``@distinct``), two of them in a dialogue become two: "Indian or Chinese?" must not become "American or American?".
 
     Args:
-        lexicon: the axis's terms.
         scope: ``attribute`` or ``word``; the lexicon's own default if not given.
         protected: phrases that are no mentions, beside those of the lexicon.
         sources: keep only candidates with these source groups.
@@ -297,19 +296,15 @@ def dialogue_rewrite(
     forward: TextRewriter,
     backward: TextRewriter,
     rows: frozenset[int] | None = None,
-    by_model: Mapping[str, str] | None = None,
 ) -> DialogueRewrite:
     """The rewrite T of one dialogue by a pair of text rewriters.
 
     Args:
-        dialogue: the original.
         candidate: which T.
         forward: rewrites a text, within the dialogue.
         backward: its inverse on unseen text.
         rows: the paradigms that change; None for all.
-        by_model: texts of the dialogue that a model has rewritten, to what it wrote.
     """
-    written = by_model or {}
     forward, backward = forward.only(rows), backward.within(forward.names)
 
     @cache
@@ -324,7 +319,7 @@ def dialogue_rewrite(
         source=candidate.source,
         target=candidate.target,
         word=candidate.term,
-        forward=lambda text: written[text] if text in written else forward(text),
+        forward=forward,
         backward=lambda text: undoing()(text) if backward.recogniser.may_mention(text) else text,
     )
 

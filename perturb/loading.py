@@ -42,11 +42,6 @@ class AxisSettings(TypedDict, total=False):
     """Keep only candidates with these source groups."""
     targets: Iterable[str] | None
     """Keep only candidates with these target groups."""
-    model: str | Path | None
-    """A perturber's checkpoint (:mod:`tod_bias.perturb.neural`). ``placebo`` never uses it, as no perturber is trained
-    on what has no demographic meaning, and dialects never do, as they have rules."""
-    device: str | None
-    """Where the model runs; chosen where left out."""
     name_slots: str | Path | None
     """A file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take neither ``lexicon``
     nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it."""
@@ -57,8 +52,7 @@ class AxisSettings(TypedDict, total=False):
 _CHOSEN = frozenset({"sources", "targets"})
 _TERMS = _CHOSEN | {"lexicon", "scope", "protected"}
 _TAKES: Mapping[str, frozenset[str]] = {
-    "an axis of terms": _TERMS | {"model"},
-    "the placebo": _TERMS,
+    "an axis of terms": _TERMS,
     "an axis of names": _CHOSEN | {"protected", "name_slots"},
     "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
     "a dialect": _CHOSEN | {"lexicon", "protected"},
@@ -80,7 +74,7 @@ def _kind_of(axis: str, lexicon: str | Path | None = None) -> str:
         return "an axis of your own"
     if axis in NAME_AXES:
         return "an axis of names"
-    return "the placebo" if axis == PLACEBO else "an axis of terms"
+    return "an axis of terms"
 
 
 def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
@@ -89,16 +83,14 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     Args:
         axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
             ``dialect:aae`` or another dialect, or ``module:axis``: an :class:`Axis` of your own, or what makes one
-            without arguments. It has its own terms, so it takes none of the settings but the model's, which it ignores.
-            ``a×b`` crosses two.
+            without arguments. It has its own terms, so it takes none of the settings. ``a×b`` crosses two.
         settings: those of :class:`AxisSettings`.
 
     Raises:
         AxisError: an unknown axis, group or scope, or a setting that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
-        ModelError: the checkpoint cannot be loaded or is no perturber.
     """
-    lexicon, model = settings.get("lexicon"), settings.get("model")
+    lexicon = settings.get("lexicon")
     kind = _kind_of(axis, lexicon)
     terms = _terms_of(axis, kind, settings)
     groups = {name: terms[name] for name in _CHOSEN}
@@ -116,11 +108,7 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     if lexicon is None and axis not in axes():
         raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}{meant(axis, axes())}")
     terms["lexicon"] = load_lexicon(axis, lexicon)
-    if model is None or "model" not in _TAKES[kind]:
-        return LexiconAxis(**terms)
-    from tod_bias.perturb.neural import NeuralAxis, perturber_generator
-
-    return NeuralAxis(generator=perturber_generator(model, settings.get("device")), **terms)
+    return LexiconAxis(**terms)
 
 
 def _terms_of(axis: str, kind: str, settings: AxisSettings) -> dict[str, Any]:
@@ -161,8 +149,7 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
     """The options of :func:`load_axis` that are given, and that none of the axes uses.
 
     Args:
-        axes: names.
-        options: ``model``, ``name_slots`` and ``introductions``; None where one is not given.
+        options: ``name_slots`` and ``introductions``; None where one is not given.
     """
     taken = frozenset[str]().union(*(_TAKES[_kind_of(part)] for axis in axes for part in _factors(axis)))
     return [name for name, value in options.items() if value is not None and name not in taken]

@@ -160,15 +160,6 @@ class TermOptions(Options):
     """A phrase that is no mention and stays; may be repeated."""
 
 
-class PerturberOptions(Options):
-    """What rewrites."""
-
-    title: ClassVar[str] = "Axes"
-
-    perturber: str | None = None
-    """Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite."""
-
-
 class DeviceOptions(Options):
     """Where models run."""
 
@@ -185,7 +176,7 @@ class LexiconOptions(TermOptions, AxisNames):
     """A file of slots that hold people's names."""
 
 
-class AxisOptions(PerturberOptions, LexiconOptions):
+class AxisOptions(LexiconOptions):
     """Along which axes dialogues are rewritten, and how."""
 
     introductions: Names | None = None
@@ -203,8 +194,6 @@ class SystemOptions(DeviceOptions):
     """Checkpoint of the API-call stage."""
     response_model: str | None = None
     """Checkpoint of the response stage."""
-    num_beams: Positive | None = None
-    """Beams of models given with --model; by default 1, greedy."""
     max_new_tokens: Positive | None = None
     """Tokens per text at most, for models given with --model; by default 128."""
     dtype: str | None = None
@@ -228,7 +217,7 @@ class SystemOptions(DeviceOptions):
         return any((self.pipeline, *self.models))
 
 
-GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
+GENERATION = ("max_new_tokens", "dtype", "backend")
 """Options that say how models given with --model decode."""
 
 
@@ -377,7 +366,6 @@ class ExportConfig(Seeded):
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
-    models: DeviceOptions = DeviceOptions()
     design: DesignOptions = DesignOptions()
 
 
@@ -543,7 +531,7 @@ _GROUPS: dict[str, type[Options]] = {
 }
 _PATHS = {
     "corpus": ("corpus", "datapath"),
-    "axes": ("name_slots", "perturber", "lexicon"),
+    "axes": ("name_slots", "lexicon"),
     "system": ("pipeline", "model", "api_call_model", "response_model"),
     "run": ("responses",),
 }

@@ -36,7 +36,6 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
     Permissions are kept.
 
     Args:
-        path: of the file.
         named: whether the user named this very file: links are followed, and a pipe or device is written into as it is.
 
     Raises:
@@ -144,8 +143,6 @@ def write_text(path: str | Path, text: str, *, named: bool = False) -> None:
     """Write a text in UTF-8; lone surrogates, which it cannot hold, as the escapes that JSON has for them.
 
     Args:
-        path: of the file.
-        text: its content.
         named: as for :func:`replacing`.
 
     Raises:
@@ -171,8 +168,6 @@ def write_lines(path: str | Path, lines: Iterable[str], *, named: bool = False) 
     """Write lines as they come, their ends included; an error of the iterator leaves what was there.
 
     Args:
-        path: of the file.
-        lines: its content.
         named: as for :func:`replacing`.
 
     Raises:
@@ -204,7 +199,6 @@ def write_json(path: str | Path, content: Any, *, named: bool = False) -> None:
     """Write :func:`json_text`.
 
     Args:
-        path: of the file.
         content: of plain JSON types.
         named: as for :func:`replacing`.
 

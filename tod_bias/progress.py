@@ -14,7 +14,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -42,15 +41,22 @@ class _Silent:
 
 
 class _Rich:
-    def __init__(self, progress: Progress, total: float, text: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(text, total=total)
+    """A bar that is shown once the work has taken so many seconds."""
+
+    def __init__(self, console: Console, total: float, text: str, after: float) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=after > 0)
+        self._task = self.progress.add_task(text, total=total)
+        self._from = time.monotonic() + after
+        self.advance(0)
 
     def advance(self, amount: float = 1) -> None:
-        self._progress.advance(self._task, amount)
+        self.progress.advance(self._task, amount)
+        if not self.progress.live.is_started and time.monotonic() >= self._from:
+            self.progress.start()
 
     def describe(self, text: str) -> None:
-        self._progress.update(self._task, description=text)
+        self.progress.update(self._task, description=text)
 
 
 class _ProgressLines:
@@ -72,42 +78,6 @@ class _ProgressLines:
         self._text = text
 
 
-class _Late:
-    """A bar that is only shown when the work turns out to take long."""
-
-    def __init__(self, total: float, text: str, after: float, console: Console) -> None:
-        self._total, self._text, self._after, self._console = total, text, after, console
-        self._begun = time.monotonic()
-        self._done = 0.0
-        self._bar: _Rich | None = None
-        self.progress: Progress | None = None
-
-    def advance(self, amount: float = 1) -> None:
-        self._done += amount
-        if self._bar is not None:
-            self._bar.advance(amount)
-        elif time.monotonic() - self._begun >= self._after:
-            self.progress = Progress(*_columns(), console=self._console, transient=True)
-            self.progress.start()
-            self._bar = _Rich(self.progress, self._total, self._text)
-            self._bar.advance(self._done)
-
-    def describe(self, text: str) -> None:
-        self._text = text
-        if self._bar is not None:
-            self._bar.describe(text)
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    return (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-
-
 @contextmanager
 def progress_bar(total: float, text: str, *, show: bool, after: float = 0.0) -> Iterator[Bar]:
     """A bar of ``total`` units on stderr (lines where stderr is no terminal), or nothing where ``show`` is false.
@@ -122,13 +92,9 @@ def progress_bar(total: float, text: str, *, show: bool, after: float = 0.0) -> 
     if not console.is_terminal:
         yield _ProgressLines(total, text)
         return
-    if after:
-        late = _Late(total, text, after, console)
-        try:
-            yield late
-        finally:
-            if late.progress is not None:
-                late.progress.stop()
-        return
-    with Progress(*_columns(), console=console) as progress:
-        yield _Rich(progress, total, text)
+    bar = _Rich(console, total, text, after)
+    try:
+        yield bar
+    finally:
+        if bar.progress.live.is_started:
+            bar.progress.stop()

@@ -604,8 +604,6 @@ class AuditResult(Record):
     samples: int | None = None
     """Outputs drawn per call, where stages draw."""
     precision: list[Precision] = []
-    rewritten_by_model: dict[str, dict[str, int]] = {}
-    """Axis to texts that a neural perturber was given, and how many it rewrote."""
     cost: Cost = Cost()
 
     _table: Any = PrivateAttr(None)

@@ -23,9 +23,8 @@ from tod_bias.recommenders.embeddings.measurement import resampled_clusters, sep
 from tod_bias.recommenders.embeddings.reading import MEANS, comparison_reading
 from tod_bias.recommenders.embeddings.sets import numbered
 from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.intervals import finite, finite_pair, interval
 from tod_bias.statistics.permutation import sign_test
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.sums import sums_by
 
 NAME = "comparison.json"
@@ -114,7 +113,6 @@ def compare(
     Args:
         before: the audit that changes are relative to.
         after: the other one.
-        permutations: of the tests.
         resamples: of the bootstrap; 0 for none.
         seed: of both.
         names: of the two, for tables and messages.

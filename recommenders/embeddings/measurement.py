@@ -23,10 +23,9 @@ from tod_bias.recommenders.embeddings.directions import Direction
 from tod_bias.recommenders.embeddings.sets import EntitySet, EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import unit
-from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.intervals import finite, finite_pair, interval
 from tod_bias.statistics.permutation import group_test, sign_test
 from tod_bias.statistics.ranks import subsample_rank_sum
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import blocks, resample_counts
 from tod_bias.statistics.sums import sums_by
 
@@ -223,8 +222,6 @@ def metrics(sets: EntitySets, scores: Scores, usable: Collection[str], chosen: A
     (the numerator of eq. 4), is what ``p_value`` and ``tests`` are of; DEAA itself has none.
 
     Args:
-        sets: the four.
-        scores: of them.
         usable: names of directions that passed their tests.
         chosen: how intervals and tests are made.
     """

@@ -109,8 +109,8 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
             "error: --batchsize is -1; expected a whole number of at least 1",
         ),
         (
-            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--num-beams", "0"],
-            "error: --num-beams is 0; expected a whole number of at least 1",
+            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--max-new-tokens", "0"],
+            "error: --max-new-tokens is 0; expected a whole number of at least 1",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.metrics.fairscore import fairscore
+from tod_bias.audit.su import fairscore
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import Dialogue, Turn
 from tod_bias.models import generator as generators
-from tod_bias.models.agreement import SIZE
-from tod_bias.models.generator import Generator
+from tod_bias.models.generator import SIZE, Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 

@@ -218,7 +218,6 @@ def test_stages_parse_calls_and_read_results(gpt2):
     ("make", "error", "message"),
     [
         (lambda m: Generator("/nowhere/at/all"), ModelError, "/nowhere/at/all: no such folder"),
-        (lambda m: Generator(m, GenerationSettings(backend="tree", num_beams=2)), ModelError, "'tree' needs greedy"),
         (lambda m: ApiCall(m, dtype="int4"), TodBiasError, "dtype"),
         (lambda m: ApiCall(m, max_new_tokens=0), TodBiasError, "max_new_tokens"),
         (lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt, ModelError, "no room for 300"),
@@ -240,10 +239,6 @@ def test_a_folder_that_lacks_a_file_says_so(tmp_path, gpt2, lost, message):
             (tmp_path / file.name).write_bytes(file.read_bytes())
     with pytest.raises(ModelError, match=message):
         Generator(tmp_path).generate(["a"])
-
-
-def test_beams_run(gpt2):
-    assert len(Generator(gpt2, GenerationSettings(num_beams=3, max_new_tokens=6)).generate(prompts()[:4])) == 4
 
 
 def test_an_interrupted_run_resumes_and_computes_nothing_twice(tmp_path, gpt2, monkeypatch):

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
+from tod_bias import Dialogue, Pipeline, load_corpus, load_pipeline
 from tod_bias.canonical import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb import load_axis
-from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, table
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.terms import ReferenceRewriter
 from tod_bias.systems.caller import CallOptions, StageCaller
@@ -23,6 +22,20 @@ from tod_bias.systems.twin import Twin
 
 read_once = cache(load_corpus)
 SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
+
+
+def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
+    """What the last stage of a straight pipeline reads in each turn, with the corpus's own calls and results."""
+    inputs = []
+    for number, turn in enumerate(dialogue.turns):
+        steps = tuple(
+            call
+            for step in turn.steps
+            for call in (StageCall("api_call", None, step.call), StageCall("db", None, list(step.results)))
+        )
+        outputs = {name: output for name, _, output in steps}
+        inputs.append(StageInput(dialogue.turns[:number], turn.user, outputs, steps, system=dialogue.system))
+    return inputs
 
 
 def echo(inputs: Sequence[StageInput]) -> list[str]:
@@ -334,14 +347,3 @@ def test_a_wrong_guard_in_a_file_names_the_stage(options: str, tmp_path: Path) -
     path.write_text(f"stages: {{say: {{stage: 'tod_bias.stages:as_text', {options}}}}}\n")
     with pytest.raises(StageError, match="stage 'say': "):
         load_pipeline(path)
-
-
-def test_coverage_counts_what_guards_do_not_know() -> None:
-    dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
-    found = coverage(dialogues, load_axis("gender"))
-    assert (found.mentions, found.texts, found.recognised, found.inputs, found.exact) == (2, 4, 2, 4, 2)
-    assert (found.share_recognised, found.share_exact) == (0.5, 0.5)
-    assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
-    nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
-    assert nobody.share_recognised is nobody.share_exact is nobody.share_covered is None
-    assert table([nobody]).splitlines()[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from tod_bias.audit.claims import AxisDraft, judge
-from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
+from tod_bias.audit.design import CounterfactualDesign
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.audit.run import Measures, Outputs
@@ -46,10 +46,8 @@ def analyse(
     Args:
         outputs: what the system put out.
         design: the counterfactuals that it was run on.
-        measures: the metrics.
         config: everything that was asked for.
         order: the stages in the order in which Su's attribution swaps them.
-        show_progress: on stderr.
 
     Raises:
         IncompleteError: axes or metrics have no result; it carries the result of the others.
@@ -90,7 +88,6 @@ def analyse(
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
         samples=config.run.samples if outputs.execution.is_sampled else None,
         precision=agreements_of(outputs.pipeline),
-        rewritten_by_model=rewritten_by_model(design.axes),
         cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     if failures:

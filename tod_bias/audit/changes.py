@@ -18,7 +18,7 @@ from tod_bias.audit.row_sets import RowSet
 from tod_bias.metrics.metric import Better
 from tod_bias.results import Change, ChangeVerdict
 from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.record import finite
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.simultaneous import Family
 
 BETTER: Final = "better"
@@ -61,9 +61,7 @@ def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[st
     """All changes with intervals, p-values and verdicts.
 
     Args:
-        kinds: everything that is claimed.
         alpha: the family-wise error rate, of changes and of equivalences.
-        seed: of draws under the null hypothesis.
     """
     family = Family([kind.changes.block(seed) for kind in kinds if kind.changes.names], alpha)
     sides = Family(

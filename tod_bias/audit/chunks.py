@@ -51,7 +51,6 @@ class ChunkRunner:
         """One chunk.
 
         Args:
-            chunk: its dialogues.
             calls: by axis, whether the system is known to make calls.
         """
         result = ChunkResult()
@@ -79,7 +78,6 @@ def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[st
     Args:
         axis: along which it is rewritten.
         selection: the dialogue and its candidates.
-        kinds: further kinds of clusters.
     """
     dialogue, candidates = selection
     return Membership(

@@ -29,8 +29,8 @@ from tod_bias.results import (
     Omnibus,
     Terms,
 )
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.power import detectable
-from tod_bias.statistics.record import finite
 from tod_bias.statistics.simultaneous import Family
 
 TESTS = "tests"
@@ -135,10 +135,8 @@ def judge(
 
     Args:
         estimated: all axes and metrics that may claim something.
-        placebos: those of the placebo.
         alpha: the family-wise error rate of everything that is claimed.
         margin: differences up to this are called equivalent, on the scale of each metric's gaps.
-        seed: of the draws under the null hypothesis.
 
     Returns:
         The results of ``estimated``, then those of ``placebos``.
@@ -247,7 +245,6 @@ def _claim(
 
     Args:
         draft: of its axis and metric.
-        number: of its row.
         adjusted: a p-value by itself to that over everything that is claimed.
         beyond: the same for gaps beyond the placebo; None to leave the placebo out of account.
     """

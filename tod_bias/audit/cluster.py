@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +23,6 @@ from typing import Any
 from uuid import uuid4
 
 from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
-from tod_bias.audit.design import models_of
-from tod_bias.audit.ray_processes import check_address, keeping_signals, processes
 from tod_bias.audit.running import Runner
 from tod_bias.audit.signatures import generators_of
 from tod_bias.cache import Cache
@@ -31,6 +32,57 @@ from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.stage import RemoteStage, innermost
+
+_PATIENCE = 5.0
+"""Seconds within which a cluster takes a connection; Ray itself tries for minutes."""
+
+
+def check_address() -> None:
+    """Raises TodBiasError where ``RAY_ADDRESS`` names no cluster that takes connections."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "auto", "local"):
+        return
+    match = re.fullmatch(r"([^/]+):(\d{1,5})", address)
+    if match is None:
+        raise TodBiasError(f"RAY_ADDRESS={address}: expected HOST:PORT of a cluster, auto or local")
+    try:
+        socket.create_connection((match[1].strip("[]"), int(match[2])), _PATIENCE).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise TodBiasError(
+            f"RAY_ADDRESS={address}: no cluster answers there ({error}); start it, or take RAY_ADDRESS away"
+        ) from error
+
+
+@contextmanager
+def keeping_signals() -> Iterator[None]:
+    """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopped = False
+    try:
+        yield
+    except SystemExit:  # what Ray makes of SIGTERM
+        stopped = True
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError, TypeError):  # not in the main thread, or none of Python's
+                signal.signal(number, handler)
+    if stopped:
+        signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt  # where nobody handles it
+
+
+def processes() -> list[Any]:
+    """Ray's processes that descend from this one; some outlive the one that started them for a minute."""
+    import psutil  # type: ignore[import-untyped]
+
+    running = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            command = process.cmdline()[:4]
+            if command and (command[0].startswith("ray::") or any("/ray/" in part for part in command)):
+                running.append(process)
+    return running
+
 
 _ROUNDS = 4
 """Parts that each worker gets of a chunk, about: with more of them the last one ends sooner."""
@@ -139,8 +191,7 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
         is_saved: whether the system's responses are saved ones.
 
     Raises:
-        TodBiasError: a stage calls a server or a language model of this package, an axis is rewritten by one, or no
-            stage is called.
+        TodBiasError: a stage calls a server or a language model of this package, or no stage is called.
     """
     if is_saved or has_batches:
         what = "saved responses" if is_saved else "batch files"
@@ -158,7 +209,7 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
             "executor 'ray' is for stages in Python; an agent runs in this process, with as many calls at once as its "
             "concurrency says"
         )
-    if generators_of(work.pipeline) or models_of(work.counterfactuals.axes.values()):
+    if generators_of(work.pipeline):
         raise TodBiasError(
             "executor 'ray' is for stages in Python; share a language model's work out by accelerate launch"
         )

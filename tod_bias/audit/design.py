@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Counterfactual, Edit
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.placebo import MatchedPlacebo
 from tod_bias.systems.twin import Rewrite
-
-if TYPE_CHECKING:
-    from tod_bias.models.generator import Generator
 
 CHUNK = 12_000
 """Turns, of all counterfactuals, that go through the system together."""
@@ -111,10 +107,8 @@ def design_counterfactuals(
     """Decide which dialogues are rewritten, for which groups and with which terms; nothing is run.
 
     Args:
-        dialogues: the corpus.
         axes: names or axes of one's own; ``placebo`` beside others is matched to each of them.
         options: crossed or draws, and how many.
-        seed: of everything that is drawn.
 
     Raises:
         CorpusError: two dialogues have one id.
@@ -222,16 +216,6 @@ def _sampled(selections: list[SelectedDialogue], most: int | None, seed: int) ->
     return [selections[number] for number in sorted(chosen.tolist())]
 
 
-def models_of(axes: Iterable[Axis]) -> list[Generator]:
-    """The distinct generators of axes that rewrite with a model."""
-    return list({id(axis.generator): axis.generator for axis in axes if axis.generator is not None}.values())
-
-
-def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, dict[str, int]]:
-    """For axes with a model: texts with a mention, and how many of them the model rewrote."""
-    return {name: axis.model_counts for name, axis in axes.items() if axis.model_counts is not None}
-
-
 def chunks(
     dialogues: Iterable[Dialogue],
     selected: Mapping[str, Sequence[SelectedDialogue]],
@@ -243,7 +227,6 @@ def chunks(
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
-        dialogues: the corpus.
         selected: axis to those of its dialogues that are rewritten, in the corpus's order.
         samples: how often each is run.
         parts: into so many parts of about equal length a chunk is cut, or a few more.

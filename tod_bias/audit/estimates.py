@@ -32,7 +32,7 @@ from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Es
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
-from tod_bias.statistics.record import finite
+from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
 
@@ -98,7 +98,6 @@ class GroupRows:
     Args:
         contrasts: what each dialogue has in every group.
         groups: how many of the contrasts' groups are groups of the axis; the others are reference variants.
-        inference: level, flips, seed.
     """
 
     def __init__(self, contrasts: Contrasts, groups: int, inference: Inference) -> None:
@@ -297,9 +296,7 @@ class AxisEstimates:
 
     Args:
         table: of the axis and metric.
-        metric: scores it.
         order: in which Su's attribution replaces the stages.
-        inference: levels, resamples, permutations.
     """
 
     def __init__(self, table: ArmSums, metric: Metric, order: Sequence[str], inference: Inference) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table
 
 from tod_bias.audit.chunks import membership
-from tod_bias.audit.design import CounterfactualDesign, axes_of, chunks, design_counterfactuals
+from tod_bias.audit.design import CounterfactualDesign, chunks, design_counterfactuals
 from tod_bias.audit.recorded_calls import RecordedCalls
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.sums import VariantIndex, numbers_of
@@ -122,8 +122,6 @@ def plan(
     """What :func:`tod_bias.attribute` would call, with the same arguments.
 
     Args:
-        pipeline: the system.
-        dialogues: the corpus.
         axes: names, or axes of the user.
         config: every option; by default all at their defaults.
         sample_size: dialogues that are run to time local stages; 0 calls nothing.
@@ -134,8 +132,7 @@ def plan(
         StageError: a stage or the flow broke its contract on the sample.
     """
     config = AuditConfig.with_settings(config, settings)
-    without_models = [axis.without_model for axis in axes_of(axes).values()]
-    design = design_counterfactuals(dialogues, without_models, config.design, seed=config.seed)
+    design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
     counts = _Counts()
     for (chunk,) in chunks(design.dialogues, design.selected):
         counts.add(pipeline, _made(design, chunk), teacher_forced=config.run.history == "gold")

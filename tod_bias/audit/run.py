@@ -13,7 +13,7 @@ from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
-from tod_bias.audit.design import CHUNK, MANY_ARMS, ROWS, CounterfactualDesign, chunks, models_of, resting_collector
+from tod_bias.audit.design import CHUNK, MANY_ARMS, ROWS, CounterfactualDesign, chunks, resting_collector
 from tod_bias.audit.estimates import more_orders_matter
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.running import LostDialogues
@@ -53,7 +53,6 @@ class Measures:
         """The metrics and clusters among some settings, or else of a configuration.
 
         Args:
-            config: every option.
             settings: single options by name.
             default: the metrics where neither names any.
 
@@ -121,7 +120,6 @@ def run(
         measures: the metrics that score turns, and the clusters of dialogues.
         options: how the system is run.
         cache: SQLite file that keeps outputs.
-        show_progress: on stderr.
 
     Raises:
         PendingError: with ``batch_out``, calls wait in the files that it names.
@@ -132,8 +130,7 @@ def run(
     started = time.monotonic()
     known = _cache_of(cache, options)
     refused = read_batches(options.batch_in, known) if options.batch_in and known is not None else {}
-    generators = [*models_of(design.axes.values()), *generators_of(pipeline)]
-    for generator in generators:
+    for generator in generators_of(pipeline):
         generator.keep_in(known)
         generator.show_progress = show_progress
     before = total_cost(generators_of(pipeline))

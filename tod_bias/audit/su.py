@@ -17,12 +17,22 @@ from typing import Any
 import numpy as np
 
 from tod_bias.audit.sums import ArmSums, VariantIndex
-from tod_bias.metrics.fairscore import fairscore
 from tod_bias.results import Estimate, Gap, Su
 from tod_bias.statistics.arms import Arm, ArmDesign
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
+
+
+def fairscore(original: np.ndarray | float, rewritten: np.ndarray | float) -> np.ndarray:
+    """Signed form of Su eq. 1: (BLEU(f(u), g) − BLEU(f(ũ), g̃)) / BLEU(f(u), g); eq. 1 is its absolute value.
+
+    0: both are answered equally well. Positive: the rewritten dialogues are answered worse (1: BLEU falls to 0);
+    negative: better, without a bound. NaN where the original BLEU is 0: undefined.
+    """
+    original, rewritten = np.asarray(original, dtype=float), np.asarray(rewritten, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(original > 0, (original - rewritten) / original, np.nan)
 
 
 def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> dict[str, Any]:
@@ -131,7 +141,6 @@ class _Eq1:
         score: (rows, statistics) to (rows,) scores.
         sets: numbers of variants.
         arms: numbers of arms.
-        inference: resamples, seed.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     check_no_other_run(out, "results.json", "turns.parquet", FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system)
     checked_order(stages, config.analysis.order)
-    axes = load_axes(config.axes, device=config.system.device)
+    axes = load_axes(config.axes)
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
     batches = (config.run.batch_out, config.run.batch_in)
     if any(batches):
@@ -129,9 +129,7 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
     """See to it that nothing is asked of a system whose responses are recorded."""
     if config.system.is_named:
         raise TodBiasError("--responses stands for the system: leave out --pipeline and --model")
-    idle = {*GENERATION, "history", "batch_out", "batch_in", "executor", "workers"}
-    if config.axes.perturber is None:
-        idle.add("device")
+    idle = {*GENERATION, "device", "history", "batch_out", "batch_in", "executor", "workers"}
     refuse(config, idle, "no system is called where its --responses are given; leave it out")
     refuse(how, ("dry_run",), "no system is called where its --responses are given; leave it out")
 

@@ -43,7 +43,7 @@ def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) ->
     _, dialogues = load_dialogues(config.corpus, config.seed)
     records = export_counterfactuals(
         dialogues,
-        load_axes(config.axes, device=config.models.device),
+        load_axes(config.axes),
         config.design,
         seed=config.seed,
         chat=how.chat,

@@ -8,17 +8,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from tod_bias.cli.arguments import check_used, lexicons, refuse
+from tod_bias.cli.arguments import lexicons
 from tod_bias.cli.options import command
-from tod_bias.config import DeviceOptions, OutputOptions, PerturberOptions, TermOptions
+from tod_bias.config import OutputOptions, TermOptions
 from tod_bias.documents import awaited, bounded_lines
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
-from tod_bias.report.console import echo
 
 
-class PerturbOptions(DeviceOptions, PerturberOptions, TermOptions):
+class PerturbOptions(TermOptions):
     """How text is rewritten."""
 
     title = "Rewriting"
@@ -49,19 +48,9 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
 
     axis, source, target = options.axis, options.source, options.target
     terms: dict[str, Any] = {"lexicon": lexicons(options, [axis]).get(axis), "protected": options.protect}
-    check_used([axis], {"model": options.perturber})
-    if options.perturber is None:
-        refuse(options, ("device",), "where the model of --perturber runs; give that, or leave it out")
-    rewriting = load_axis(axis, model=options.perturber, device=options.device, **terms)
+    rewriting = load_axis(axis, **terms)
     rewriting.rewrite_texts([], source, target)  # mistakes are named before the text is read
-    if options.perturber is None:
-        _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
-        return
-    _write(iter(rewriting.rewrite_texts(list(_lines(file)), source, target)), output.out)
-    if not output.quiet:
-        counts = rewriting.model_counts or {}
-        message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
-        echo(message + "by the lexicon (see docs/reference/rewriting.md)", err=True)
+    _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

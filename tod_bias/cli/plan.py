@@ -56,7 +56,7 @@ def plan(*, audit: AuditConfig, how: PlanOptions, file: ConfigFile, output: Outp
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(output.out, corpus)
     check_system(corpus, config.system)
-    axes = load_axes(config.axes, device=config.system.device)
+    axes = load_axes(config.axes)
     system = load_system(corpus, config.system, whole)
     show_plan(config, how, system, dialogues, axes, folder_of(out, corpus), quiet=output.quiet)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from annotated_types import MinLen
 
-from tod_bias.cli.arguments import folder_of, load_axes, load_dialogues, refuse
+from tod_bias.cli.arguments import folder_of, load_axes, load_dialogues
 from tod_bias.cli.options import command
 from tod_bias.config import (
     DEMO,
@@ -16,7 +16,6 @@ from tod_bias.config import (
     CorpusOptions,
     LexiconOptions,
     Names,
-    Options,
     OutputOptions,
     Seeded,
 )
@@ -46,23 +45,14 @@ class WordsConfig(Seeded):
     intervals: BootstrapOptions = BootstrapOptions()
 
 
-class WordsOptions(Options):
-    """Options of the command itself."""
-
-    coverage: bool = False
-    """Show instead how much of it guards recognise (coverage.json)."""
-
-
 @command("tod-bias words --corpus demo,dialogues.jsonl --axes gender --out runs/words")
-def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> None:
+def words(*, config: WordsConfig, output: OutputOptions) -> None:
     """Share of words and dialogues that mention each group, speaker by speaker (Su Fig. 2).
 
-    Writes words.csv, words.json and figures/words.svg, or coverage.json, in the place of those that an earlier command
-    left in the folder: --out keeps them apart. Of several corpora each has a folder of its own in it, and
-    figures/corpora.svg shows whom each mentions.
+    Writes words.csv, words.json and figures/words.svg, in the place of those that an earlier command left in the
+    folder: --out keeps them apart. Of several corpora each has a folder of its own in it, and figures/corpora.svg shows
+    whom each mentions.
     """
-    if how.coverage:
-        refuse(config, ("bootstrap",), "of the shares of words; --coverage has no intervals")
     axes = load_axes(config.axes)
     names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))
     if not all(names):
@@ -75,10 +65,6 @@ def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> N
     for name in names:
         _, corpora[name] = load_dialogues(config.corpus.model_copy(update={"corpus": name}), config.seed)
     folder = folder_of(output.out, config.corpus.corpus if len(names) == 1 else "corpora")
-    if how.coverage:
-        for name, dialogues in corpora.items():
-            _coverage(dialogues, axes, _folder_of(folder, name, names), config.seed, output.quiet)
-        return
 
     import tod_bias.audit.mentions  # heavy imports come after what may go wrong at once
 
@@ -110,14 +96,3 @@ def _print(results: Mapping[str, Any], folder: Path) -> None:
     Console().print(corpora_table(results) if others else table(first))
     names = ("words.csv", "words.svg") if not others else ("*/words.csv", "corpora.svg")
     print(f"Results: {folder / names[0]}   Figure: {folder / 'figures' / names[1]}")
-
-
-def _coverage(dialogues: Sequence[Any], axes: Sequence[Any], folder: Path, seed: int, quiet: bool) -> None:
-    """How much of the terms guards recognise."""
-    from tod_bias.files import write_json
-    from tod_bias.perturb.guards.coverage import coverage, table
-
-    recognised = [coverage(dialogues, axis, seed=seed) for axis in axes]
-    write_json(folder / "coverage.json", {row.axis: row.to_json() for row in recognised})
-    if not quiet:
-        print(f"{table(recognised)}\nResults: {folder / 'coverage.json'}")

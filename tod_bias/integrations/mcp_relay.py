@@ -35,7 +35,6 @@ class McpRelay:
 
     Args:
         name: of the server in whose place it is.
-        tools: that it lists.
         call: makes a call, in the context of the request.
     """
 

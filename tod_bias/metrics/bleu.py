@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.metrics.metric import Better, Scale
-from tod_bias.metrics.pairs import PairMetric
+from tod_bias.metrics.metric import Better, PairMetric, Scale
 
 
 class CorpusBleu(PairMetric):

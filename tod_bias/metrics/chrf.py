@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tod_bias.metrics.metric import Better, Scale, ratio
-from tod_bias.metrics.pairs import PairMetric
+from tod_bias.metrics.metric import Better, PairMetric, Scale, ratio
 
 _ORDERS = range(1, 7)
 _BETA = 2

@@ -30,7 +30,7 @@ class Augmentation:
     """What is added to a corpus."""
 
     axes: tuple[str | Axis, ...]
-    """Names or perturbers."""
+    """Names, or axes of one's own."""
     kind: Kind = "crossed"
     """``crossed``: every dialogue rewritten for each other group, so that all are equally frequent in what it says;
     ``draws``: one of Algorithm 1's rewrites; ``personas``: with an introduction, as two people of different attributes
@@ -75,7 +75,6 @@ class Augmentation:
 
         Args:
             dialogues: of the training split; validation dialogues are no part of them.
-            seed: of what is drawn and dealt.
 
         Raises:
             NothingToPerturbError: an axis along which no dialogue can be rewritten.

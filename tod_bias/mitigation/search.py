@@ -48,7 +48,6 @@ class MitigationSearch:
     """Tries fixes on one system.
 
     Args:
-        before: the finished run.
         pipeline: the system that it was of.
         dialogues: the corpus that it was on.
         axes: of the run, on which gaps are to be closed.
@@ -334,5 +333,5 @@ def _check_axes(before: AuditResult, axes: dict[str, Axis]) -> None:
         if wanted is not None and wanted != given:
             raise MismatchError(
                 f"axis {name} was rewritten by {wanted:.160}, here by {given:.160}; give the options that the run was "
-                "made with (--introductions, --lexicon, --protect, --name-slots, --perturber), or --axes without it"
+                "made with (--introductions, --lexicon, --protect, --name-slots), or --axes without it"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from transformers.utils import logging as transformers_logging
 from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
 from tod_bias.hub import absence
-from tod_bias.models import adapters, gguf_files
+from tod_bias.models import adapters
 
 transformers_logging.disable_progress_bar()  # progress is ours to show
 
@@ -83,7 +84,7 @@ def is_described(name: str) -> bool:
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
     root = adapters.chain(name)[-1]
-    if gguf_files.place_of(root)[1]:
+    if _file_of(root)[1]:
         return GenerationConfig()
     try:
         return _local_first(GenerationConfig, root)
@@ -99,7 +100,7 @@ def load_tokenizer(name: str) -> Any:
     """
     *adapted, root = adapters.chain(name)
     name = next((folder for folder in adapted if _has_tokenizer(folder)), root)
-    if Path(name).is_dir() and not gguf_files.place_of(name)[1] and not _has_tokenizer(name):
+    if Path(name).is_dir() and not _file_of(name)[1] and not _has_tokenizer(name):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
     return from_pretrained(AutoTokenizer, name, "tokenizer")
 
@@ -118,9 +119,9 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     if below:
         return adapters.merged(load_model(below[0], causal=causal, dtype=dtype), name)
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
-    is_gguf = bool(gguf_files.place_of(name)[1])
+    is_gguf = bool(_file_of(name)[1])
     if is_gguf:
-        options |= gguf_files.dequantized()
+        options |= _dequantized()
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # what is missing is ours to say
     try:
@@ -132,7 +133,7 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     if lacks := sorted(trained & set(loaded["missing_keys"])):
         others = f" and {len(lacks) - 1} others" if len(lacks) > 1 else ""
         raise ModelError(f"{name}: has no weights for {lacks[0]}{others}; they would be drawn at random")
-    return gguf_files.as_plain(model) if is_gguf else model
+    return _as_plain(model) if is_gguf else model
 
 
 def positions(config: Any, *, decoder: bool = False) -> int | None:
@@ -180,7 +181,7 @@ def from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
     Raises:
         ModelError: it is not there, is damaged, or brings code of its own.
     """
-    place, file = gguf_files.place_of(name)
+    place, file = _file_of(name)
     refuse_custom_code(place)
     try:
         return _local_first(kind, place, trust_remote_code=False, **file, **options)
@@ -210,7 +211,7 @@ def fingerprint(name: str) -> str:
 
     For a folder, of its files; for a GGUF file, of it; for a hub name, of the files that the hub's own cache holds.
     """
-    place, file_name = gguf_files.place_of(name)
+    place, file_name = _file_of(name)
     if file_name:
         with (Path(place) / file_name["gguf_file"]).open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
@@ -235,3 +236,49 @@ def fingerprint(name: str) -> str:
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:16]
+
+
+_GGUF = ".gguf"
+"""The ending of checkpoints in one file in llama.cpp's format, which are read through transformers, dequantised."""
+
+
+def _file_of(name: str) -> tuple[str, dict[str, Any]]:
+    """The folder to load from, and the options that ``from_pretrained`` takes for a file in it; ``name`` and none where
+    it is no GGUF file, nor a folder with one and no other model.
+
+    Raises:
+        ModelError: there is no such file, the folder holds several, or the package that reads it is not installed.
+    """
+    file = Path(name)
+    if file.is_dir() and not any((file / other).exists() for other in ("config.json", "adapter_config.json")):
+        inside = sorted(inner for inner in file.iterdir() if inner.suffix.lower() == _GGUF)
+        if len(inside) > 1:
+            raise ModelError(f"{name}: holds {inside[0].name} and {len(inside) - 1} more GGUF files; name one of them")
+        file = inside[0] if inside else file
+    if file.suffix.lower() != _GGUF or file.is_dir():
+        return name, {}
+    if not file.is_file():
+        raise ModelError(f"{name}: there is no such file")
+    try:
+        import gguf  # noqa: F401 (transformers reads with it)
+        from tqdm import tqdm
+        from transformers import modeling_gguf_pytorch_utils as reader
+
+        reader.tqdm = partial(tqdm, disable=True)  # progress is ours to show
+    except ImportError as error:
+        raise ModelError(f"{name}: GGUF files need the package gguf: pip install 'tod-bias[gguf]'") from error
+    return str(file.parent), {"gguf_file": file.name}
+
+
+def _dequantized() -> dict[str, Any]:
+    """What makes ``from_pretrained`` give plain weights."""
+    from transformers import GgufConfig
+
+    return {"quantization_config": GgufConfig(dequantize=True)}
+
+
+def _as_plain(model: Any) -> Any:
+    """The model as one that has never been quantised, so that it is saved as such."""
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    return model

@@ -11,9 +11,11 @@ done. So an interrupted and resumed run computes the very batches that an uninte
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,17 +27,54 @@ from accelerate.utils import gather_object
 from tod_bias.cache import Cache
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
 from tod_bias.models.cost import GenerationCost
 from tod_bias.models.decoders.batch import greedy
-from tod_bias.models.decoders.choice import Decoded, new_decoder, resolved
-from tod_bias.models.decoders.decoder import Decoder
+from tod_bias.models.decoders.choice import Decoded, Decoder, new_decoder, resolved
 from tod_bias.models.decoders.tree import common
 from tod_bias.models.examples import check_tokens, encode_prompts
 from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
-from tod_bias.models.settings import GenerationSettings
+from tod_bias.models.settings import Dtype, GenerationSettings
 from tod_bias.progress import progress_bar
+
+SIZE = 64
+"""Prompts in the sample."""
+MOST_WEIGHTS = 2_000_000_000
+"""A model with more is not loaded once more in float32."""
+REFERENCE: Dtype = "float32"
+
+
+@dataclass
+class PromptSample:
+    """Those of the prompts seen that have the smallest keys.
+
+    A key is a hash of the prompt, so the sample is random, and the same in whatever order prompts come.
+    """
+
+    prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Key to the prompt and its text."""
+
+    def add(self, keys: Iterable[tuple[str, str]], texts: dict[str, str]) -> None:
+        """See more prompts."""
+        for prompt, key in keys:
+            self.prompts[key] = prompt, texts[key]
+        if len(self.prompts) > SIZE:
+            self.prompts = {key: self.prompts[key] for key in heapq.nsmallest(SIZE, self.prompts)}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a precision changes."""
+
+    model: str
+    """The checkpoint's name."""
+    dtype: str
+    """The precision."""
+    prompts: int
+    """In the sample."""
+    differ: int
+    """Prompts among them whose text is another than in float32."""
+
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +90,6 @@ class Generator:
 
     Args:
         model: a checkpoint's folder or hub name.
-        settings: how to decode.
         device: where; by default the GPU of this process where there is one.
 
     Raises:
@@ -125,11 +163,10 @@ class Generator:
     def signature(self) -> str:
         """Model, fingerprint, precision and decoding, as one line of ``key:value`` parts."""
         s = self.settings
-        decoding = "greedy" if s.num_beams == 1 else f"beam{s.num_beams}"
         name = Path(self.name).name
         numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
         described = "|described" if self.described else ""
-        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}{described}"
+        return f"model:{name}|hash:{self.fingerprint}|greedy|max:{s.max_new_tokens}|{numbers}{described}"
 
     def keep_in(self, cache: Cache | None) -> None:
         """Start a new account of cost, and keep results there from now on (None: where they were kept)."""
@@ -168,7 +205,7 @@ class Generator:
 
         Returns:
             None where the precision is float32 already, where there was no prompt, and where the model is too large to
-            be loaded once more (:data:`~tod_bias.models.agreement.MOST_WEIGHTS`).
+            be loaded once more (:data:`~tod_bias.models.generator.MOST_WEIGHTS`).
         """
         sample = self._sample.prompts
         if (

@@ -27,12 +27,10 @@ class GenerationSettings(Options):
 
     max_new_tokens: Positive = 128
     """Tokens in one output at the most."""
-    num_beams: Positive = 1
-    """1 is greedy decoding."""
     dtype: Dtype = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Backend = "auto"
-    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches.
+    """``tree`` computes shared prefixes once (causal models); ``batch`` pads and batches.
     ``auto`` is ``tree`` where it can be, else ``batch``."""
     batch_tokens: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
@@ -161,7 +159,6 @@ def check_described(settings: TrainConfig, arch: str | None = None) -> None:
     """Raises ModelError where descriptions of services have no place, or what needs them is set without them.
 
     Args:
-        settings: of the training.
         arch: a model's that reads and writes apart, where that is known.
     """
     if not settings.described and (settings.renamed or settings.copies != 1):

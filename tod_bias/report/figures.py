@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
-from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups, su_heatmap
+from tod_bias.report.heatmap import MOST_GROUPS, su_heatmap
 from tod_bias.report.notation import reference
 from tod_bias.report.palette import NARROW, WIDTH
 from tod_bias.report.reading import is_starred, mark, shown_gap, sides
@@ -23,17 +23,13 @@ MOST_ROWS = 80
 
 
 def figures(axis_results: Sequence[AxisResult]) -> dict[str, tuple[Figure, Figure | None]]:
-    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages``, ``su`` and ``su-pairs …``.
+    """All figures of one metric by kind, ``groups``, ``stages``, ``su``, and ``su-pairs …`` with the axis.
 
     Each with its form for a phone, if it has one. Figures without numbers are left out.
     """
     drawn: dict[str, tuple[Figure, Figure | None]] = {}
     if 0 < sum(len(axis_result.groups) for axis_result in _claiming(axis_results)) <= MOST_ROWS:
         drawn["groups"] = groups(axis_results), groups(axis_results, NARROW)
-    limit = largest_gap(_claiming(axis_results))
-    for axis_result in _claiming(axis_results):
-        if 1 < len(paired_groups(axis_result)) <= MOST_GROUPS:
-            drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit), None
     attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.all_shares]
     if 0 < sum(1 + len(axis_result.all_shares) for axis_result in attributed) <= MOST_ROWS:
         drawn["stages"] = components(attributed), components(attributed, NARROW)

@@ -35,7 +35,6 @@ KINDS = (
     Kind("mitigation.json", "mitigate", "look at mitigation.svg, and at mitigated.yaml for the pipeline to use"),
     Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
-    Kind("coverage.json", "words --coverage", "its shares are in coverage.json"),
     Kind("plan.json", "plan", "run attribute with the same options"),
     Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
     Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
@@ -61,7 +60,6 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
     Args:
         folders: one folder of any kind, or several of attributions, which are set side by side.
         out: where to write it; as :func:`tod_bias.report.html.write_report`.
-        metrics: the same.
 
     Returns:
         The path of the page, and whether it was written now.

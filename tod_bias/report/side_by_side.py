@@ -70,7 +70,6 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
     """Put runs beside each other, and draw their widest gaps.
 
     Args:
-        sections: the runs.
         folder: for the figures.
     """
     metrics: dict[str, MetricInfo] = {}

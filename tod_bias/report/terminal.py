@@ -34,11 +34,7 @@ _STYLES = {"disparity": "bold", "placebo": "dim"}
 
 
 def table(result: AuditResult) -> RenderableType:
-    """The tables of one run: groups, axes, components, a footnote, and a reading per axis and metric; the placebo last.
-
-    Args:
-        result: of one run.
-    """
+    """The tables of one run: groups, axes, components, a footnote, a reading per axis and metric; the placebo last."""
     return ResultTables(result)
 
 

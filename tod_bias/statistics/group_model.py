@@ -152,7 +152,6 @@ class GroupFit:
     """The model, estimated.
 
     Args:
-        design: of the values.
         values: (units, groups).
     """
 

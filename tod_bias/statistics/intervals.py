@@ -8,6 +8,17 @@ import numpy as np
 
 from tod_bias.statistics.distributions import normal_share, t_quantile
 
+
+def finite(value: float) -> float | None:
+    """A number, or None where it is undefined."""
+    return float(value) + 0.0 if math.isfinite(value) else None  # no -0.0
+
+
+def finite_pair(bounds: np.ndarray) -> list[float] | None:
+    """Lower and upper bound of an interval, or None where either is undefined."""
+    return [float(bounds[0]) + 0.0, float(bounds[1]) + 0.0] if np.isfinite(bounds).all() else None
+
+
 LEVEL = 0.95
 """Level of every interval."""
 
@@ -21,7 +32,6 @@ def interval(samples: np.ndarray, clusters: int, level: float = LEVEL) -> np.nda
     Args:
         samples: (resamples, …), NaN where a resample has no value.
         clusters: how many dialogues were resampled.
-        level: of the interval.
 
     Returns:
         (2, …), lower and upper bound; NaN for fewer than two clusters.
@@ -52,7 +62,6 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     Args:
         samples: (resamples, values), signed; NaN where a resample has no value.
         clusters: how many dialogues were resampled.
-        level: of the interval.
 
     Returns:
         (2,), lower and upper bound.
@@ -96,7 +105,6 @@ def welch_interval(
         values: (n,) differences.
         variances: (2, n) of the two means.
         sizes: of the two samples, each at least 2.
-        level: of the intervals.
     """
     variance = variances.sum(axis=0)
     bottom = (variances**2 / (np.array(sizes)[:, None] - 1)).sum(axis=0)

@@ -39,7 +39,6 @@ class BatchDecoder:
     Args:
         model: gives the model when it is needed.
         stop_tokens: tokens that end an output.
-        settings: how to decode.
         pad: the token that fills up.
         causal: whether the model continues its input (else sequence to sequence).
     """
@@ -58,7 +57,7 @@ class BatchDecoder:
         settings = self._settings
         batches: list[list[int]] = []
         for index in sorted(range(len(sequences)), key=lambda i: (len(sequences[i]), i)):
-            length = (len(sequences[index]) + settings.max_new_tokens) * settings.num_beams
+            length = len(sequences[index]) + settings.max_new_tokens
             if not batches or (len(batches[-1]) + 1) * length > settings.batch_tokens:
                 batches.append([])
             batches[-1].append(index)
@@ -102,7 +101,6 @@ class BatchDecoder:
         base = model.generation_config
         config = GenerationConfig(
             max_new_tokens=self._settings.max_new_tokens,
-            num_beams=self._settings.num_beams,
             do_sample=False,
             eos_token_id=list(self._stop_tokens),
             pad_token_id=self._pad,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from tod_bias.errors import ModelError
 from tod_bias.models.decoders.batch import BatchDecoder
-from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
 from tod_bias.models.examples import padding
 from tod_bias.models.settings import GenerationSettings
+
+
+class Decoder(Protocol):
+    """A back end: plans batches over token sequences and decodes one batch at a time."""
+
+    def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Indices into ``sequences``, a list a batch; every index once."""
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        """New token ids for each sequence, up to and without the first stop token."""
+
 
 _MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
 """What the keys and values of one batch of trees may take."""
@@ -26,8 +36,6 @@ def resolved(
 
     Args:
         name: the checkpoint's, for messages.
-        config: its configuration.
-        settings: as they were given.
         causal: whether it continues its input (else sequence to sequence).
         device: where it runs.
 
@@ -38,12 +46,11 @@ def resolved(
     if dtype == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = "bfloat16" if fast else "float32"
-    can_share = causal and settings.num_beams == 1 and supports(config)
+    can_share = causal and supports(config)
     if backend == "tree" and not can_share:
         raise ModelError(
-            f"{name}: backend 'tree' needs greedy decoding and one of {', '.join(SUPPORTED)} with "
-            f"full attention and fixed positions, got {config.model_type} with {settings.num_beams} beam(s); "
-            "use 'batch'"
+            f"{name}: backend 'tree' needs one of {', '.join(SUPPORTED)} with full attention and fixed positions, "
+            f"got {config.model_type}; use 'batch'"
         )
     if backend == "auto":
         backend = "tree" if can_share else "batch"
@@ -73,7 +80,6 @@ def new_decoder(checkpoint: Decoded, settings: GenerationSettings) -> Decoder:
     """The back end that resolved settings name.
 
     Args:
-        checkpoint: what decodes.
         settings: of :func:`resolved`.
     """
     if settings.backend == "tree":

@@ -61,13 +61,13 @@ def _group_rows(axis_result: AxisResult) -> Iterator[Row]:
     is_claimed = axis_result.verdict == DISPARITY
     for group in axis_result.groups.values():
         yield Row(
-            f"{group.name}{mark(group.dialogues)}",
+            group.name,
             shown_gap(axis_result, group),
             group.all_shares,
             claimed=is_claimed and group.name in axis_result.claims,
         )
     for variant in axis_result.references.values():
-        label = f"no group: {reference(variant.name)}{mark(variant.dialogues)}"
+        label = f"no group: {reference(variant.name)}"
         yield Row(label, variant.gap, variant.shares, quiet=True)
 
 
@@ -200,7 +200,7 @@ def comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -
 def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     widest = axis_result.widest
     if widest is not None and not axis_result.is_placebo:
-        label = f"{name}{mark(axis_result.dialogues)}: {widest.worse} - {widest.better}"
+        label = f"{name}: {widest.worse} - {widest.better}"
         yield Row(label, widest.gap, widest.all_shares, claimed=is_starred(axis_result, widest.gap))
 
 

@@ -32,9 +32,9 @@ from tod_bias.results import (
 from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
 
 FEW = 15
-"""Dialogues below which a bootstrap interval is known to be too narrow (in simulations those of 10 cover 87%)."""
+"""Dialogues below which bootstrap intervals of Su's numbers are too narrow (in simulations those of 10 cover 87%)."""
 DAGGER = "†"
-FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
+FEW_NOTE = f"fewer than {FEW} dialogues: the intervals of Su's numbers are too narrow"
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
 NO_CLAIM = "-"
@@ -123,7 +123,7 @@ def leading(readings: Sequence[Reading]) -> dict[str, Reading]:
 
 
 def has_few(dialogues: int | None) -> bool:
-    """Whether the dialogues are so few that an interval covers less than it says."""
+    """Whether the dialogues are so few that a bootstrap interval covers less than it says."""
     return dialogues is not None and dialogues < FEW
 
 

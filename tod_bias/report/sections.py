@@ -282,15 +282,11 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that occur."""
     numbers = [gap for row in axis_results for gap in (row.disparity, *row.pairs.values())]
     numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
-    counts = [row.dialogues for row in axis_results]
-    counts += [row.beyond_placebo.dialogues for row in axis_results if row.beyond_placebo]
-    for row in axis_results:
-        counts += [group.dialogues for group in row.groups.values()] + [pair.dialogues for pair in row.pairs.values()]
     notes = {
         f"* claimed: p < {ALPHA:g} over everything that the run claims": any(
             row.verdict == DISPARITY for row in axis_results
         ),
-        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
+        f"{DAGGER} {FEW_NOTE}": any(row.su is not None and has_few(row.dialogues) for row in axis_results),
         f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
         "group": any(estimate.is_of_terms_only for estimate in numbers),
         "intervals of scores are symmetric, so they may go beyond what a score can be": any(

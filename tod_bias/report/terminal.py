@@ -138,7 +138,7 @@ def _add_groups(view: Table, axis_result: AxisResult, axis: str, *, wide: bool, 
     shown += [(f"no group: {reference(variant.name)}", variant) for variant in axis_result.references.values()]
     for number, (name, group) in enumerate(shown):
         gap = shown_gap(axis_result, group)
-        cells = [f"{count(group.dialogues)}{mark(group.dialogues)}"]
+        cells = [count(group.dialogues)]
         cells += ["" if group.effective_terms is None else fixed(group.effective_terms, 1), fixed(group.score.value)]
         cells += _estimate_cells(gap, wide=wide)
         if beyond:
@@ -300,10 +300,8 @@ def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: 
 
 def notes(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in the tables mean, of those that occur."""
-    counts = [axis_result.dialogues for axis_result in axis_results]
-    counts += [group.dialogues for axis_result in axis_results for group in axis_result.groups.values()]
     marks = {
-        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
+        f"{DAGGER} {FEW_NOTE}": any(has_few(axis_result.dialogues) for axis_result in axis_results),
         f"{TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a group": any(
             estimate.is_of_terms_only for axis_result in axis_results for estimate in _printed(axis_result)
         ),

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 
@@ -11,7 +10,7 @@ from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.names.resources import RACES, dealt
 from tod_bias.perturb.personas.axis import load_persona, persona_axes
-from tod_bias.perturb.personas.introduction import IntroducedDialogue, main_term
+from tod_bias.perturb.personas.introduction import main_term
 from tod_bias.perturb.personas.parts import ENOUGH, load_parts, turns
 from tod_bias.perturb.personas.sheet import FOLDER, Template, neutral_templates, read_sheet
 
@@ -374,11 +373,3 @@ def test_signatures_tell_axes_and_sheets_apart(tmp_path):
     found += [load_persona([axis]).signature for axis in persona_axes()]
     assert len(set(found)) == len(found)
     assert load_persona(["persona_age"]).signature == load_persona(["persona_age"]).signature
-
-
-def test_an_introduced_dialogue_is_a_dialogue():
-    _, arranged = selected("persona_age", 4)
-    for (one, _), (other, _) in pairwise(arranged):
-        assert isinstance(one, IntroducedDialogue)
-        assert one != other
-        assert Dialogue.from_json(one.to_json()).turns == one.turns

@@ -34,8 +34,10 @@ def evaluated(agent: str, datapath: Path, pipeline: Path, log: Path, **options: 
     )
 
 
-@pytest.mark.parametrize("batchsize", [1, 16])
-@pytest.mark.parametrize(("agent", "stage"), [("ApiCallAgent", "api_call"), ("ResponseAgent", "response")])
+@pytest.mark.parametrize(
+    ("agent", "stage", "batchsize"),
+    [("ApiCallAgent", "api_call", 1), ("ApiCallAgent", "api_call", 16), ("ResponseAgent", "response", 16)],
+)
 def test_a_stage_agent_gives_its_stages_answers_to_gold_input(
     datapath: Path, strict_pipeline: Path, tmp_path: Path, agent: str, stage: str, batchsize: int
 ) -> None:

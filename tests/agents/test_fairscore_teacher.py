@@ -138,9 +138,7 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
     [
         ("persona_gender", {"seed": 3}),
         ("persona_race", {"variants": 2}),
-        ("gender", {"variants": 1}),
         ("gender", {"design": "draws", "draws": 4, "seed": 1}),
-        ("persona_gender", {"design": "draws", "draws": 2}),
         ("gender", {"max_per_axis": 7}),
         ("placebo", {}),
         ("gender×persona_race", {"variants": 3, "max_per_axis": 6}),

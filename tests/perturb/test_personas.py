@@ -299,9 +299,7 @@ WRONG = [
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
     (GOOD.replace("{x}", "{y}"), "nothing fills {y}"),
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
-    (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
-    (GOOD.replace("@attributes\ta", "@attributes\ta×c"), "line 1: a group's name holds ×"),
     ("form\tk\tbefore\tI am {x}.\nfill\tx\ta\tred\n", "holds fills of one group"),
     (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but groups have [1, 2] of them"),
 ]

@@ -27,8 +27,9 @@ from builders import small_corpus, tiny_model
 from served import chat_model, served
 
 gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
-freeze = gc.freeze
+freeze, collect = gc.freeze, gc.collect
 gc.freeze = gc.unfreeze = lambda: None  # audits' own, after which all would be looked through again
+gc.collect = lambda generation=1: collect(generation)  # what is young: audits and trainings do it again and again
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
@@ -44,16 +45,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: libraries that collect garbage again and again need not look through it."""
-    gc.collect()
+    """What is imported by now stays, and need not be looked through."""
+    collect()
     freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def kept() -> Iterator[None]:
-    """What a file leaves behind is not looked through again either: each training of a model collects garbage."""
+    """What a file leaves behind is not looked through again either."""
     yield
-    gc.collect()
+    collect()
     freeze()
 
 

@@ -167,25 +167,13 @@ def function_agent(world: World) -> Any:
     """A loop of the owner's own around an OpenAI client, whose transport is the only thing that is given."""
     import httpx2
     import openai
+    from model_server import chat_reply
 
     from tod_bias.integrations import client_transport, stage
 
     def server(request):
-        messages = json.loads(request.content)["messages"]
-        assert messages[0] == {"role": "system", "content": INSTRUCTIONS}
-        user = [message["content"] for message in messages if message["role"] == "user"][-1]
-        results = [message["content"] for message in messages if message["role"] == "tool"]
-        decision = world.decide(user, results)
-        calls = [
-            {"id": call, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
-            for name, given, call in decision.calls
-        ]
-        message = {"role": "assistant", "content": decision.text or None, **({"tool_calls": calls} if calls else {})}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        identity = f"chatcmpl-{random.random()}"
-        return httpx2.Response(
-            200, json={"id": identity, "created": 1, "model": "m", "object": "chat.completion", "choices": [choice]}
-        )
+        reply = chat_reply(world, json.loads(request.content))
+        return httpx2.Response(200, json={**reply, "id": f"chatcmpl-{random.random()}", "model": "m"})
 
     transport = client_transport(httpx2.MockTransport(server))
     client = openai.OpenAI(base_url="http://stub/v1", api_key="secret", http_client=httpx2.Client(transport=transport))

@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.note.open("a") as file:
                 file.write("asked\n")
         time.sleep(self.server.latency)
-        api = {"completions": _chat, "responses": _responses, "messages": _anthropic}[self.path.rpartition("/")[2]]
+        api = {"completions": chat_reply, "responses": _responses, "messages": _anthropic}[self.path.rpartition("/")[2]]
         reply = api(self.server.world, json.loads(text))
         self.send(200, {**reply, "id": f"reply-{random.random()}", "model": "m"})
         self.server.times.append((begun, time.monotonic()))
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _chat(world: World, body: dict[str, Any]) -> dict[str, Any]:
+def chat_reply(world: World, body: dict[str, Any]) -> dict[str, Any]:
     system, *messages = body["messages"]
     assert system["content"] == INSTRUCTIONS
     user = [message["content"] for message in messages if message["role"] == "user"][-1]

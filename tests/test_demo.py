@@ -104,27 +104,6 @@ def test_shipped_folder_is_small_and_whole() -> None:
         assert len(load_corpus("demo", split=split)) == size
 
 
-def test_dialogues_have_three_to_six_turns_in_several_domains() -> None:
-    assert {len(dialogue.turns) for dialogue in sample()} == {3, 4, 5, 6}
-    assert len({domain for dialogue in sample() for domain in dialogue.domain.split(", ")}) == 7
-
-
-@pytest.mark.parametrize("axis", AXES)
-def test_every_axis_has_enough_dialogues_to_perturb(axis: str) -> None:
-    perturber = load_axis(axis)
-    share = sum(bool(perturber.candidates(dialogue)) for dialogue in sample()) / len(sample())
-    assert 0.3 < share < 0.8
-
-
-@pytest.mark.parametrize(
-    ("axis", "frequent", "rare"), [("gender", "man", "woman"), ("age", "child", "senior"), ("race", "white", "black")]
-)
-def test_attributes_are_mentioned_unevenly(axis: str, frequent: str, rare: str) -> None:
-    mentions = mentions_on(load_axis(axis))
-    counts = Counter(a for d in sample() for a in frozenset().union(*(mentions(turn.user) for turn in d.turns)))
-    assert counts[frequent] > 4 * counts[rare]
-
-
 @pytest.mark.parametrize("axis", AXES)
 def test_gold_changes_only_in_the_words_that_the_user_said(axis: str) -> None:
     """Calls, results and answers of a rewritten dialogue differ from the original ones only in repeated words."""
@@ -337,21 +316,6 @@ def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
     assert row.disparity.value > 0.05  # rewrites lead to the rare groups, which are served worse
     assert row.shares[planted].value == pytest.approx(row.disparity.value, abs=0.02)
     assert abs(row.artefact.value) < 0.01
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("axis", "worse", "alike"),
-    [
-        ("gender", "man>woman", "man>non-binary"),
-        ("age", "child>senior", "child>adult"),
-        ("race", "white>black", "white>hispanic"),
-    ],
-)
-def test_only_pairs_with_the_concerned_attribute_differ(axis: str, worse: str, alike: str) -> None:
-    pairs = shipped_result()["axes"][axis]["corpus_bleu"]["pairs"]
-    assert pairs[worse]["value"] > 0.3
-    assert abs(pairs[alike]["value"]) < 0.05
 
 
 @pytest.mark.slow

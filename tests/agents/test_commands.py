@@ -43,8 +43,9 @@ def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict
     assert "nlg_bleu" in run.stdout
 
 
-@pytest.mark.parametrize("teacher", [TEACHER, FAIRSCORE])
-@pytest.mark.parametrize("asked", [(), ("--api-jga-record", "true")])
+@pytest.mark.parametrize(
+    ("teacher", "asked"), [(TEACHER, ()), (FAIRSCORE, ()), (FAIRSCORE, ("--api-jga-record", "true"))]
+)
 def test_the_table_has_a_row_per_api_only_where_it_is_asked_for(
     datapath: Path, tmp_path: Path, teacher: str, asked: tuple[str, ...]
 ) -> None:
@@ -98,7 +99,6 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
     ("arguments", "expected"),
     [
         (["display_data", "-t", TEACHER, "--axis", "height", "-dt", "valid"], "error: unknown axis 'height'"),
-        (["eval_model", "-t", FAIRSCORE, "--axis", "height", "-m", "repeat_label"], "error: unknown axis 'height'"),
         (
             ["eval_model", "-t", FAIRSCORE, "--axis", "race", "-m", "repeat_label"],
             "error: google_sgd, valid: none of 4 dialogues has a word to rewrite on axis 'race'",
@@ -107,10 +107,6 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
         (
             ["eval_model", "-t", "google_sgd", "-m", AGENT, "-bs", "-1"],
             "error: --batchsize is -1; expected a whole number of at least 1",
-        ),
-        (
-            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--max-new-tokens", "0"],
-            "error: --max-new-tokens is 0; expected a whole number of at least 1",
         ),
     ],
 )

@@ -55,24 +55,24 @@ def test_turns_calls_splits_and_order_are_parlais(tmp_path: Path, corpus: str) -
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_multidogo_is_read_alike_before_and_after_parlais_builder(tmp_path: Path, split: str) -> None:
-    before = load_corpus("multidogo", datapath=write_multidogo(tmp_path), split=split)
-    episodes_of(tmp_path, "multidogo", split)
+def test_multidogo_is_read_alike_before_and_after_parlais_builder(tmp_path: Path) -> None:
+    write_multidogo(tmp_path)
+    before = {split: load_corpus("multidogo", datapath=tmp_path, split=split) for split in SPLITS}
+    episodes_of(tmp_path, "multidogo", "train")
     (tmp_path / "multidogo" / "multi-domain-goal-oriented-dialogues-dataset-master").rename(tmp_path / "away")
-    assert load_corpus("multidogo", datapath=tmp_path, split=split) == before
+    assert {split: load_corpus("multidogo", datapath=tmp_path, split=split) for split in SPLITS} == before
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_metalwoz_messages_and_splits_are_parlais(tmp_path: Path, split: str) -> None:
-    ours = messages_of_dialogues(load_corpus("metalwoz", datapath=write_metalwoz(tmp_path), split=split))
-    assert sorted(ours) == sorted(messages_of(teacher_of(tmp_path, "metalwoz", split)))
+def test_metalwoz_messages_and_splits_are_parlais(tmp_path: Path) -> None:
+    write_metalwoz(tmp_path)
+    for split in SPLITS:
+        ours = messages_of_dialogues(load_corpus("metalwoz", datapath=tmp_path, split=split))
+        assert sorted(ours) == sorted(messages_of(teacher_of(tmp_path, "metalwoz", split)))
 
 
 @pytest.mark.parametrize("corpus", WRITERS)
-@pytest.mark.parametrize("split", SPLITS)
-def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpus: str, split: str) -> None:
-    perturber = load_axis("gender")
+def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpus: str) -> None:
+    perturber, split = load_axis("gender"), "valid"
     dialogues = load_corpus(corpus, datapath=written(tmp_path, corpus), split=split)
     expected = [
         (dialogue.id, texts_of_dialogue(rewrite(dialogue)))
@@ -84,9 +84,8 @@ def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpu
     assert len(expected) > 1
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_the_perturbed_metalwoz_shows_the_dialogues_of_the_core(tmp_path: Path, split: str) -> None:
-    perturber = load_axis("gender", targets=["man"])
+def test_the_perturbed_metalwoz_shows_the_dialogues_of_the_core(tmp_path: Path) -> None:
+    perturber, split = load_axis("gender", targets=["man"]), "valid"
     dialogues = load_corpus("metalwoz", datapath=write_metalwoz(tmp_path), split=split)
     rewritten = [
         rewrite(dialogue)

@@ -16,14 +16,9 @@ from builders import (
     outputs_of,
     with_counterfactuals,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin, attribute
 from tod_bias.audit.su import contributions
-from tod_bias.errors import (
-    MetricError,
-)
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult
@@ -242,14 +237,6 @@ def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
     assert (axis["omnibus"]["p"] < 0.05, axis["omnibus"]["scope"]) == (True, "terms")
 
 
-@given(st.lists(st.floats(-5, 5), min_size=8, max_size=8), st.permutations(STAGES))
-def test_contributions_of_any_table_add_up(values, order):
-    table = dict(zip(all_arms(STAGES), values, strict=True))
-    whole = table[frozenset()] - table[frozenset(STAGES)]
-    for orders in ([order], list(permutations(STAGES))):
-        assert sum(contributions(table, orders).values()) == pytest.approx(whole, abs=1e-9)
-
-
 def test_shapley_of_a_hand_made_table():
     table = {frozenset(): 10.0, frozenset("a"): 4.0, frozenset("b"): 6.0, frozenset("ab"): 2.0}
     assert contributions(table, [("a", "b")]) == {"a": 6.0, "b": 2.0}
@@ -283,18 +270,6 @@ def test_free_running_twin_answers_as_on_the_original(corpus):
             assert turns.loc[("response", dialogue.id, 1), "response"] == rewrite(original), number
 
 
-def test_equal_inputs_are_computed_once(corpus):
-    calls = []
-
-    def response(inputs):
-        calls.extend(item.context for item in inputs)
-        return ["Of course, in which city shall I look for it?" for _ in inputs]
-
-    attribute(Pipeline({"response": response}), corpus, **QUICK)
-    assert len(calls) == len(set(calls))
-    assert len(calls) < 18 * 2 * (1 + 3 * 2) / 2
-
-
 def test_result_is_json_and_saves(tmp_path, corpus):
     result = attribute(fair_pipeline(corpus), corpus, **QUICK)
     result.save(tmp_path)
@@ -320,11 +295,6 @@ def test_a_ratio_metric_of_zero_is_a_difference(corpus):
     axis = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK))
     assert (axis["scale"], axis["original"]["value"], axis["disparity"]["value"]) == ("difference", 0, 0)
     assert "su" not in axis
-
-
-def test_a_metric_without_a_turn_to_score_is_an_error(corpus):
-    with pytest.raises(MetricError, match=r"axis gender: .* of 18 original dialogues is undefined"):
-        attribute(Pipeline({"response": lambda inputs: ["Hi."] * len(inputs)}), corpus, metrics="jga", **QUICK)
 
 
 def test_several_metrics_of_one_run_are_those_of_single_runs(corpus):

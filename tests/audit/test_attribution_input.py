@@ -14,7 +14,6 @@ from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPe
     ("options", "error", "message"),
     [
         ({"axes": ["height"]}, AxisError, "unknown axis 'height'"),
-        ({"axes": ["gender", "gender"]}, ValueError, "'gender' twice"),
         ({"axes": []}, AxisError, "no axis"),
         ({"axes": ["race"]}, NothingToPerturbError, "axis race: no dialogue holds a word"),
         ({"order": ["db"]}, StageError, "must name every stage once"),
@@ -27,10 +26,7 @@ from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPe
         ({"cluster": "city"}, ValueError, "unknown cluster 'city'; expected domain, module:function"),
         ({"draws": 0}, ValueError, "draws must be at least 1"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
-        ({"permutations": 2.5}, ValueError, "permutations must be a whole number.*, got 2.5"),
-        ({"bootstrap": True}, ValueError, "bootstrap must be a whole number.*, got True"),
         ({"bootstrap": 10**9}, ValueError, "bootstrap must be at most"),
-        ({"pipeline": {"answer": len}}, TodBiasError, "must be a Pipeline, got dict"),
     ],
 )
 def test_wrong_input_is_refused(corpus, options, error, message):

@@ -43,7 +43,7 @@ def test_a_planted_bias_is_attributed_to_its_stage_alone(planted):
     biased = {"policy": {"policy_bias": True}, "answer": {"answer_bias": True}}.get(planted, {})
     tools = find_fewer_for_women if planted == "tools" else find_hotels
     with ChatServer(functools.partial(assistant, **biased)) as server:
-        result = attribute(system(server.url, tools=tools), corpus(), **OPTIONS)
+        result = attribute(system(server.url, tools=tools), corpus(32), **OPTIONS)
     for metric in OPTIONS["metrics"]:
         found = result["axes"]["gender"][metric]
         shows = planted is not None and (metric == "corpus_bleu" or planted == "policy")
@@ -62,7 +62,7 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
         return message if isinstance(message, dict) else "Here are your hotels, have a nice stay!"
 
     with ChatServer(rule) as server:
-        axis = attribute(system(server.url), corpus(), **OPTIONS)["axes"]["gender"]
+        axis = attribute(system(server.url), corpus(16), **OPTIONS)["axes"]["gender"]
     assert axis["corpus_bleu"]["disparity"]["value"] == 0
     assert axis["call_disagreement"]["contributions"]["policy"]["shapley"]["value"] > 0.3
 
@@ -213,9 +213,9 @@ def test_samples_are_repeated_measurements_with_sampling_noise(tmp_path):
     with ChatServer(moody(seed=2)) as server:
         cache = tmp_path / "cache.sqlite"
         assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
-        result = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
+        result = attribute(assistant, corpus(16), **OPTIONS, samples=3, cache=cache)
         before = len(server.received)
-        again = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
+        again = attribute(assistant, corpus(16), **OPTIONS, samples=3, cache=cache)
         assert len(server.received) == before
     assert without_cost(again) == without_cost(result)
     bleu = result["axes"]["gender"]["corpus_bleu"]

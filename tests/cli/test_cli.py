@@ -112,11 +112,6 @@ def test_results_of_another_run_are_not_replaced_in_silence(folder):
     assert "(they replace those of another run, on gender; --out keeps runs apart)" in again
 
 
-def test_quiet_prints_nothing(folder):
-    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
-    assert run_command("attribute", *QUICK, *arguments) == (0, "", "")
-
-
 def test_evaluate_and_report(folder):
     code, out, err = run_command("evaluate --corpus corpus.jsonl --pipeline Respond.yaml --out run --bootstrap 20")
     assert code == 0, err

@@ -92,18 +92,22 @@ def changed(path, change):
     path.write_text(json.dumps(record) + "\n")
 
 
-@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "device"])
+COMPARE = ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]
+CASES = ["cases", "run", "--metric", "sentence_bleu"]
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments"),
+    ("kind", "name", "arguments"),
     [
-        ("report.html", ["report", "run"]),
-        ("report.html", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
-        ("compare.json", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
-        (".tod-bias.lock", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
-        ("check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
-        ("words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
-        ("cache.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
-        ("cache.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
+        ("link", "report.html", ["report", "run"]),
+        ("hard link", "report.html", COMPARE),
+        ("pipe", "compare.json", COMPARE),
+        ("device", ".tod-bias.lock", COMPARE),
+        ("link", "check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
+        ("hard link", "words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
+        ("pipe", "cache.sqlite", [*CASES, "--pipeline", "p.yaml"]),
+        ("link", "cache.sqlite", [*CASES, "--pipeline", "p.yaml"]),
+        ("device", "cache.sqlite-wal", [*CASES, "--pipeline", "p.yaml"]),
     ],
 )
 def test_nothing_is_written_through_a_folder(run, tmp_path, kind, name, arguments):
@@ -136,12 +140,10 @@ def test_what_the_user_names_may_be_a_link(run, tmp_path):
     assert "<html" in (tmp_path / "victim" / "page.html").read_text()
 
 
-@pytest.mark.parametrize("name", ["turns.parquet", "results.json"])
-@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(("kind", "name"), [("pipe", "turns.parquet"), ("device", "results.json")])
 def test_what_is_read_is_a_plain_file(run, tmp_path, kind, name):
     put(kind, run / name, tmp_path / "victim")
-    cases = ["cases", "run", "--metric", "sentence_bleu"]
-    for arguments in (["report", "run"], ["view", "run", "--build"], cases, ["compare", "run", "run"]):
+    for arguments in (["report", "run"], ["view", "run", "--build"], CASES, ["compare", "run", "run"]):
         code, said = command(*arguments)
         assert (code, len(said)) == (2, 1), said
 
@@ -165,8 +167,9 @@ def test_a_batch_folder_that_a_run_names_is_one_of_batch_files(run, tmp_path):
     assert _batches(run, None, (tmp_path,)) == tmp_path / "victim"
 
 
-@pytest.mark.parametrize("name", ["own:Words", "http.server:test"])
-@pytest.mark.parametrize("arguments", [["compare", "run", "run"], ["cases", "run"]])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("own:Words", ["compare", "run", "run"]), ("http.server:test", ["cases", "run"])]
+)
 def test_a_metric_of_results_is_not_imported(run, tmp_path, name, arguments):
     def rename(record):
         record["metrics"] = {name: record["metrics"].pop("sentence_bleu")}
@@ -185,8 +188,15 @@ def test_a_repair_measures_nothing_that_only_the_run_names(run):
     assert [one.name for one in all_metrics(result, [Words()])] == ["sentence_bleu", "words"]
 
 
-@pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])
-@pytest.mark.parametrize("arguments", [["cases", "run", "--metric", "sentence_bleu"], ["mitigate", "run"]])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("own:people", CASES),
+        ("gender×own:people", CASES),
+        ("age,own:people", ["mitigate", "run"]),
+        ("dialect:people", ["mitigate", "run"]),
+    ],
+)
 def test_an_axis_of_results_is_not_imported(run, tmp_path, name, arguments):
     shutil.copy(tmp_path / "own.py", tmp_path / "dialect.py")
     changed(run / "results.json", lambda record: record["axes"].update({name: record["axes"].pop("gender")}))
@@ -199,7 +209,7 @@ def test_an_axis_of_results_is_not_imported(run, tmp_path, name, arguments):
 def test_a_corpus_of_results_is_not_imported(run, tmp_path, name):
     (run / "config.json").unlink()  # which says where one's own run had its dialogues from
     changed(run / "results.json", lambda record: record["corpus"].update(name=name))
-    code, said = command("cases", "run", "--metric", "sentence_bleu")
+    code, said = command(*CASES)
     assert (code, len(said), f"--corpus {name}" in said[0]) == (2, 1, True), said
     assert not (tmp_path / "imported").exists()
 
@@ -296,6 +306,6 @@ def test_a_journal_that_names_another_file_is_not_followed(tmp_path):
 def test_escapes_of_a_file_are_shown_in_error_lines(run):
     evil = "\x1b[31m\x9b1m\u202e\x00\x1b]0;t\x07\nline"
     changed(run / "results.json", lambda record: record["corpus"].update(hash=evil))
-    code, said = command("cases", "run", "--metric", "sentence_bleu")
+    code, said = command(*CASES)
     assert (code, len(said), "␛[31m" in said[0]) == (2, 1, True), said
     assert said[0].isprintable()

@@ -199,10 +199,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {"a": NaN}}]}]}'], r"NaN is no num"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {}, "result": []}]}]}'],
          r"turn 1: step 1: unknown step field 'result'"),
-        (['{"id": "a", "system": 1, "turns": []}'], r"dialogue field 'system' must be a str, got 1"),
-        (["[" * 100_000], r"line 1: not JSON: nested more than 100 deep"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "apicall": {}}]}'], r"unknown turn field 'apicall'"),
-        (["3"], r"line 1: a dialogue must be an object or a list of messages, got int"),
     ],
 )  # fmt: skip
 def test_malformed_jsonl_names_file_and_line(tmp_path, lines, message):

@@ -639,10 +639,7 @@ UNREADABLE = {
         ),
         "more than 1,000 calls have no result",
     ),
-    "no list": ({**BARE, "gen_ai.input.messages": '{"role": "user"}'}, "expected a list of messages"),
-    "no object": ({**BARE, "gen_ai.input.messages": '["Hello"]'}, "expected an object as message"),
     "deep": ({**BARE, "gen_ai.input.messages": "[" * 500 + "]" * 500}, "nested more than 100 deep"),
-    "digits": (llm([], []) | {f"llm.input_messages.{'9' * 5000}.message.role": "user"}, "expected a list of messages"),
     "role": (genai_call([text("user", "Hi."), text("narrator", "Later.")], GENAI[5]), "unknown role 'narrator'"),
 }
 
@@ -661,9 +658,6 @@ def test_a_conversation_that_cannot_be_read_is_left_out_and_said(tmp_path, caplo
     ("record", "error"),
     [
         ({"resourceSpans": {"scopeSpans": []}}, "'resourceSpans' must be a list of objects"),
-        ({"resourceSpans": [{"scopeSpans": [3]}]}, "'scopeSpans' must be a list of objects"),
-        ({"traceId": "t", "attributes": "none"}, "'attributes' must be an object or a list"),
-        ({"traceId": "t", "attributes": [{"key": "a", "value": {"arrayValue": "b"}}]}, "'values' must be a list"),
         ({"eval": {"task": "t"}, "samples": "none"}, "'samples' must be a list of objects"),
     ],
 )

@@ -168,8 +168,9 @@ WEIGHTS = (
 )
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-@pytest.mark.parametrize("form", ["pickle", "torch"])
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, "pickle") for name in WEIGHTS), ("model.safetensors", "torch"), (WEIGHTS[1], "torch")]
+)
 def test_one_file_of_a_model_folder(tmp_path, capsys, gpt2, marker, name, form):
     shutil.copytree(gpt2, tmp_path / "m")
     if name == "pytorch_model.bin":

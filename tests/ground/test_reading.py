@@ -24,21 +24,16 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
 HOSTILE_YAML = {
     "nested aliases": (BOMB, "more than 50000 values"),
     "nested merges": (MERGED, "more than 50000 values"),
-    "aliases as stages": (f"{BOMB}stages: *a11\n", "more than 50000 values"),
     "an alias of itself": ("a: &a [*a]", "holds itself"),
     "a chain of aliases": (CHAIN, "nested more than 100 deep"),
     "deep lists": ("[" * 100_000, "nested more than 100 deep"),
-    "deep lists, closed": ("[" * 200 + "]" * 200, "nested more than 100 deep"),
     "deep blocks": ("- " * 5000 + "x", "nested more than 100 deep"),
-    "deep keys": ("? " * 5000, "nested more than 100 deep"),
     "keys that are lists": (IN_KEYS, "unhashable"),
     "a key twice": ("a: 1\na: 2", "'a' on line 2 is already on line 1"),
     "a tag that would run": ("!!python/object/apply:os.system [touch x]", "could not determine a constructor"),
     "a number without end": ("a: " + "9" * 5000, "more than 100 digits"),
     "a number in sixties": ("a: 1" + ":59" * 4000, "more than 100 digits"),
     "no date": ("a: 2020-13-45", "month must be in"),
-    "no truth": ("a: !!bool maybe", "not of the type"),
-    "no time": ("a: !!timestamp soon", "not of the type"),
     "two documents": ("a: 1\n---\nb: 2", "expected a single document"),
 }
 
@@ -69,10 +64,8 @@ def test_ordinary_yaml_is_read(tmp_path):
 HOSTILE_JSON = {
     "deep lists": ("[" * 100_000, "nested more than 100 deep"),
     "deep lists, closed": ("[" * 101 + "]" * 101, "nested more than 100 deep"),
-    "deep objects": ('{"a": ' * 300 + "1" + "}" * 300, "nested more than 100 deep"),
     "deep behind closing brackets in texts": ('["]]]]", ' * 150 + "1" + "]" * 150, "nested more than 100 deep"),
     "NaN": ('{"a": NaN}', "NaN is no number of JSON"),
-    "infinity": ("[-Infinity]", "-Infinity is no number of JSON"),
     "too large": ("[1e999]", "1e999 is no number of JSON"),
     "a number without end": ("9" * 5000, "thousands of digits"),
     "no JSON": ("{bad", "Expecting property name"),
@@ -116,13 +109,10 @@ def test_files_and_lines_are_bounded_before_they_are_read(tmp_path, monkeypatch)
 DEEP, WIDE = "[" * 3000 + "]" * 3000, "[" + ", ".join(["'x'"] * 20_000) + "]"
 COMMANDS = {
     "pipeline, aliases": ("attribute", "--pipeline", BOMB),
-    "pipeline, aliases in a stage": ("attribute", "--pipeline", f"{BOMB}stages: {{a: *a3}}\n"),
     "pipeline, deep": ("attribute", "--pipeline", DEEP),
     "pipeline, wide": ("attribute", "--pipeline", f"stages: {WIDE}"),
     "pipeline, long name": ("attribute", "--pipeline", f"stages: {{{'a' * 1000}: {'b' * 50_000}}}"),
-    "pipeline, many keys": ("attribute", "--pipeline", "\n".join(f"k{n}: {n}" for n in range(3000))),
     "corpus, deep": ("words", "--corpus", DEEP),
-    "corpus, long": ("words", "--corpus", '{"id": "' + "a" * 100_000 + '"}'),
     "results, deep": ("report", DEEP),
     "results, long": ("report", json.dumps({"schema": "x" * 10_000, "axes": {}})),
 }

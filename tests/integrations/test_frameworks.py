@@ -402,14 +402,9 @@ def test_an_agent_that_draws_its_instructions_is_unsteady():
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_an_agent_is_asked_nothing_twice_and_a_changed_one_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
     usual, polite = "You book tables.", "You book tables, politely."
-    for instructions, signature, is_asked in (
-        (usual, "1", True),
-        (usual, "1", False),
-        (usual, "2", True),
-        (usual, None, True),
-        (usual, None, False),
-        (polite, None, True),
-    ):
+    declared = [(usual, "1", True), (usual, "1", False), (usual, "2", True)] if name == "function_agent" else []
+    derived = [(usual, None, True), (usual, None, False), (polite, None, True)]
+    for instructions, signature, is_asked in (*declared, *derived):
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
         world = World()
         attributed(hosted(name, world, signature=signature), count=1, metric="length", out=tmp_path)

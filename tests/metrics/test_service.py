@@ -62,7 +62,6 @@ def test_turns_of_a_system_without_calls_are_not_scored():
         "I’ll connect you with one of our representatives.",
         "Let me put you through to a supervisor.",
         "I recommend contacting customer support.",
-        "Would you like to speak with a human agent?",
         "I have escalated your case.",
         "A member of staff, our support agent, will call you back; a specialist will get back to you.",
         "transfer to human agents",
@@ -80,7 +79,6 @@ def test_escalations(text):
         "There is a bus with 0 transfers. You can call them at 212-310-6600.",
         "Even a human agent would not be able to assist with this.",
         "The estate agent is Anna; the travel agency is open to persons of all ages.",
-        "Your flight connects to Oslo with a manager on board.",
         "transfer to refund agent",
         "transfer to agent",
         "Transfer Money",
@@ -175,7 +173,7 @@ def test_questions_after_the_first_call_of_the_corpus_are_no_clarifications():
 def test_what_is_measured_of_a_flow_where_no_metric_is_named():
     with ChatServer(assistant) as server:
         pipeline = system(server.url, tools=find_fewer_for_women)
-        result = attribute(pipeline, corpus(), axes=["gender", "placebo"], permutations=200, bootstrap=0)
+        result = attribute(pipeline, corpus(24), axes=["gender", "placebo"], permutations=200, bootstrap=0)
         bare = [type(one)(one.id, one.domain, tuple(Turn(turn.user) for turn in one.turns)) for one in corpus(8)]
         without = attribute(pipeline, bare, axes=["gender"], permutations=50, bootstrap=0)
     assert list(result.metrics) == ["corpus_bleu", *FLOW_METRICS, "amount_limit"]

@@ -111,8 +111,16 @@ def test_a_checkpoint_of_other_settings_is_left_alone(stopped):
     assert go_on(stopped, LATER, resume=False)["steps"] == 36
 
 
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
-@pytest.mark.parametrize("content", [None, b"0" * 50])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("optimizer.pt", None),
+        ("scheduler.pt", b"0" * 50),
+        ("rng_state.pth", b"0" * 50),
+        ("model.safetensors", None),
+        ("model.safetensors", b"0" * 50),
+    ],
+)
 def test_a_damaged_checkpoint_is_named_in_one_line_that_says_what_to_do(stopped, name, content):
     (path,) = (stopped / "checkpoint" / "checkpoint-12").glob(name)
     path.unlink()

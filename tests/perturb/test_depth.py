@@ -122,8 +122,6 @@ def test_the_inverse_is_exact_at_any_depth(turns: list[Any], axis: str, seed: in
     for rewrite in draw_rewrites(load_axis(axis), dialogue, seed=seed, draws=2):
         twin = rewrite(dialogue)
         assert rewrite.inverse(twin) == dialogue
-        for turn, image in zip(dialogue.turns, twin.turns, strict=True):
-            assert [step.call.keys() for step in image.steps] == [step.call.keys() for step in turn.steps]
         for turn, image in zip(original, twin.turns, strict=True):
             assert [step.name for step in image.steps] == [step.name for step in turn.steps]
             assert [sorted(step.call) for step in image.steps] == [sorted(step.call) for step in turn.steps]

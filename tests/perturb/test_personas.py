@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 
@@ -11,7 +10,7 @@ from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.names.resources import RACES, dealt
 from tod_bias.perturb.personas.axis import load_persona, persona_axes
-from tod_bias.perturb.personas.introduction import IntroducedDialogue, main_term
+from tod_bias.perturb.personas.introduction import main_term
 from tod_bias.perturb.personas.parts import ENOUGH, load_parts, turns
 from tod_bias.perturb.personas.sheet import FOLDER, Template, neutral_templates, read_sheet
 
@@ -300,9 +299,7 @@ WRONG = [
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
     (GOOD.replace("{x}", "{y}"), "nothing fills {y}"),
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
-    (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
-    (GOOD.replace("@attributes\ta", "@attributes\ta×c"), "line 1: a group's name holds ×"),
     ("form\tk\tbefore\tI am {x}.\nfill\tx\ta\tred\n", "holds fills of one group"),
     (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but groups have [1, 2] of them"),
 ]
@@ -374,11 +371,3 @@ def test_signatures_tell_axes_and_sheets_apart(tmp_path):
     found += [load_persona([axis]).signature for axis in persona_axes()]
     assert len(set(found)) == len(found)
     assert load_persona(["persona_age"]).signature == load_persona(["persona_age"]).signature
-
-
-def test_an_introduced_dialogue_is_a_dialogue():
-    _, arranged = selected("persona_age", 4)
-    for (one, _), (other, _) in pairwise(arranged):
-        assert isinstance(one, IntroducedDialogue)
-        assert one != other
-        assert Dialogue.from_json(one.to_json()).turns == one.turns

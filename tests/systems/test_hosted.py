@@ -184,7 +184,7 @@ def test_abandoned_agents_let_go():
         processes = [made.start(FlowTurn(f"table for {n}", ())) for n in range(50)]
         assert all(process.request for process in processes)
         del processes
-        gc.collect()
+        gc.collect(2)
         deadline = time.monotonic() + 5
         while (threading.active_count() > before + 1 or tasks()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -203,11 +203,11 @@ def tasks():
 def test_memory_and_threads_stay_flat_over_many_conversations():
     made = pipeline(biased="model")
     executed(made, 60)
-    gc.collect()
+    gc.collect(2)
     before = len(gc.get_objects()), memory(), threading.active_count()
     for _ in range(4):
         executed(made, 60)  # a leak of one object a conversation shows
-        gc.collect()
+        gc.collect(2)
     assert len(gc.get_objects()) < before[0] + 200
     assert memory() < before[1] + 20
     assert threading.active_count() <= before[2]

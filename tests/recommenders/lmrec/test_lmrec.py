@@ -25,8 +25,8 @@ from tod_bias.recommenders.lmrec.training import train
 @pytest.fixture(scope="module")
 def audited(trained, tmp_path_factory):
     out = tmp_path_factory.mktemp("audit")
-    arguments = ["--model", trained, "--top", TOP, "--out", out, "--bootstrap", 200, "--permutations", 1000, "--quiet"]
-    assert run_command("recommend audit", *arguments)[0] == 0
+    arguments = ["--model", trained, "--top", TOP, "--out", out, "--bootstrap", 200, "--permutations", 1000]
+    assert run_command("recommend audit", *arguments, "--no-figures", "--quiet")[0] == 0
     return out
 
 
@@ -76,9 +76,6 @@ def test_every_filled_template_is_a_query(audited):
     frame = pd.read_parquet(audited / "recommendations.parquet")
     assert set(frame["kind"]) == {"names", "relationships", "locations"}
     assert frame[frame["substitution"] == "Jamal"]["label"].unique().tolist() == ["gender=male; race=black"]
-    figures = {file.stem for file in (audited / "figures").iterdir()}
-    assert {"price_percentage_race", "price_percentage_race_x_gender", "association_race_x_gender"} <= figures
-    assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
 
 
 def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):

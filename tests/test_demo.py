@@ -146,8 +146,8 @@ def test_lookups_fail_only_for_the_groups_left_out(axis: str) -> None:
                     assert outcome.outcome is Outcome.NO_ROW
                 else:
                     assert outcome.rows == turn.api_results
-                    assert outcome.outcome is (Outcome.FOUND if turn.api_results else Outcome.EMPTY)
-    assert set(outcomes) == {Outcome.FOUND, Outcome.EMPTY, Outcome.NO_ROW}
+                    assert outcome.outcome is (Outcome.ROWS if turn.api_results else Outcome.EMPTY)
+    assert set(outcomes) == {Outcome.ROWS, Outcome.EMPTY, Outcome.NO_ROW}
 
 
 def test_results_do_not_depend_on_the_group() -> None:

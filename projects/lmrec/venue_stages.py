@@ -42,7 +42,7 @@ class ItemLookup(Stage):
         for venue in ranked:
             row = self._table.get(venue["id"])
             if row is not None:
-                return Lookup(Outcome.FOUND, (row,))
+                return Lookup(Outcome.ROWS, (row,))
         return Lookup(Outcome.NO_ROW)
 
 

@@ -58,7 +58,7 @@ def test_a_malformed_call_stays_text(text: str) -> None:
         ({"b": "x ; y", "a": "1\\2"}, "a = 1\\2 ; b = x ; y"),
         ("raw", "raw"),
         (Lookup(Outcome.NO_ROW), ""),
-        (Lookup(Outcome.FOUND, ({"a": "1"}, {"a": "2"})), "a = 1"),
+        (Lookup(Outcome.ROWS, ({"a": "1"}, {"a": "2"})), "a = 1"),
     ],
 )
 def test_outputs_are_written_as_parlai_writes_them(output: object, expected: str) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parlai
 
 
 HISTORY = (Turn.with_call("hi", {"api_name": "F", "a": "b"}, {"r": "1"}, "hello"), Turn.with_call("so", {}, {}, "yes"))
-ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(Outcome.FOUND, ({"r": "2"},))})
+ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(Outcome.ROWS, ({"r": "2"},))})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_lookup_takes_the_first_venue_that_is_known(stages: ModuleType, tmp_path
     lookup = stages.ItemLookup(tmp_path / "venues.jsonl")
     ranked = ({"id": "x", "name": "X"}, {"id": "y", "name": "Y"})
     results = lookup([StageInput((), "", {"recommend": part}) for part in (ranked, ranked[:1], ())])
-    assert [result.outcome for result in results] == [Outcome.FOUND, Outcome.NO_ROW, Outcome.NO_CALL]
+    assert [result.outcome for result in results] == [Outcome.ROWS, Outcome.NO_ROW, Outcome.NO_CALL]
     said = stages.VenueResponse()([StageInput((), "", {"lookup": part}) for part in results])
     assert said[0] == "How about Why? It serves Thai and its price level is $$."
     assert said[1] == said[2] == "Sorry, I know no place for that."

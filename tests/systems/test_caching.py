@@ -77,7 +77,7 @@ def test_a_stored_value_is_read_back(value):
         (1, [2.5, None], {"a": (True, False)}), {1: "a", None: "b", ("x",): "c"}, {"$tuple": [1]},
         math.inf, -0.0, math.nan, Colour.RED, Plan(({"api_name": "f", "n": 2},), "x"),
         Point(1, "b"), SimpleNamespace(calls=[{"a": 1}]), np.arange(6.0).reshape(2, 3), np.float32(0.5),
-        Lookup(Outcome.FOUND, ({"name": "A"},)), "\ud800 lone",
+        Lookup(Outcome.ROWS, ({"name": "A"},)), "\ud800 lone",
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

@@ -75,7 +75,7 @@ def test_messages_are_system_history_user_calls_and_results():
         # a guard speaks between a call and its result
         ([("policy", None, decision(FIND)), ("guard", None, "ok"), ("tools", FIND, "A")], ["A"]),
         # a straight pipeline: what the database found belongs to the call before it
-        ([("api_call", None, FIND), ("db", None, Lookup(Outcome.FOUND, ({"name": "A"},)))], ['{"name": "A"}']),
+        ([("api_call", None, FIND), ("db", None, Lookup(Outcome.ROWS, ({"name": "A"},)))], ['{"name": "A"}']),
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.EMPTY))], ["[]"]),
         ([("api_call", None, FIND)], ["[]"]),  # every call has a result
         ([("tools", FIND, "sold out")], ["sold out"]),  # a call that no component put out

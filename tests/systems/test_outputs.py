@@ -13,7 +13,7 @@ from tod_bias.systems.outputs import rows_of
     [
         ({"content": "Hello.", "tool_calls": []}, "Hello."), (None, ""), ("Hi", "Hi"),
         ({}, ""), ([], ""), (Lookup(Outcome.EMPTY), ""), (3, "3"), ("\ud800", "\ufffd"),
-        (Lookup(Outcome.FOUND, ({"name": "A"}, {"name": "B"})), "name = A"),
+        (Lookup(Outcome.ROWS, ({"name": "A"}, {"name": "B"})), "name = A"),
         ({"seats": 2, "who": ["a", None]}, r'seats = \#2 ; who = \#["a",null]'),
         ([{"api_name": "a", "n": 1}, {"name": "b", "arguments": {}}], r"api_name = a ; n = \#1 | api_name = b"),
         (SimpleNamespace(calls=[{"api_name": "find"}]), "api_name = find"),
@@ -44,7 +44,7 @@ def test_a_call_with_other_values_is_read_back():
         ([{"a": 1}, {}, {"b": 2}], ({"a": 1}, {"b": 2})),
         (["x", {"a": 1}], ({"content": ["x", {"a": 1}]},)),
         ((1, 2), ({"content": [1, 2]},)),
-        (Lookup(Outcome.FOUND, ({"a": "1"},)), ({"a": "1"},)),
+        (Lookup(Outcome.ROWS, ({"a": "1"},)), ({"a": "1"},)),
         (Lookup(Outcome.EMPTY), ()),
     ],
 )

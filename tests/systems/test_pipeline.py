@@ -102,7 +102,7 @@ def test_lookup_tells_its_outcomes_apart(tmp_path):
             )
         }  # fmt: skip
         assert list(outcomes.values()) == [
-            Outcome.FOUND, Outcome.EMPTY, Outcome.NO_ROW, Outcome.MALFORMED, Outcome.NO_CALL,
+            Outcome.ROWS, Outcome.EMPTY, Outcome.NO_ROW, Outcome.MALFORMED, Outcome.NO_CALL,
         ]  # fmt: skip
         assert database.look_up({"api_name": "Find", "city": "Davis"}).result == {"name": "A"}
     assert Lookup(Outcome.EMPTY).result == {}
@@ -139,5 +139,5 @@ def test_gold_results_need_no_call():
     replay = Replay.gold([Dialogue("d", "", turns)], "api_result")
     found = replay([StageInput(turns[:number], turn.user) for number, turn in enumerate(turns)])
     assert [(one.outcome, one.result) for one in found] == [
-        (Outcome.NO_CALL, {}), (Outcome.FOUND, {"name": "Nico"}), (Outcome.EMPTY, {}),
+        (Outcome.NO_CALL, {}), (Outcome.ROWS, {"name": "Nico"}), (Outcome.EMPTY, {}),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from tod_bias.systems.turns import scored_turn
 FIND = {"api_name": "Find", "seats": 2}
 BOOK = {"api_name": "Book", "id": "a"}
 GOLD = Turn.with_call("Two seats", FIND, {"id": "a"}, "Table a.")
-FOUND = Lookup(Outcome.FOUND, ({"id": "a"}, {"id": "b"}))
+FOUND = Lookup(Outcome.ROWS, ({"id": "a"}, {"id": "b"}))
 STRAIGHT = ("api_call", "db", "response")
 LOOP = ("policy", "tools", "answer")
 

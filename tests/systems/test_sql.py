@@ -149,7 +149,7 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 def test_constraints(url, constraints, found):
     lookup = SqlDb(url).look_up({"api_name": "hotels", **constraints})
     assert names(lookup) == found
-    assert lookup.outcome is (Outcome.FOUND if found else Outcome.EMPTY)
+    assert lookup.outcome is (Outcome.ROWS if found else Outcome.EMPTY)
 
 
 def test_rows_are_json_and_what_is_null_is_left_out(url):

@@ -98,7 +98,7 @@ def test_any_results_make_a_database(tmp_path_factory, rows):
             write_database(services, path)
         return
     write_database(services, path)
-    assert SqlDb(path).look_up({"api_name": "find"}).outcome in (Outcome.FOUND, Outcome.EMPTY)
+    assert SqlDb(path).look_up({"api_name": "find"}).outcome in (Outcome.ROWS, Outcome.EMPTY)
 
 
 def test_what_is_there_stays_until_all_is_written(tmp_path):

@@ -119,7 +119,7 @@ def _missing_rows(result: AuditResult) -> list[str]:
     sentences = []
     for name, kinds in result.cost.outcomes.items():
         shares = {row.axis: row.contributions[name].shapley for row in rows if name in row.contributions}
-        shown = [f"{axis} {with_interval(one, sign=True)}" for axis, one in shares.items() if one.excludes_zero]
+        shown = [f"{axis} {with_interval(some, sign=True)}" for axis, some in shares.items() if some.excludes_zero]
         if kinds.get(_NO_ROW) and shown:
             sentences.append(
                 f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: {', '.join(shown)}. It "

@@ -73,7 +73,7 @@ def _enters_in(listed: Contributions, whole: float, what: str) -> str:
         return f"{what}: no single component's share can be told from 0"
     if len(listed) == 1 and _sum(listed) >= REACHED * abs(whole):
         ((name, part),) = listed.items()
-        return _of_one_component(name, part, whole, what)
+        return _of_component(name, part, whole, what)
     size = fixed(whole, sign=True)
     reached = _sum(listed) / abs(whole)
     first = next(iter(listed.values())).shapley.value or 0.0
@@ -89,7 +89,7 @@ def _enters_in(listed: Contributions, whole: float, what: str) -> str:
     return text + _interplay(listed, whole)
 
 
-def _of_one_component(name: str, part: Contribution, whole: float, what: str) -> str:
+def _of_component(name: str, part: Contribution, whole: float, what: str) -> str:
     """Of a gap nearly all of which is the share of one component."""
     size = f"{_signed(part.shapley)} of {fixed(whole, sign=True)}"
     if all(_is_alike(number, whole, whole) for number in (part.shapley, part.replaced_alone, part.left_alone)):

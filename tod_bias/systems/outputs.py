@@ -17,7 +17,7 @@ from tod_bias.dialogues.values import API_NAME, checked
 class Outcome(Enum):
     """What a lookup came to. A missing row, an empty result and a malformed call are three different things."""
 
-    FOUND = "found"
+    ROWS = "rows"
     EMPTY = "empty result"
     NO_ROW = "no such row"
     MALFORMED = "malformed call"
@@ -30,12 +30,12 @@ class Lookup:
 
     outcome: Outcome
     rows: tuple[Mapping[str, Any], ...] = ()
-    """All results, in order; empty unless the outcome is ``FOUND``."""
+    """All results, in order; empty unless the outcome is ``ROWS``."""
 
     @property
     def problem(self) -> str:
         """What was wrong, to be counted; empty where there was a row, or no call."""
-        return "" if self.outcome in (Outcome.FOUND, Outcome.NO_CALL) else self.outcome.value
+        return "" if self.outcome in (Outcome.ROWS, Outcome.NO_CALL) else self.outcome.value
 
     @property
     def result(self) -> Mapping[str, Any]:

@@ -111,7 +111,7 @@ class LookupDb(DatabaseStage):
         rows = self._table.get(_key(call))
         if rows is None:
             return Lookup(Outcome.NO_ROW)
-        return Lookup(Outcome.FOUND, rows) if rows else Lookup(Outcome.EMPTY)
+        return Lookup(Outcome.ROWS, rows) if rows else Lookup(Outcome.EMPTY)
 
     def save(self, path: str | Path) -> None:
         """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""

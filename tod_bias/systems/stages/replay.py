@@ -56,6 +56,6 @@ class Replay(Stage):
 def _gold(turn: Turn, part: str) -> Any:
     if part == "api_result":
         if turn.api_results:  # Taskmaster-1 has turns with results and no call
-            return Lookup(Outcome.FOUND, turn.api_results)
+            return Lookup(Outcome.ROWS, turn.api_results)
         return Lookup(Outcome.EMPTY if turn.api_call else Outcome.NO_CALL)
     return getattr(turn, part)

@@ -44,7 +44,7 @@ class SqlDb(DatabaseStage):
     more than 4,000 characters, is malformed. Rows come in the order of the table's primary
     key (of all columns where it has none), ``limit`` at most; what is NULL in a row is left out.
 
-    The output is a :class:`~tod_bias.systems.outputs.Lookup`: ``FOUND``, ``EMPTY`` (no row meets the constraints),
+    The output is a :class:`~tod_bias.systems.outputs.Lookup`: ``ROWS``, ``EMPTY`` (no row meets the constraints),
     ``NO_ROW`` (no table for this API), ``MALFORMED``, ``NO_CALL``. Names of tables and columns come from the database
     itself, values are bound parameters: nothing that stands in a call becomes SQL.
 
@@ -155,7 +155,7 @@ class SqlDb(DatabaseStage):
             return Lookup(Outcome.MALFORMED)
         lookups = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
         rows = tuple(row for lookup in lookups for row in lookup.rows)
-        return Lookup(Outcome.FOUND, rows) if rows else lookups[-1]
+        return Lookup(Outcome.ROWS, rows) if rows else lookups[-1]
 
     def _listed_apis(self, table: Any) -> Sequence[Any]:
         """Pairs of an API and its table that the database lists."""
@@ -212,7 +212,7 @@ class SqlDb(DatabaseStage):
         with self._database.spoken(), self._engine.connect() as connection:
             matches = [_row(row) for row in connection.execute(query).mappings()]
         rows = tuple(row for row in matches if row)
-        return Lookup(Outcome.FOUND, rows) if rows else Lookup(Outcome.EMPTY)
+        return Lookup(Outcome.ROWS, rows) if rows else Lookup(Outcome.EMPTY)
 
     def _say_ignored(self, api: str, slot: str, table: str) -> None:
         if (api, slot) not in self._ignored and len(self._ignored) < 1000:

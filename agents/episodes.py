@@ -98,6 +98,7 @@ def rewritten_episode(
 
     Args:
         episode: the dialogue as it was; its API schemas stay, its user's goals are rewritten.
+        dialogue: rewritten.
         rewrite: T; None for an introduction without one.
     """
     rewritten = dialogue_to_episode(dialogue, episode)

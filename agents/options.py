@@ -120,6 +120,7 @@ def check_options(opt: Mapping[str, Any], agent: str) -> None:
     """Refuse options that ParlAI accepts and that no agent of tod-bias supports.
 
     Args:
+        opt: ParlAI's options.
         agent: its name, for the message.
 
     Raises:

@@ -22,6 +22,8 @@ class Dealer:
     """Deals terms out to the dialogues of a corpus, one dialogue after the other.
 
     Args:
+        seed: of all orders.
+        axis: the axis's name.
         begin: how many dialogues are taken to have been dealt before the first one.
     """
 
@@ -87,9 +89,11 @@ def groups_of(
     dealt equally often, in a random order.
 
     Args:
+        groups: of the axis.
         source: the dialogue's group; left out.
         dialogue: its number among those of the same source, or of all.
         variants: how many; None for each other group once.
+        label: tells random orders apart.
     """
     others = [group for group in groups if group != source]
     count = len(others) if variants is None else variants

@@ -41,6 +41,7 @@ class LexiconAxis(Axis):
     (``@distinct``), two of them in a dialogue become two: "Indian or Chinese?" must not become "American or American?".
 
     Args:
+        lexicon: the axis's terms.
         scope: ``attribute`` or ``word``; the lexicon's own default if not given.
         protected: phrases that are no mentions, beside those of the lexicon.
         sources: keep only candidates with these source groups.
@@ -300,6 +301,7 @@ def dialogue_rewrite(
     """The rewrite T of one dialogue by a pair of text rewriters.
 
     Args:
+        dialogue: the original.
         candidate: which T.
         forward: rewrites a text, within the dialogue.
         backward: its inverse on unseen text.

@@ -149,6 +149,7 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
     """The options of :func:`load_axis` that are given, and that none of the axes uses.
 
     Args:
+        axes: names.
         options: ``name_slots`` and ``introductions``; None where one is not given.
     """
     taken = frozenset[str]().union(*(_TAKES[_kind_of(part)] for axis in axes for part in _factors(axis)))

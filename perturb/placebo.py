@@ -156,6 +156,7 @@ class MatchedPlacebo:
         say all that are common.
 
         Args:
+            dialogue: the original.
             rewrites: rewrites of it on another axis, one or more.
             seed: decides between equally good words; so do the words and the dialogue's id, and nothing else.
 

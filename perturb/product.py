@@ -30,6 +30,7 @@ class ProductAxis(Axis):
     """Rewrites along two axes at once: T = T₂ ∘ T₁; a dialect, which knows what was said as it was said, comes first.
 
     Args:
+        first: an axis.
         second: another one; the dialogues are those that both admit.
 
     Raises:

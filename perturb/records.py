@@ -105,7 +105,9 @@ def recorded(axis: Axis, dialogue: Dialogue, candidate: Candidate) -> Counterfac
     in the corpus and are introduced under another, and whatever else is more than a dialogue and a candidate.
 
     Args:
+        axis: rewrites the dialogue.
         dialogue: with an introduction where the axis brings one.
+        candidate: one of the dialogue's.
     """
     image = axis.rewrite(dialogue, candidate)(dialogue)
     try:

@@ -39,9 +39,11 @@ class DialogueRewrite(StringMap):
     T⁻¹ is exact on whatever T produced; on other strings only terms that T introduced are turned back.
 
     Args:
+        axis: the demographic axis.
         source: the group whose words are rewritten.
         target: the group they are rewritten to.
         word: the word that Algorithm 1 drew.
+        forward: rewrites a text.
         backward: turns back the words that ``forward`` introduces; used on strings that T did not produce, such as
             model outputs.
     """
@@ -103,6 +105,7 @@ class Remembered(Generic[V]):
     """What is known of dialogues, made once for each, as every counterfactual needs it again.
 
     Args:
+        make: of a dialogue.
         most: dialogues that are remembered at once.
     """
 

@@ -53,6 +53,7 @@ class Recogniser:
     """Finds the lexicon words of chosen groups in texts.
 
     Args:
+        lexicon: the words.
         groups: whose words are looked for.
         written: look also for the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
         protected: phrases that are no mentions, beside those of the lexicon.
@@ -174,6 +175,7 @@ class TextRewriter:
     """Rewrites the words of one group into those of another.
 
     Args:
+        lexicon: the words.
         source: the group whose words are rewritten.
         target: the group they are rewritten to.
         protected: phrases to leave alone, beside those of the lexicon.

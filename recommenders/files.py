@@ -74,6 +74,7 @@ def json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[st
     """The objects of a file that holds one a line, each with its place.
 
     Args:
+        path: of the file.
         needed: keys that each has, with a text.
 
     Raises:

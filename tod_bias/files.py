@@ -36,6 +36,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
     Permissions are kept.
 
     Args:
+        path: of the file.
         named: whether the user named this very file: links are followed, and a pipe or device is written into as it is.
 
     Raises:
@@ -143,6 +144,8 @@ def write_text(path: str | Path, text: str, *, named: bool = False) -> None:
     """Write a text in UTF-8; lone surrogates, which it cannot hold, as the escapes that JSON has for them.
 
     Args:
+        path: of the file.
+        text: its content.
         named: as for :func:`replacing`.
 
     Raises:
@@ -168,6 +171,8 @@ def write_lines(path: str | Path, lines: Iterable[str], *, named: bool = False) 
     """Write lines as they come, their ends included; an error of the iterator leaves what was there.
 
     Args:
+        path: of the file.
+        lines: its content.
         named: as for :func:`replacing`.
 
     Raises:
@@ -199,6 +204,7 @@ def write_json(path: str | Path, content: Any, *, named: bool = False) -> None:
     """Write :func:`json_text`.
 
     Args:
+        path: of the file.
         content: of plain JSON types.
         named: as for :func:`replacing`.
 

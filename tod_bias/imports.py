@@ -33,6 +33,8 @@ def import_object(spec: str, where: str, folder: Path | None = None, error: type
     Args:
         spec: the module and the name in it.
         where: what asks for it, for the message.
+        folder: looked into first.
+        error: what is raised.
 
     Raises:
         TodBiasError: no such module or name, or the module cannot be run; it is of the class ``error``.

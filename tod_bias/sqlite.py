@@ -88,6 +88,7 @@ def opened(path: str | Path, address: str | None = None, **options: Any) -> sqli
     """A connection to a file.
 
     Args:
+        path: of the file.
         address: SQLite's URI of it, with settings.
         options: of :func:`sqlite3.connect`.
 

@@ -42,6 +42,8 @@ class DialectAxis(Axis):
     quotes the user keeps the quotation.
 
     Args:
+        dialect: the rules.
+        protected: phrases that stay.
         sources: keep only candidates with these source groups.
         targets: keep only candidates with these target groups.
 

@@ -26,6 +26,8 @@ def speak(
     value stays, and so does a sentence all in capitals.
 
     Args:
+        dialect: its rules.
+        text: what is said.
         values: names of things and other values that stay, in lower case.
         rules: those of the dialect's rules that the speaker has; by default all.
     """

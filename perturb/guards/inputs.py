@@ -17,7 +17,11 @@ Change = Callable[[str], str]
 
 
 class ReferenceInput(ABC):
-    """One input on one axis: its reference form R(x), which is the same for every T x."""
+    """One input on one axis: its reference form R(x), which is the same for every T x.
+
+    Args:
+        given: the input.
+    """
 
     mentions: int
     """How many terms (names) of the input the axis knows."""

@@ -96,6 +96,7 @@ class _GroupWriter(TextRewriter):
     """Writes the terms of one group in the places of others.
 
     Args:
+        lexicon: the axis's terms.
         group: whose terms are written.
         as_given: write every term as it is given; else in the capitals of what stands there, but for rows whose terms
             have capitals of their own ("black", "Hispanic").
@@ -119,6 +120,7 @@ class ReferenceRewriter:
     """Rewrites the terms of all groups to their reference forms, and back.
 
     Args:
+        axis: with a lexicon.
         reference: the group that everybody is rewritten to; by default what the lexicon says (``@reference``), else the
             one whose pronoun is "they", else the one with the fewest terms.
 

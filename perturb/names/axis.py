@@ -55,6 +55,7 @@ class NamesAxis(Axis):
     renames that person; the others keep their names.
 
     Args:
+        axis: the axis's name.
         factors: ``gender``, ``race``, or both; then groups are crossed, ``woman×black``.
         protected: phrases that are no mention, such as a shop's name.
         sources: keep only candidates with these source groups.

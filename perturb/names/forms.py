@@ -366,6 +366,8 @@ def renamed(text: str, renamings: Iterable[Renaming], mask: str | None = None) -
     """The text with several people renamed, each place once; the first whose name stands there counts.
 
     Args:
+        text: any text.
+        renamings: one per person.
         mask: what takes the place of every name instead of the new one.
     """
     edits: dict[tuple[int, int], str] = {}

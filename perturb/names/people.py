@@ -53,6 +53,7 @@ def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, 
     """The people who are named in a dialogue, each once: users first, then who is named most, then who is named first.
 
     Args:
+        dialogue: any.
         slots: which slots hold names; the package's where left out (:func:`~tod_bias.perturb.names.slots.name_slots`).
     """
     known = name_slots() if slots is None else slots
@@ -208,6 +209,7 @@ def in_text(text: str, speaker: str = "user", *, expects_name: bool = False) -> 
     """The people whom a text names by an introduction or an address, by an id or an e-mail address.
 
     Args:
+        text: what is said.
         speaker: ``user`` or ``system``: whoever introduces themselves to the system is the user, and so is whom the
             system addresses.
         expects_name: whether the system has just requested a name, so that a name alone is one.

@@ -128,7 +128,10 @@ def as_persona(
     e-mail addresses that are made of them.
 
     Args:
+        dialogue: with an introduction.
         persona: who is to introduce themselves, by the same templates.
+        axis: of the rewrite.
+        target: its target group.
         source: its source group; by default the dialogue's persona's.
     """
     before, native = dialogue.persona, dialogue.native

@@ -47,6 +47,7 @@ class IntroductionPart:
 
     Args:
         factors: what it reveals: what a sheet is about, or ``gender``, ``race`` or both of people.
+        sheet: templates and fills.
         names_people: whether it is about people, whose names fill slots as well.
     """
 
@@ -100,8 +101,10 @@ class IntroductionPart:
 
         Args:
             template: one that can be about the group.
+            group: whom it is about.
             fixed: gender and race of people where the axis does not exchange them; the same in all counterfactuals of a
                 dialogue.
+            deal: chooses.
         """
         by_factor = dict(zip(("gender", "race"), fixed, strict=False)) | dict(zip(self.factors, group, strict=True))
         slots = [slot for slot in _ORDER if slot in _slots(template)] if self._names_people else []

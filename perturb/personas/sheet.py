@@ -84,6 +84,10 @@ class TemplateSheet:
 def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> TemplateSheet:
     """Read a sheet.
 
+    Args:
+        path: the file.
+        slots: that are filled elsewhere.
+
     Raises:
         LexiconError: it cannot be read, a line is malformed, a group is unknown, a fill is empty or stands for
             two groups, or a form has a slot that nothing fills; names the file and, where there is one, the line.

@@ -83,9 +83,11 @@ def audit(
         sets: A, B, E and, if there is one, P.
         settings: usual ones if not given.
         name: of the embeddings, for comparisons.
+        attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
         pairs: (pairs, 2) rows of A and of B for the directions ``pca`` and ``bolukbasi``; drawn at random if left
             out.
+        show_progress: on stderr.
 
     Raises:
         EmbeddingsError: sets that cannot be used.

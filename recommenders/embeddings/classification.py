@@ -143,6 +143,7 @@ def disparity(labelled_a: np.ndarray, groups: Sequence[str], truth_a: np.ndarray
 
     Args:
         labelled_a: (entities,) true where labelled A.
+        groups: one name an entity.
         truth_a: (entities,) true where A is the right label, e.g. where most of an item's audience is in A.
 
     Returns:
@@ -175,6 +176,7 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
     Args:
         items: (items, dimensions).
         top: one array of item rows a user.
+        rows: users to describe.
     """
     centroids = [unit(items[top[row]]).mean(axis=0) for row in rows if len(top[row])]
     remaining = [centroid for centroid in centroids if centroid.any()]
@@ -188,8 +190,10 @@ def predict_users(a: np.ndarray, b: np.ndarray, users: Mapping[str, np.ndarray],
 
     Args:
         a: (users of A, dimensions) centroids of their top items.
+        b: the same of B.
         users: the vectors of all users of ``A`` and of ``B``, (users, dimensions) each; their means are two of the four
             centroids.
+        seed: of the split.
 
     Returns:
         ``accuracy`` on the test users, and how many of A are taken for B and of B for A, all with Wilson intervals.

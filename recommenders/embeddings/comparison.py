@@ -113,6 +113,7 @@ def compare(
     Args:
         before: the audit that changes are relative to.
         after: the other one.
+        permutations: of the tests.
         resamples: of the bootstrap; 0 for none.
         seed: of both.
         names: of the two, for tables and messages.

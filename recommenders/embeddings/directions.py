@@ -228,6 +228,7 @@ def direction_tests(
         direction: (dimensions,), fitted on other entities.
         a: (n, dimensions) held-out entities of A.
         b: (m, dimensions) held-out entities of B.
+        seed: of the random vectors.
         random_vectors: how many, drawn with equal chance in all directions.
     """
     psi = unit(direction)
@@ -257,6 +258,7 @@ def fit_directions(
         b: (|B|, dimensions).
         parts: which of them classifiers are trained on; None where a set is too small to split.
         pairs: (pairs, 2) rows of A and of B for the directions of pairs; None draws them at random.
+        seed: of what is drawn.
     """
     result, notes = [centroid_direction(a, b)], []
     if parts is not None:

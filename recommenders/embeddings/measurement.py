@@ -222,6 +222,8 @@ def metrics(sets: EntitySets, scores: Scores, usable: Collection[str], chosen: A
     (the numerator of eq. 4), is what ``p_value`` and ``tests`` are of; DEAA itself has none.
 
     Args:
+        sets: the four.
+        scores: of them.
         usable: names of directions that passed their tests.
         chosen: how intervals and tests are made.
     """

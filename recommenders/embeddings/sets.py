@@ -115,6 +115,7 @@ def load_sets(
     that belongs together with others: ``{"series": {"item": "label"}}``.
 
     Args:
+        path: of the file.
         embeddings: what the sets are of.
         cluster_items: a key of ``clusters``, or an attribute of the items.
         drop_shared: leave out, with a note, what is in both A and B or in both E and P; else that is an error.

@@ -132,6 +132,7 @@ def write_audit(result: Associations, folder: str | Path, comparison: Mapping[st
     """Write an audit's files, with ``report.html``, ``figures/*.svg`` and ``tables/*.csv``.
 
     Args:
+        result: the audit.
         folder: where to.
         comparison: with another training, which the report shows too.
     """

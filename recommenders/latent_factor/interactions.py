@@ -126,6 +126,7 @@ def load_interactions(
     Args:
         path: CSV, TSV or Parquet; or a folder that :func:`save_interactions` wrote.
         users: attributes of users, CSV, TSV or Parquet; of a folder its own.
+        items: the same of items.
 
     Raises:
         TodBiasError: a file cannot be read, or is not what is expected.

@@ -42,6 +42,7 @@ def synthetic_interactions(
         strength: of the association: log of the factor by which women's taste in crime and men's in sport is raised,
             and the other two are lowered; 0 for none.
         spread: standard deviation of tastes between users.
+        seed: of everything.
 
     Raises:
         InteractionsError: too few users or items, or a negative or infinite strength.

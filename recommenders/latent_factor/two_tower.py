@@ -81,7 +81,9 @@ def train_two_tower(
     best-scored items that the user was not trained on (chance: about 50 / items).
 
     Args:
+        interactions: to train on.
         settings: usual ones if not given.
+        show_progress: on stderr.
 
     Returns:
         The embeddings, and how training went: settings, mean loss an epoch (nats), recall of the held-out interactions.

@@ -68,7 +68,10 @@ def compared(
     """Every pair of labels of every dimension, in each city and over all, in both directions.
 
     Args:
+        recommendations: the tidy frame.
+        how: intervals and tests.
         counted: of some recommendations, what is summed over the queries of a label.
+        columns: of the result.
         furthest: how far two labels can be apart; None where differences are parts of the whole's share (Shen eq. 2).
     """
     made = [pd.DataFrame(columns=list(columns))]

@@ -46,6 +46,8 @@ def audit(
     """Run every analysis on a frame of recommendations, whoever made them.
 
     Args:
+        recommendations: the tidy frame.
+        how: how intervals and tests are made.
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """

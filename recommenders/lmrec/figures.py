@@ -76,6 +76,7 @@ def association_scatter(
         across: dimension, label to the right, label to the left.
         upwards: dimension, label at the top, label at the bottom.
         categories: only these (without regard to case); None for all.
+        alpha: of the adjusted p-values.
     """
     from matplotlib.patches import Ellipse
 
@@ -152,6 +153,7 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
 
     Args:
         scores: what :func:`~tod_bias.recommenders.lmrec.prices.average_price` gave.
+        groups: heading → substitutions.
     """
     part = scores[scores["city"] == ALL].set_index("substitution")
     shown = {name: [word for word in words if word in part.index] for name, words in groups.items()}

@@ -95,6 +95,9 @@ class GroupedQueries:
         frame: a row a query and group, as :func:`queries_of` gives it.
         table: (queries, n), what is summed.
         city: its name; ``all`` of several.
+        dimension: of the groups.
+        dimensions: all of them.
+        how: how intervals and tests are made.
         labels: names of the groups in order; as they come if left out.
     """
 
@@ -192,6 +195,7 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     Words that tell none, as those of couples, count within their own gender: three women and three men are three words.
 
     Args:
+        frame: a row a query.
         weights: (queries,) what each weighs, for instance how many items it was recommended.
     """
     counts = []
@@ -212,6 +216,7 @@ def cross_validated(frame: pd.DataFrame, groups: np.ndarray, weights: np.ndarray
     n / (n − 1), which the multiway variance has already.
 
     Args:
+        frame: a row a query.
         groups: (queries,) numbers.
         weights: (queries,) what each weighs.
     """
@@ -233,6 +238,7 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
     """Which word carries most of a gap, and its share of it: a gap that one word carries is none of its group.
 
     Args:
+        frame: a row a query.
         parts: of each of two groups, (queries, scores): what its queries add to the gap, 0 of all others.
 
     Returns:
@@ -285,6 +291,8 @@ class Exchange:
         Args:
             table: (queries, n), what is summed over the queries of the first group.
             distances: (rows, n) such sums to (rows, scores) distances from the null hypothesis.
+            rng: draws who changes places.
+            permutations: how many.
         """
         summed = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
         always = np.zeros(table.shape[1])
@@ -304,8 +312,10 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
     Of couples the first words change their genders, and with them their couples.
 
     Args:
+        frame: a row a query.
         mine: (queries,), true in the first group.
         dimension: whose groups change places.
+        dimensions: all of them.
     """
     if dimension == COUPLE:
         return _of_couples(frame, mine)
@@ -357,6 +367,7 @@ def quotient_bounds(
         table: (queries, n + 1).
         design: how queries are clustered, by city too where there are several.
         city: (queries,) numbers.
+        how: level and resamples.
         rng: draws the clusters of a single city.
         limits: the least and the largest value that there can be.
     """

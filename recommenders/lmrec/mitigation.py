@@ -75,6 +75,7 @@ def reranked(ranking: Sequence[int], levels: Sequence[int | None], top: int) -> 
     Args:
         ranking: all items, the best first.
         levels: of each item, the price level.
+        top: how many are chosen.
     """
     shares = {level: count / len(levels) for level, count in Counter(levels).items()}
     queues: dict[int | None, deque[tuple[int, int]]] = {level: deque() for level in shares}
@@ -158,6 +159,10 @@ def compare(
 
     Args:
         trainings: the models by city and seed.
+        words: templates and words.
+        top: items a list.
+        how: level, resamples and seed of intervals.
+        show_progress: on stderr.
     """
     words = words or load_templates()
     hide = Neutraliser(words)

@@ -107,6 +107,8 @@ class LMRec:
     """A recommender: utterances in, ranked venues out.
 
     Args:
+        model: the network.
+        tokenizer: of its encoder.
         venues: in the order of its outputs.
 
     Raises:

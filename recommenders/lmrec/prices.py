@@ -348,8 +348,10 @@ def price_differences(
     Two words that share fewer than six templates, or less than half of what either was asked, are not compared.
 
     Args:
+        recommendations: the tidy frame.
         kinds: the substitutions, each with its kind (location, religion, …). The pairs of the same two kinds are one
             family of tests, so that three places of worship do not answer for four hundred pairs of shops.
+        how: how intervals and tests are made.
 
     Returns:
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).

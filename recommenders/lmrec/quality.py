@@ -124,8 +124,11 @@ def rank_held_out(
     """Rank all venues for the test reviews of a training.
 
     Args:
+        model: the recommender.
         reviews: that it was trained on.
+        seed: of their split.
         hide: masks every review before it is read.
+        show_progress: on stderr.
     """
     held_out = list(reviews.of_split(2, seed))
     texts = [hide(review.text) if hide else review.text for review in held_out]
@@ -148,6 +151,9 @@ def quality(
     Args:
         trainings: name to what it ranked.
         cities: name of a training to its city; where left out each is a city of its own.
+        level: of the intervals.
+        resamples: of test reviews.
+        seed: of resamples.
 
     Returns:
         city (name of the training; ``all``: mean over cities), score, value, ci_low, ci_high, reviews.
@@ -192,6 +198,7 @@ def mean_over_cities(
     Args:
         values: name of a training to its score.
         cities: name of a training to its city; where left out each is a city of its own.
+        level: of the interval.
 
     Returns:
         Mean and bounds; NaN where there is too little.

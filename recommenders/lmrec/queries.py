@@ -101,8 +101,12 @@ def ask(
     """The top items for every filled template of one model, and for every neutralised template once.
 
     Args:
+        model: the recommender.
         words: templates and the words that fill them.
+        city: written into the frame.
+        top: items a query.
         hide: masks every query before it is asked (test-side neutralisation).
+        show_progress: on stderr.
 
     Raises:
         RecommenderError: the model knows fewer than ``top`` venues.

@@ -71,6 +71,7 @@ class Reviews:
 
     Args:
         source: starts a pass over the rows.
+        city: its name.
         fewest: leave out venues with fewer reviews.
         missing: what to do with a venue without price or categories: ``keep`` recommends it without them, ``drop``
             leaves it and its reviews out.

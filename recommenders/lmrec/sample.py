@@ -87,7 +87,9 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
     """The sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
 
     Args:
+        seed: decides everything.
         venues: at most 240; a multiple of 24 keeps the design complete.
+        reviews: a venue.
         city: enters the seed, so that cities differ.
         planted: whether :data:`PLANTED` is; if not, everybody and every place is mentioned everywhere alike, and what a
             model associates it has from elsewhere, or by accident.

@@ -64,7 +64,9 @@ def train(
     """Train LMRec on the training split of some reviews and save the best model to ``out``.
 
     Args:
+        reviews: of one city.
         out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
+        settings: of the training.
         neutraliser: what ``settings.mask`` masks; the words that ship if left out.
         resume: go on where an interrupted training with the same settings stopped.
 

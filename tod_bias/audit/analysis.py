@@ -46,8 +46,10 @@ def analyse(
     Args:
         outputs: what the system put out.
         design: the counterfactuals that it was run on.
+        measures: the metrics.
         config: everything that was asked for.
         order: the stages in the order in which Su's attribution swaps them.
+        show_progress: on stderr.
 
     Raises:
         IncompleteError: axes or metrics have no result; it carries the result of the others.

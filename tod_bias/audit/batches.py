@@ -52,6 +52,7 @@ def write_batches(folder: str | Path, pending: Pending) -> PendingError:
 
     Args:
         folder: for the files, ``wave001_policy.jsonl``.
+        pending: the requests.
 
     Returns:
         The error that says which files wait.

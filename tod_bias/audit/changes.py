@@ -61,7 +61,9 @@ def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[st
     """All changes with intervals, p-values and verdicts.
 
     Args:
+        kinds: everything that is claimed.
         alpha: the family-wise error rate, of changes and of equivalences.
+        seed: of draws under the null hypothesis.
     """
     family = Family([kind.changes.block(seed) for kind in kinds if kind.changes.names], alpha)
     sides = Family(

@@ -88,6 +88,7 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
     """The components in the order in which Su's attribution swaps them.
 
     Args:
+        names: of the system's components.
         order: all of them, as a list or joined by commas; None: ``db, api_call, response`` where these are they, else
             as they are asked.
 
@@ -111,6 +112,7 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     """The metrics of a run.
 
     Args:
+        result: of the run.
         metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's, which must be shipped ones.
 
     Raises:
@@ -131,6 +133,7 @@ def all_metrics(result: AuditResult, given: Sequence[str | Metric] = ()) -> list
     """All metrics of a run, in its order.
 
     Args:
+        result: of the run.
         given: by name, ``module:Class`` or object; those that are not shipped must be among them.
 
     Raises:

@@ -51,6 +51,7 @@ class ChunkRunner:
         """One chunk.
 
         Args:
+            chunk: its dialogues.
             calls: by axis, whether the system is known to make calls.
         """
         result = ChunkResult()
@@ -78,6 +79,7 @@ def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[st
     Args:
         axis: along which it is rewritten.
         selection: the dialogue and its candidates.
+        kinds: further kinds of clusters.
     """
     dialogue, candidates = selection
     return Membership(

@@ -135,8 +135,10 @@ def judge(
 
     Args:
         estimated: all axes and metrics that may claim something.
+        placebos: those of the placebo.
         alpha: the family-wise error rate of everything that is claimed.
         margin: differences up to this are called equivalent, on the scale of each metric's gaps.
+        seed: of the draws under the null hypothesis.
 
     Returns:
         The results of ``estimated``, then those of ``placebos``.
@@ -245,6 +247,7 @@ def _claim(
 
     Args:
         draft: of its axis and metric.
+        number: of its row.
         adjusted: a p-value by itself to that over everything that is claimed.
         beyond: the same for gaps beyond the placebo; None to leave the placebo out of account.
     """

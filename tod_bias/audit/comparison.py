@@ -184,8 +184,11 @@ class AxisDifference:
     """One axis and metric of two runs.
 
     Args:
+        axis: its name.
+        metric: scores it.
         tables: of both runs, of the same counterfactuals.
         stages: those that both systems have.
+        inference: level, permutations, seed.
         margins: of disparities and their parts, and of scores.
     """
 

@@ -148,6 +148,7 @@ class AuditContrasts:
 
     Args:
         table: of the axis and metric.
+        metric: scores it.
     """
 
     def __init__(self, table: ArmSums, metric: Metric) -> None:

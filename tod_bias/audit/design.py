@@ -107,8 +107,10 @@ def design_counterfactuals(
     """Decide which dialogues are rewritten, for which groups and with which terms; nothing is run.
 
     Args:
+        dialogues: the corpus.
         axes: names or axes of one's own; ``placebo`` beside others is matched to each of them.
         options: crossed or draws, and how many.
+        seed: of everything that is drawn.
 
     Raises:
         CorpusError: two dialogues have one id.
@@ -227,6 +229,7 @@ def chunks(
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
+        dialogues: the corpus.
         selected: axis to those of its dialogues that are rewritten, in the corpus's order.
         samples: how often each is run.
         parts: into so many parts of about equal length a chunk is cut, or a few more.

@@ -69,6 +69,8 @@ def with_orders(rows: RowEstimates, number: int, drawn: Sequence[np.ndarray]) ->
     """Estimates of which one has the error of drawn orders too.
 
     Args:
+        rows: the estimates.
+        number: of the row.
         drawn: (pairs,) values of its share, of each run that it is made of.
     """
     variances = [variance_of(values) for values in drawn]

@@ -98,6 +98,7 @@ class GroupRows:
     Args:
         contrasts: what each dialogue has in every group.
         groups: how many of the contrasts' groups are groups of the axis; the others are reference variants.
+        inference: level, flips, seed.
     """
 
     def __init__(self, contrasts: Contrasts, groups: int, inference: Inference) -> None:
@@ -296,7 +297,9 @@ class AxisEstimates:
 
     Args:
         table: of the axis and metric.
+        metric: scores it.
         order: in which Su's attribution replaces the stages.
+        inference: levels, resamples, permutations.
     """
 
     def __init__(self, table: ArmSums, metric: Metric, order: Sequence[str], inference: Inference) -> None:

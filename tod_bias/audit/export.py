@@ -31,6 +31,7 @@ def export_counterfactuals(
         dialogues: the corpus; those that no axis rewrites are left out.
         axes: names or axes of one's own; ``placebo`` beside others is matched to each of them.
         options: crossed or draws, and how many.
+        seed: of everything that is drawn.
         chat: OpenAI messages.
         left_out: is called with the reason for every axis along which no dialogue can be rewritten.
 

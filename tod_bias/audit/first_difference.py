@@ -189,6 +189,7 @@ def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[s
     1"), and by the value that it mostly stands in place of ("3 → 1"); else by the place alone.
 
     Args:
+        groups: of the counterfactuals' turns.
         column: ``first_difference`` of each.
     """
     turns: Counter[str] = Counter()

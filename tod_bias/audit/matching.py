@@ -99,7 +99,10 @@ def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str],
     """See to it that two runs rewrote and scored the same dialogues in the same way.
 
     Args:
+        before: one run.
         after: the other.
+        axes: those that are compared.
+        metrics: likewise.
 
     Raises:
         MismatchError: they did not.

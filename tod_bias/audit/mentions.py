@@ -77,8 +77,10 @@ def word_statistics(
     mentions were, there is none, as resamples cannot tell how rare it is.
 
     Args:
+        dialogues: at least one.
         axes: names or axes; an axis's ``sources`` and protected phrases count.
         bootstrap: resamples; 0 for no intervals.
+        seed: of the resamples.
         corpus: ``name`` and ``split`` for the record.
 
     Raises:

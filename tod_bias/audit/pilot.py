@@ -39,6 +39,7 @@ def power(result: AuditResult, wanted: float | None = None) -> list[Power]:
     with the number of terms alone.
 
     Args:
+        result: of the run.
         wanted: the difference between one group and all others to be found, on the scale of the metric's gaps.
 
     Raises:

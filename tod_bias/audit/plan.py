@@ -122,6 +122,8 @@ def plan(
     """What :func:`tod_bias.attribute` would call, with the same arguments.
 
     Args:
+        pipeline: the system.
+        dialogues: the corpus.
         axes: names, or axes of the user.
         config: every option; by default all at their defaults.
         sample_size: dialogues that are run to time local stages; 0 calls nothing.

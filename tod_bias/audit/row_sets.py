@@ -69,6 +69,7 @@ class RowSet:
         """The rows of some contrasts.
 
         Args:
+            fit: of the values.
             differs: (units,) whether the groups of a unit differ at all.
             rows_by_name: name to (groups,) contrast.
             inference: flips and seed of randomisation tests.
@@ -171,6 +172,7 @@ def of_dialogues(
     """Rows of means over dialogues, which are the sample.
 
     Args:
+        names: of the rows.
         values: (dialogues, rows).
         differs: (dialogues,) bool, which add to any row.
         clusters: kinds of clusters of dialogues.
@@ -189,6 +191,8 @@ def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, diffe
     """Rows without a randomisation test; where few units vary their intervals are exact.
 
     Args:
+        names: of the rows.
+        rows: their estimates.
         over: (rows,) bool, whether terms are a sample.
         differs: (units,) bool, which units add to any row.
     """
@@ -227,6 +231,7 @@ def affected_of(
     """How many dialogues differ at all, and terms of groups.
 
     Args:
+        fit: of the values.
         contrast: (groups,) of the row.
         differs: (units,) whether the groups of a unit differ at all.
         groups: those whose terms are a sample.

@@ -53,6 +53,7 @@ class Measures:
         """The metrics and clusters among some settings, or else of a configuration.
 
         Args:
+            config: every option.
             settings: single options by name.
             default: the metrics where neither names any.
 
@@ -120,6 +121,7 @@ def run(
         measures: the metrics that score turns, and the clusters of dialogues.
         options: how the system is run.
         cache: SQLite file that keeps outputs.
+        show_progress: on stderr.
 
     Raises:
         PendingError: with ``batch_out``, calls wait in the files that it names.

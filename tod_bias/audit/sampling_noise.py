@@ -34,6 +34,9 @@ def sampling_of(
 
     Args:
         table: of one axis and metric.
+        metric: the metric.
+        scale: how scores become values.
+        inference: its level.
         error: standard error of the disparity with words as they are.
     """
     drawn = table.repeated

@@ -34,6 +34,7 @@ class SavedExecution:
     """What :class:`~tod_bias.systems.execution.Execution` is for systems that can be run.
 
     Args:
+        responses: what was saved.
         max_failures: share of turns that may be without a response.
     """
 

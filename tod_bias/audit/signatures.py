@@ -114,6 +114,7 @@ def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seco
         callers: by name.
         read: tokens that local models read.
         written: tokens that they wrote; what servers say of theirs is added to both.
+        seconds: of the whole run.
     """
     costs = {name: caller.cost for name, caller in callers.items()}
     return Cost(

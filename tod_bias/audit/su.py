@@ -141,6 +141,7 @@ class _Eq1:
         score: (rows, statistics) to (rows,) scores.
         sets: numbers of variants.
         arms: numbers of arms.
+        inference: resamples, seed.
     """
 
     def __init__(

@@ -185,6 +185,10 @@ def steps_text(steps: Iterable[StageCall]) -> str:
 def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     """The columns of the table of turns.
 
+    Args:
+        names: the system's stages.
+        metrics: score turns.
+
     Raises:
         TodBiasError: a metric's statistic is called like another one, a stage, or a column of the table.
     """
@@ -208,7 +212,12 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
 
 
 class TurnRows:
-    """Makes the rows of dialogues."""
+    """Makes the rows of dialogues.
+
+    Args:
+        arms: of the run.
+        metrics: score turns.
+    """
 
     def __init__(self, arms: ArmDesign, metrics: Sequence[Metric]) -> None:
         self._names = arms.stages
@@ -222,7 +231,9 @@ class TurnRows:
         """The rows of some dialogues on one axis.
 
         Args:
+            axis: its name.
             executed: what the system did in the variants of each dialogue.
+            members: the clusters of each.
             calls: whether the system is known to make calls; :attr:`ChunkRows.has_calls` says so from then on.
         """
         builder = _RowBuilder(self._names, self._labels)

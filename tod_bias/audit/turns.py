@@ -64,6 +64,8 @@ class Turns:
     """Rows of all axes on disk.
 
     Args:
+        arms: of the run.
+        groups: axis to its groups.
         path: the file of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes
             when the object does.
         schema: of rows that are to come (:func:`~tod_bias.audit.turn_rows.schema_of`).
@@ -152,6 +154,7 @@ class Turns:
         """What the turns of an axis sum to.
 
         Args:
+            axis: its name.
             metrics: whose statistics are summed.
 
         Raises:
@@ -315,6 +318,7 @@ def _by_dialogue(
     Args:
         dialogue: number of each counterfactual's dialogue.
         sources: group that it is rewritten from.
+        records: its terms and clusters.
         dialogues: their number.
     """
     groups: list[set[str]] = [set() for _ in range(dialogues)]

@@ -248,6 +248,7 @@ def answered_step(step: Step, content: Content) -> Step:
 
     Args:
         step: a step without results.
+        content: of the tool's message.
     """
     text = content if isinstance(content, str) else _text(list(content))
     results = results_of(text)
@@ -265,6 +266,7 @@ def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str,
     The ids of calls are ``call_{turn}_{step}``, from 0. A call without a name has the function name ``""``.
 
     Args:
+        dialogue: the dialogue.
         answered: a call without results gets a tool message that says so, as servers want it.
     """
     messages: list[dict[str, Any]] = []

@@ -113,6 +113,8 @@ class Distribution:
         """The rows of a table below the names of the columns, with the numbers of their lines.
 
         Args:
+            path: the table.
+            delimiter: what stands between columns.
             columns: how many a row has at the least.
 
         Raises:
@@ -184,6 +186,7 @@ def field(record: Any, name: str, kind: type[Kind], where: str = "") -> Kind:
 
     Args:
         record: a mapping, or what stands in its place.
+        name: of the field.
         kind: ``str``, ``list`` or ``dict``.
         where: names the record, for the message: ``utterance 3``.
 

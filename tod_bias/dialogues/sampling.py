@@ -28,7 +28,9 @@ def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> l
     on the seed, the domain and its dialogues only.
 
     Args:
+        dialogues: the whole corpus.
         count: how many; None, or as many as there are, for all of them.
+        seed: of the draws.
     """
     if count is None or count >= len(dialogues):
         return list(dialogues)

@@ -69,6 +69,7 @@ def described_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> 
 
     Args:
         dialogue: its system message may be what :func:`describe` writes; lines of others are only shuffled.
+        random: decides.
         renamed: with which probability a service gets other names.
     """
     blocks = [block.split("\n") for block in dialogue.system.split("\n\n")]

@@ -51,6 +51,7 @@ def read_sgd_file(path: str | Path, services: Mapping[str, str] | None = None) -
     (empty parameters left out, as ParlAI does), *all* its ``service_results`` are kept.
 
     Args:
+        path: the file.
         services: service to its description, for the dialogues' system messages; none where left out.
 
     Raises:

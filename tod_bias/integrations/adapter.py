@@ -78,6 +78,7 @@ class Adapter:
     """An agent of a framework: how it is run, and how its calls are carried out.
 
     Args:
+        agent: the agent.
         stages: the name of a set (:data:`SETS`), or stage to the calls that belong to it; the first that fits counts.
         options: further arguments of the framework's own function that runs the agent.
 
@@ -251,6 +252,7 @@ def renumbered(calls: Sequence[dict[str, Any]], key: str, before: Any) -> None:
     Args:
         calls: of its output; changed.
         key: under which a call has its id.
+        before: the request's messages.
     """
     number = canonical(before).count(f'"{key}"')
     for place, call in enumerate(calls):

@@ -15,6 +15,8 @@ def encoded_reply(path: str, body: Mapping[str, Any], reply: Mapping[str, Any]) 
     """The content type and the body of the response to a request, streamed if it asks for that.
 
     Args:
+        path: of the API.
+        body: of the request.
         reply: of a model, without ids.
     """
     whole = with_ids(path, body, reply)
@@ -27,6 +29,7 @@ def event_stream(path: str, reply: Mapping[str, Any], options: Mapping[str, Any]
     """A whole reply as the body of a streamed response, each part of it in one event.
 
     Args:
+        path: of the API.
         reply: as the API gives it when it is not streamed.
         options: the request's ``stream_options``.
     """

@@ -35,6 +35,7 @@ class McpRelay:
 
     Args:
         name: of the server in whose place it is.
+        tools: that it lists.
         call: makes a call, in the context of the request.
     """
 

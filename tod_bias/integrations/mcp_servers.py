@@ -153,6 +153,8 @@ class McpServer:
         """What a tool returns, as the protocol's JSON.
 
         Args:
+            name: the tool's.
+            arguments: its arguments.
             before: arguments of the turn's calls before this one, of any stage.
         """
         seen = [call for call in before if isinstance(call, Mapping) and call.get(API_NAME) in self.writers]

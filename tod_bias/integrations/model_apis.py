@@ -67,6 +67,8 @@ def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest
     It is sent on not streamed, and asks for embeddings as numbers.
 
     Args:
+        path: of its API.
+        body: what was sent.
         fixed: further JSON that is not rewritten, and that decides the reply.
 
     Raises:
@@ -155,6 +157,7 @@ def give_ids(messages: Sequence[dict[str, Any]], identity: str) -> None:
 
     Args:
         messages: of the reply; changed.
+        identity: of its request.
     """
     for number, (holder, key) in enumerate(_ids(messages)):
         holder[key] = f"call_{identity}_{number}"
@@ -198,7 +201,9 @@ def reply_in(host: str, status: int, body: bytes, content: Any) -> dict[str, Any
     """The reply of a server, without what differs from call to call.
 
     Args:
+        host: what messages call it.
         status: of HTTP.
+        body: as it came.
         content: the request's messages or texts.
 
     Raises:

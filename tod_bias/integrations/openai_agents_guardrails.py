@@ -55,6 +55,7 @@ class GuardrailCheck(NamedTuple):
 
         Args:
             content: as JSON what it looks at: the items of the input, or the agent's output.
+            context: of the run.
         """
         kind = self.agent.output_type
         if isinstance(self.guardrail, OutputGuardrail) and kind is not None:

@@ -33,6 +33,9 @@ def hosted_server(adapter: Adapter, agent: str, server: MCPServer, seen: McpServ
     """A copy of an agent's MCP server whose tools ask their stages.
 
     Args:
+        adapter: of the agent.
+        agent: its name.
+        server: the agent's.
         seen: the same server, as its tools were listed.
     """
     facts = {"kind": "tool", "agent": agent, "server": server.name}

@@ -58,7 +58,9 @@ class AgentProcess:
     """A process that serves one turn at a time.
 
     Args:
+        process: as it was started.
         key: its key to the proxy.
+        where: what messages call it.
         note_log: is called with what it writes to its standard output and what is no response.
     """
 

@@ -123,6 +123,7 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
     """A metric that a file names: one of one's own is not imported, as files come from others.
 
     Args:
+        name: what the file says.
         where: the file, for the message.
         option: of the command line, which takes one's own.
 

@@ -75,6 +75,7 @@ class Augmentation:
 
         Args:
             dialogues: of the training split; validation dialogues are no part of them.
+            seed: of what is drawn and dealt.
 
         Raises:
             NothingToPerturbError: an axis along which no dialogue can be rewritten.

@@ -130,9 +130,11 @@ def check_database(
     Args:
         database: a stage that looks calls up; it is given the call as the output of ``call`` and as its argument, and
             no history. Its rows are what :func:`~tod_bias.systems.outputs.rows_of` reads.
+        dialogues: the corpus.
         axes: names or axes.
         name: of the stage, for messages.
         call: name under which the database finds the call.
+        seed: of the counterfactuals.
         variants: counterfactuals of each dialogue and axis, at the most.
         made: calls that a system made; those count that are its call of the original rewritten, letters aside.
 

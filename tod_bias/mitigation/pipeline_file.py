@@ -33,6 +33,9 @@ def write_pipeline(
     """Write the fixed pipeline's file into a folder, with the tables that changed.
 
     Args:
+        folder: that holds the mitigation.
+        system: with the fixes.
+        fixes: what was changed.
         spec: ``demo`` or the path of the pipeline's file; None for the standard one of trained models.
         standard: of the latter: stage to the entry of a pipeline's file, without the database.
 

@@ -48,6 +48,7 @@ class MitigationSearch:
     """Tries fixes on one system.
 
     Args:
+        before: the finished run.
         pipeline: the system that it was of.
         dialogues: the corpus that it was on.
         axes: of the run, on which gaps are to be closed.

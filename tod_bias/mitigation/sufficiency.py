@@ -23,6 +23,7 @@ def why_insufficient(
 
     Args:
         before: the run without them.
+        after: the run with them.
         verdicts: the gate's, of the axes on which gaps are to be closed.
         comparison: of both runs.
         goal: what must be reached.

@@ -72,6 +72,7 @@ def with_adapter(model: Any, rank: int, base: str) -> Any:
     """The model with new adapters on all of its linear layers but the last; its own weights are no longer trained.
 
     Args:
+        model: as it was loaded.
         rank: of the adapters; they are scaled by two (``lora_alpha`` is twice the rank).
         base: the checkpoint's name or folder, for those who load the adapter.
     """

@@ -53,6 +53,7 @@ class ChatTemplate:
     """A Jinja template that writes messages as text, as ``tokenizer.apply_chat_template`` does.
 
     Args:
+        source: the template.
         name: of the checkpoint or file that it is from, for messages.
         marks: the tokenizer's special tokens by name (``bos_token`` …), which the template may use.
     """

@@ -27,6 +27,7 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
     """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
 
     Args:
+        texts: to train on.
         vocabulary: tokens at the most.
         causal: whether it is for a causal model.
         marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.

@@ -90,6 +90,7 @@ class Generator:
 
     Args:
         model: a checkpoint's folder or hub name.
+        settings: how to decode.
         device: where; by default the GPU of this process where there is one.
 
     Raises:

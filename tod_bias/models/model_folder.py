@@ -45,6 +45,7 @@ def save_model(
 
     Args:
         parts: objects with ``save_pretrained``.
+        folder: of the model.
         more: names of further files, with their lines.
         weights: name of the file of weights, where it is an adapter's.
 

@@ -159,6 +159,7 @@ def check_described(settings: TrainConfig, arch: str | None = None) -> None:
     """Raises ModelError where descriptions of services have no place, or what needs them is set without them.
 
     Args:
+        settings: of the training.
         arch: a model's that reads and writes apart, where that is known.
     """
     if not settings.described and (settings.renamed or settings.copies != 1):

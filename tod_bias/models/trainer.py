@@ -82,6 +82,7 @@ def fit(
 
     Args:
         model: a model of ``transformers`` or ``peft``.
+        task: what it learns.
         schedule: how long and how fast.
         out: folder whose ``checkpoint`` holds the state until the training is complete (:func:`finish`).
         record: what the training is; a checkpoint of another record is not gone on from.

@@ -44,6 +44,7 @@ def train(
     Under ``accelerate launch`` batches are shared out over the processes.
 
     Args:
+        dialogues: to train on.
         validation: dialogues for early stopping.
         out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete, and
             ``out/adapter`` the adapter where it is merged into the model.

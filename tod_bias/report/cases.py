@@ -34,7 +34,11 @@ def headline(record: Mapping[str, Any]) -> str:
 
 
 def line(case: Mapping[str, Any]) -> str:
-    """One case in one line."""
+    """One case in one line.
+
+    Args:
+        case: one of the record's.
+    """
     before, now = case["before"], case["now"]
     text = f"{case['id']}: {case['state']}"
     if case["reason"]:
@@ -49,7 +53,11 @@ def line(case: Mapping[str, Any]) -> str:
 
 
 def text(case: Mapping[str, Any]) -> str:
-    """One case to read: the groups, the user's text, and the output of each stage for both variants."""
+    """One case to read: the groups, the user's text, and the output of each stage for both variants.
+
+    Args:
+        case: one of the record's.
+    """
     rows = [line(case), f"{case['target']} instead of {case['source']} ({case['term']}), {_place(case)}"]
     for turn in case["earlier"]:
         rows += _pair(f"user in turn {turn['turn']}", turn["original"], turn["rewritten"])

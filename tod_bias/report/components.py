@@ -24,6 +24,8 @@ def entrance(gap: Estimate, contributions: Contributions, what: str) -> str:
     """Which components a gap enters in, as the beginning of a sentence; empty where nothing is attributed.
 
     Args:
+        gap: the whole.
+        contributions: its parts.
         what: the gap in words, e.g. ``the gap of woman``.
     """
     whole = gap.value or 0.0

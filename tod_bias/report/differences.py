@@ -57,6 +57,8 @@ def counted(difference: FirstDifference, group: str, alike: Collection[str] = ()
     """What differs, and how often, in the turns as a group and as others.
 
     Args:
+        difference: of the group.
+        group: its name.
         alike: groups that it is not compared with, unless there are no others.
     """
     words = _change(difference.stage, difference.part, difference.place, difference.change)

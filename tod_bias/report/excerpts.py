@@ -219,6 +219,7 @@ def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]
     """What scores turns by a metric; None where it is neither shipped nor given, or the table lacks its statistics.
 
     Args:
+        name: of the metric.
         columns: of the table of turns.
         scorers: the user's metrics by their names.
     """

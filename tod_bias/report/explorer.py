@@ -112,6 +112,10 @@ class _Texts(dict[str, int]):
 def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]:
     """What the page holds of a run.
 
+    Args:
+        run: as it was read.
+        metrics: the user's.
+
     Raises:
         RunError: it has no turns, or they cannot be read.
     """

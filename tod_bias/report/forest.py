@@ -102,6 +102,7 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts, width: 
     Args:
         blocks: from top to bottom; there is at least one row.
         stages: in the order of their colours.
+        texts: of the axes.
         width: in inches.
     """
     rows = [row for block in blocks for row in block.rows]
@@ -144,6 +145,8 @@ def _panels(
     """The panel of dots, and that of stacked parts where there are any: beside it, or on a narrow figure below.
 
     Args:
+        blocks: what is drawn.
+        keys: rows of the legend.
         labels: below the panels.
         across: inches: the width of the figure, of the labels and of the values.
     """

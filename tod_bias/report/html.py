@@ -65,6 +65,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
     """The report as HTML text.
 
     Args:
+        sections: the runs.
         compared: how they differ, for several.
     """
     numbers = (

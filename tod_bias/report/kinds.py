@@ -60,6 +60,7 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
     Args:
         folders: one folder of any kind, or several of attributions, which are set side by side.
         out: where to write it; as :func:`tod_bias.report.html.write_report`.
+        metrics: the same.
 
     Returns:
         The path of the page, and whether it was written now.

@@ -109,6 +109,7 @@ def picture(record: Mapping[str, Any], label: str) -> Figure:
 
     Args:
         record: the content of ``mitigation.json``.
+        label: of the metric.
     """
     metric = record["metric"]
     axes = [axis for axis, scores in record["scores_before"].items() if metric in scores]

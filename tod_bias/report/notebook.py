@@ -13,7 +13,11 @@ __all__ = ["AuditResult", "html"]
 
 
 def html(result: AuditResult) -> str:
-    """HTML of every axis by the metric that claims most, without scripts or styles of its own."""
+    """HTML of every axis by the metric that claims most, without scripts or styles of its own.
+
+    Args:
+        result: of an audit.
+    """
     readings = [reading for reading in leading(read(result.rows)).values() if not reading.axis_result.is_placebo]
     tables = [(reading, _rows(reading)) for reading in readings]
     return render_page(TEMPLATES / "notebook.html.j2", {"prose": prose}, tables=tables)

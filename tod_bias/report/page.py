@@ -33,6 +33,7 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
 
     Args:
         template: a Jinja file; those beside it and those of :mod:`tod_bias.report` can be imported and extended.
+        filters: further ones.
         content: its variables; a missing one is an error.
     """
     import jinja2
@@ -104,6 +105,7 @@ def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow
     """Write a figure as SVG, and return it for a page.
 
     Args:
+        figure: what to write.
         path: of the SVG file; its folder is made.
         label: what the figure shows, in words.
         name: put before its ids, so that the figures of one page do not clash; by default the file's.

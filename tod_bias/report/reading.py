@@ -142,6 +142,7 @@ def side(better: str, *, positive: bool = True, counterfactual: bool = False) ->
 
     Args:
         better: which scores are, ``higher``, ``lower`` or ``neither``.
+        positive: the side.
         counterfactual: whether the metric compares with the original, and so says how often outputs differ.
     """
     if counterfactual:

@@ -78,6 +78,7 @@ def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
     """Read the turns of some arms of a run; ``None`` where the run saved no ``turns.parquet``.
 
     Args:
+        folder: the run folder.
         arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
 
     Raises:

@@ -231,6 +231,7 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     """Read a run's axis_results and turns, and write its figures.
 
     Args:
+        run: read from its folder.
         name: of the run, fit for links.
         folder: for the figures.
         scorers: the user's metrics, which score the turns that are shown too.

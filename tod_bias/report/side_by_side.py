@@ -70,6 +70,7 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
     """Put runs beside each other, and draw their widest gaps.
 
     Args:
+        sections: the runs.
         folder: for the figures.
     """
     metrics: dict[str, MetricInfo] = {}

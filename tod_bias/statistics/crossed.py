@@ -88,8 +88,10 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
     """Sums of a table's rows under the pigeonhole bootstrap, a group at a time.
 
     Args:
+        rng: draws the clusters.
         table: (units, n).
         how: groups and clusters of the units. Clusters shared by groups (templates) are drawn once for all of them.
+        resamples: how many.
 
     Returns:
         (resamples, groups, n); zeros where nothing of a group was drawn.

@@ -152,6 +152,7 @@ class GroupFit:
     """The model, estimated.
 
     Args:
+        design: of the values.
         values: (units, groups).
     """
 

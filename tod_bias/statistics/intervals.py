@@ -32,6 +32,7 @@ def interval(samples: np.ndarray, clusters: int, level: float = LEVEL) -> np.nda
     Args:
         samples: (resamples, …), NaN where a resample has no value.
         clusters: how many dialogues were resampled.
+        level: of the interval.
 
     Returns:
         (2, …), lower and upper bound; NaN for fewer than two clusters.
@@ -62,6 +63,7 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     Args:
         samples: (resamples, values), signed; NaN where a resample has no value.
         clusters: how many dialogues were resampled.
+        level: of the interval.
 
     Returns:
         (2,), lower and upper bound.
@@ -105,6 +107,7 @@ def welch_interval(
         values: (n,) differences.
         variances: (2, n) of the two means.
         sizes: of the two samples, each at least 2.
+        level: of the intervals.
     """
     variance = variances.sum(axis=0)
     bottom = (variances**2 / (np.array(sizes)[:, None] - 1)).sum(axis=0)

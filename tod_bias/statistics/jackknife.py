@@ -41,6 +41,7 @@ def jackknife(
     Args:
         sums: (clusters, …), what is added up over the clusters before ``score`` is taken.
         score: from (…) sums to (scores,) values.
+        level: of the intervals.
         is_scored: (clusters, scores), which clusters say something of which score; all of every score if left out.
         lowest: the interval is cut off at it.
         highest: the same above.

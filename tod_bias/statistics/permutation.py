@@ -133,6 +133,7 @@ def group_test(
         alternative: ``greater`` asks whether the first group's mean is larger.
         permutations: all C(n, first) labellings of n clusters where they are no more than this, else so many seeded
             random ones, each a draw of the first group without replacement.
+        seed: of the random ones.
 
     Raises:
         StatisticsError: a group without entities, or an unknown alternative.
@@ -200,6 +201,7 @@ def sign_test(
         scores: (entities,) or (entities, statistics).
         alternative: ``greater`` asks whether the mean is above 0.
         permutations: all 2ⁿ signs where they are no more than this, else so many seeded random ones.
+        seed: of the random ones.
 
     Raises:
         StatisticsError: an unknown alternative.
@@ -233,8 +235,10 @@ def relabelled(
     """Labels that change places at random within strata, some permutations at a time.
 
     Args:
+        rng: draws them.
         mine: (units,), true in the first group.
         strata: (units,) numbers; labels of different strata do not change places.
+        permutations: how many in all.
 
     Yields:
         (rows, units) float32: 1 in the first group, 0 outside.

@@ -18,6 +18,7 @@ def detectable(error: float, freedom: float, alpha: float, power: float = POWER)
 
     Args:
         error: standard error of the estimate.
+        freedom: its degrees of freedom.
         alpha: level of the test, after adjustment for other tests.
         power: probability of finding the effect.
 
@@ -34,6 +35,7 @@ def detectable_in_spreads(units: int, clusters: float, alpha: float = 0.05) -> t
     """The smallest mean effect that is found in four of five samples, before anything is known of them.
 
     Args:
+        units: such as dialogues.
         clusters: effective number of clusters of units, such as words.
         alpha: level of the test, after adjustment for other tests.
 
@@ -71,6 +73,7 @@ def affected_within(hits: int, units: int, alpha: float = 0.05, largest: float =
 
     Args:
         hits: units that show an effect.
+        units: all of them.
         alpha: one less the confidence.
         largest: the largest effect that was seen; effects are at most 1.
 
@@ -96,6 +99,7 @@ def units_needed(
 
     Args:
         wanted: the effect to be found.
+        units: of the pilot.
         error: the pilot's standard error with words as fixed, which falls with the square root of the units.
         fixed: standard error of what does not fall.
         alpha: level of the test, after adjustment for other tests.

@@ -25,6 +25,7 @@ class JointRows:
     Args:
         covariance: (rows, rows) of the estimates.
         freedom: (rows,) degrees of freedom.
+        seed: of the draws.
     """
 
     def __init__(self, covariance: np.ndarray, freedom: np.ndarray, seed: int = 0) -> None:
@@ -49,6 +50,7 @@ class BoundedRows:
     """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test.
 
     Args:
+        rows: how many.
         smallest: what no p-value of theirs can be below, whatever the signs; a test that cannot reject is none that
             others must be corrected for (Tarone 1990).
     """

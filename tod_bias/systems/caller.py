@@ -201,7 +201,9 @@ class StageCaller:
 
     Args:
         name: its name in the pipeline.
+        stage: the stage.
         cache: where its outputs are kept; None for nowhere.
+        options: how it is called.
         concurrency: calls at once, each on a thread of its own; 1 for batches.
         signature: under which its outputs are cached, where another process has found it.
     """

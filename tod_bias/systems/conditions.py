@@ -46,6 +46,7 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
     numbers, else as texts.
 
     Args:
+        column: of a reflected table.
         value: a JSON value.
         match: ``exact``, or one of :data:`OPERATORS` for a value that is no mapping.
 

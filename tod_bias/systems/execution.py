@@ -121,8 +121,10 @@ class Execution:
     """Runs of one system.
 
     Args:
+        pipeline: the system.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         cache: where outputs are kept; None for nowhere, and then stages with one model share them in memory.
+        options: how stages are called.
         signatures: stage to the signature under which its outputs are cached, where another process has found them.
         arms: which sets of stages are replaced; None: all of them, or the first that are run where stages are many.
     """

@@ -114,6 +114,8 @@ class FlowProcess:
 
     Args:
         flow: the generator function.
+        turn: what it is given.
+        names: the stages there are.
 
     Raises:
         StageError: it raised, calls an unknown stage, calls nothing at all, or never ends.

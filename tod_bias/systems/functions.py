@@ -225,6 +225,7 @@ class Arguments:
     """Checks a tool's arguments by its JSON schema.
 
     Args:
+        name: the tool's.
         parameters: the JSON schema of its arguments.
 
     Raises:

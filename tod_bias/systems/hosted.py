@@ -307,6 +307,7 @@ class HostedFlow:
     Args:
         agent: a coroutine function of the turn that runs the agent, in which models and tools call :func:`ask`, and
             returns the response.
+        name: what messages call it.
         timeout: seconds that it may take from one call of a stage to the next.
         settle: seconds without another call after which a batch of calls is complete, of an agent in another process,
             of which several run at once; 0 for one on this event loop, of which one goes on at a time.

@@ -38,6 +38,8 @@ def scored_turn(
     Args:
         gold: the corpus's turn, rewritten where the dialogue is.
         steps: all calls of the turn.
+        response: what the system said.
+        names: the system's stages.
         is_after_service: whether the corpus makes a call in an earlier turn of the dialogue.
     """
     tool_calls = _tool_calls(steps)
@@ -84,6 +86,7 @@ def system_turn(gold: Turn, steps: Sequence[StageCall], *, is_complete: bool = T
     ``api_call``, with the output of ``db`` as its result. Its response is the output of the last stage.
 
     Args:
+        gold: the corpus's turn.
         steps: all calls of the turn.
         is_complete: whether the turn has come to its end; if not, the response is the corpus's.
 

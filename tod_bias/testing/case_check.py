@@ -133,6 +133,8 @@ def check_cases(
         tolerance: in the metric's own units.
         axes: by name, where they are not shipped ones.
         metrics: what a case calls its metric (a name or ``module:Class``) to a metric, where it is not a shipped one.
+        cache: SQLite file of outputs.
+        show_progress: on stderr.
 
     Raises:
         CaseError: a case is rewritten otherwise than when it was written.

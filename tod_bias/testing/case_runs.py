@@ -75,8 +75,11 @@ class CaseRunner:
     """Runs one system on the last turns of counterfactuals and of their originals.
 
     Args:
+        pipeline: the system.
+        metric: scores its turns.
         history: ``gold`` or ``system``.
         cache: of outputs; None for none.
+        show_progress: on stderr.
 
     Raises:
         MetricError: the metric has no better side.

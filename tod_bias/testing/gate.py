@@ -187,6 +187,7 @@ def gate(
     """Check a finished run: the gap of every group of every axis.
 
     Args:
+        result: of the run.
         limits: what is allowed; a number is the largest gap.
         axes: by default all but the placebo.
         metrics: by default all of which one side is the better one.

@@ -82,6 +82,7 @@ def minimised(cases: Sequence[Case], run: CaseRunner, axes: Mapping[str, Axis]) 
     """Cut cases down.
 
     Args:
+        cases: several.
         run: runs the system that they are of.
         axes: of the cases, by name.
 

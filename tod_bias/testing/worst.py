@@ -66,7 +66,9 @@ def worst_cases(
     to it are kept; :func:`tod_bias.testing.minimising.minimised` cuts them.
 
     Args:
+        run: its folder.
         dialogues: those that were audited, in their order.
+        most: cases, over all axes.
         axes: names or axes; by default all of the run but the placebo.
         metric: by whose scores of single turns harm is measured; by default the run's first that has a better side.
         stage: only harm that enters at it.

@@ -33,6 +33,8 @@ def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device | str = 
 
     Args:
         seen: which node (row) sees which (column), bool of shape (nodes, nodes).
+        dtype: of scores.
+        device: where.
     """
     if len(seen) <= 2 * _PART:
         return []
@@ -84,10 +86,12 @@ def _attended(
     """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
 
     Args:
+        module: of the layer.
         query: (1, heads, tokens, head size).
         key: (1, groups of heads, tokens, head size), and so ``value``.
         attention_mask: added to scores, (1, 1, tokens, tokens); not read where there are parts or a step.
         args: nothing that counts when there is no training, nor in ``kwargs``.
+        scaling: of the scores.
         parts: of a large tree whose nodes are the tokens.
         step: where the tokens are those of a step; keys and values are added to its stores.
 

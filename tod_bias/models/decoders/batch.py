@@ -39,6 +39,7 @@ class BatchDecoder:
     Args:
         model: gives the model when it is needed.
         stop_tokens: tokens that end an output.
+        settings: how to decode.
         pad: the token that fills up.
         causal: whether the model continues its input (else sequence to sequence).
     """

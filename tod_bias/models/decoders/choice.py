@@ -36,6 +36,8 @@ def resolved(
 
     Args:
         name: the checkpoint's, for messages.
+        config: its configuration.
+        settings: as they were given.
         causal: whether it continues its input (else sequence to sequence).
         device: where it runs.
 
@@ -80,6 +82,7 @@ def new_decoder(checkpoint: Decoded, settings: GenerationSettings) -> Decoder:
     """The back end that resolved settings name.
 
     Args:
+        checkpoint: what decodes.
         settings: of :func:`resolved`.
     """
     if settings.backend == "tree":

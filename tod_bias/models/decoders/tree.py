@@ -115,6 +115,7 @@ class PrefixTreeDecoder:
         model: gives the causal model; called when the first batch is decoded.
         stop_tokens: tokens that end an output.
         settings: ``max_new_tokens``, and ``batch_tokens`` as the most nodes of one tree.
+        width: the model's hidden size.
         token_bytes: what the keys and values of one token take.
         most_bytes: what the keys and values of one batch may take.
     """

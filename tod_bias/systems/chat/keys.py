@@ -40,6 +40,7 @@ def holds_key(value: Any, *, in_schema: bool = False) -> bool:
     """Whether a JSON value holds what looks like a key, by a name or by a value in it.
 
     Args:
+        value: the value.
         in_schema: whether it is (part of) a JSON schema, whose properties may have any name: under it, only a text is
             a key.
     """

@@ -36,6 +36,7 @@ def messages_of(item: StageInput, system: str = "") -> list[Message]:
     return (a router, a guard's text) is not shown.
 
     Args:
+        item: the input.
         system: the stage's own system prompt, which stands in place of the dialogue's; ``recorded`` or nothing:
             the dialogue's.
     """

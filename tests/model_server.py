@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def chat_reply(world: World, body: dict[str, Any]) -> dict[str, Any]:
     system, *messages = body["messages"]
-    assert system["content"] == INSTRUCTIONS
+    assert system["content"].startswith("You book tables")
     user = [message["content"] for message in messages if message["role"] == "user"][-1]
     made = world.decide(user, [message["content"] for message in messages if message["role"] == "tool"])
     calls = [

@@ -108,6 +108,8 @@ def test_rare_events_are_held_to_exact_bounds_of_dialogues_and_terms():
     assert found.code == 3
     assert "59 terms" in pages.why(found.record["values"][0])
     assert gate(results(error=0.0, affected=[[0, 400], [0, 59]]), 0.05).code == 0
+    half = gate(results(error=0.0, affected=[[20, 400], [6, 12]]), 0.05)
+    assert "about 289 terms" in pages.why(half.record["values"][0])  # one of which half differ would not tell
 
 
 def test_an_unclear_result_says_how_many_dialogues_it_takes():

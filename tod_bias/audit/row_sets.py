@@ -254,7 +254,7 @@ def _affected(hit: np.ndarray, adds: np.ndarray) -> Affected:
     return Affected(int(hit.sum()), len(hit), min(1.0, len(hit) * float(np.abs(adds).max(initial=0.0))))
 
 
-def exact_half(affected: Sequence[tuple[int, int] | Affected], alpha: float) -> float:
+def exact_half(affected: Sequence[tuple[float, int] | Affected], alpha: float) -> float:
     """How much larger than seen a mean may be, by whichever unit it may be more off."""
     return max(affected_within(hits, units, alpha, *largest) for hits, units, *largest in affected)
 

@@ -62,7 +62,7 @@ def equivalent_within(value: float, error: float, freedom: float, alpha: float =
     return float(abs(value) + t_quantile(1 - alpha, freedom) * error)
 
 
-def affected_within(hits: int, units: int, alpha: float = 0.05, largest: float = 1.0) -> float:
+def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float = 1.0) -> float:
     """How much larger than seen a mean of effects may be, few of which are not 0 (Clopper and Pearson 1934, one-sided).
 
     Where few units show any effect a t interval knows too little of how large the next ones are: with no hit in n units
@@ -72,7 +72,7 @@ def affected_within(hits: int, units: int, alpha: float = 0.05, largest: float =
     then holds at alpha / 2, and the smaller one of the two ways is taken.
 
     Args:
-        hits: units that show an effect.
+        hits: units that show an effect; no whole number where units are still to come.
         units: all of them.
         alpha: one less the confidence.
         largest: the largest effect that was seen; effects are at most 1.
@@ -83,7 +83,7 @@ def affected_within(hits: int, units: int, alpha: float = 0.05, largest: float =
     if units <= 0:
         return 1.0
 
-    def unseen(hits: int, alpha: float) -> float:
+    def unseen(hits: float, alpha: float) -> float:
         return 0.0 if hits >= units else float(special.betaincinv(hits + 1, units - hits, 1 - alpha)) - hits / units
 
     return min(unseen(hits, alpha), largest * unseen(hits, alpha / 2) + unseen(0, alpha / 2))

@@ -312,25 +312,23 @@ def _few_differ(checked: CheckedValue, harm: float, interval: tuple[float, float
     """Where few dialogues differ, what is unknown falls with the number of dialogues and of terms."""
     room = limits.within - max(harm, 0.0)
     (hits, units), *terms = checked.affected
-    needed = _units(hits / max(1, units), room, limits.alpha)
+    needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
-        shares = [some[0] / max(1, some[1]) for some in terms]
-        more = max(_units(share, room, limits.alpha) for share in shares)
+        more = max(_units(hits, units, room, limits.alpha) for hits, units, *_ in terms)
         reason = f"few terms differ, and they are few: about {more:,} terms for the group would tell"
-        return Verdict(checked, UNKNOWN, interval, reason, float(max(needed, checked.dialogues + 1)))
-    return Verdict(
-        checked, UNKNOWN, interval, "few dialogues differ, and they are few", float(max(needed, checked.dialogues + 1))
-    )
+        return Verdict(checked, UNKNOWN, interval, reason, float(needed))
+    return Verdict(checked, UNKNOWN, interval, "few dialogues differ, and they are few", float(needed))
 
 
-def _units(share: float, room: float, alpha: float) -> int:
-    """So many units are enough for an exact bound, if as large a share of them differs; 0 where none are."""
-    low, high = 1, 1
-    while high < 10**7 and exact_half([(round(share * high), high)], alpha) > room:
+def _units(hits: int, units: int, room: float, alpha: float) -> int:
+    """So many units, more than there are, are enough for an exact bound, if as large a share of them differs."""
+    share = hits / max(1, units)
+    low = high = units + 1
+    while high < 10**7 and exact_half([(share * high, high)], alpha) > room:
         low, high = high, 2 * high
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if exact_half([(round(share * middle), middle)], alpha) > room else (low, middle)
+        low, high = (middle + 1, high) if exact_half([(share * middle, middle)], alpha) > room else (low, middle)
     return high
 
 

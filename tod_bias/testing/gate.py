@@ -315,9 +315,9 @@ def _few_differ(checked: CheckedValue, harm: float, interval: tuple[float, float
     needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
         more = max(_units(hits, units, room, limits.alpha) for hits, units, *_ in terms)
-        reason = f"few terms differ, and they are few: about {more:,} terms for the group would tell"
+        reason = f"too few terms for what seldom differs: about {more:,} terms for the group would tell"
         return Verdict(checked, UNKNOWN, interval, reason, float(needed))
-    return Verdict(checked, UNKNOWN, interval, "few dialogues differ, and they are few", float(needed))
+    return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))
 
 
 def _units(hits: int, units: int, room: float, alpha: float) -> int:

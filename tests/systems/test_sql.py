@@ -219,8 +219,9 @@ def test_outcomes(file, call, outcome):
     assert SqlDb(file).look_up(call) == Lookup(outcome)
 
 
-def test_slots_that_are_no_column_ask_nothing(file, caplog):
+def test_slots_that_are_no_column_may_be_malformed(file, caplog):
     call = {"api_name": "Hotels", "guests": 2}
+    assert SqlDb(file, unknown_slots="malformed").look_up(call) == Lookup(Outcome.MALFORMED)
     with caplog.at_level("INFO"):
         database = SqlDb(file)
         database.look_up(call)
@@ -231,9 +232,12 @@ def test_slots_that_are_no_column_ask_nothing(file, caplog):
 
 
 def test_tables_map_apis_and_slots(file):
-    tables = {"Find": {"table": "hotels", "slots": {"where": "city", "costs": "price"}, "ignore": ["name"]}}
-    call = {"api_name": "Find", "where": "oakland", "costs": {"min": 90, "max": 100}, "name": "Any"}
-    assert names(SqlDb(file, tables).look_up(call)) == ["Under_score"]
+    slots = {"cheapest": {"column": "price", "match": "min"}, "dearest": {"column": "price", "match": "max"}}
+    tables = {"Find": {"table": "hotels", "slots": {"where": "city", **slots}, "ignore": ["name"]}}
+    database = SqlDb(file, tables)
+    call = {"api_name": "Find", "where": "oakland", "cheapest": 90, "dearest": 100, "name": "Any"}
+    assert names(database.look_up(call)) == ["Under_score"]
+    assert database.look_up({**call, "dearest": {"max": 3}}).outcome is Outcome.MALFORMED
 
 
 class TestSqlDb(StageContract):
@@ -331,6 +335,10 @@ def test_a_url_may_stand_in_the_environment(server, monkeypatch):
         ({"limit": 0}, "limit: expected a number of rows, 1 or more, got 0"),
         ({"tables": {"Find": "Trains"}}, "has no table 'Trains'; it has Hotels"),
         ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "has no column 'town'; it has id, name"),
+        (
+            {"tables": {"Find": {"table": "Hotels", "slots": {"city": {"match": "like"}}}}},
+            "slot 'city': expected a match of exact, min, max",
+        ),
     ],
 )
 def test_mistakes_are_one_line(file, arguments, problem):

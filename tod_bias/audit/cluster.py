@@ -191,7 +191,8 @@ def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
         is_saved: whether the system's responses are saved ones.
 
     Raises:
-        TodBiasError: a stage calls a server or a language model of this package, or no stage is called.
+        TodBiasError: a stage calls a server or a language model of this package, an axis is rewritten by one, or no
+            stage is called.
     """
     if is_saved or has_batches:
         what = "saved responses" if is_saved else "batch files"

@@ -30,7 +30,7 @@ class Augmentation:
     """What is added to a corpus."""
 
     axes: tuple[str | Axis, ...]
-    """Names, or axes of one's own."""
+    """Names or perturbers."""
     kind: Kind = "crossed"
     """``crossed``: every dialogue rewritten for each other group, so that all are equally frequent in what it says;
     ``draws``: one of Algorithm 1's rewrites; ``personas``: with an introduction, as two people of different attributes

@@ -10,6 +10,8 @@ NUMBER = r"^\s*-?[0-9]+(\.[0-9]+)?\s*$"
 """A number written as text; what is none is in no range of numbers."""
 OPERATORS = ("min", "max", "above", "below", "contains", "one_of", "not", "not_contains")
 """What a mapping as a slot's value may ask."""
+MATCHES = ("exact", *OPERATORS)
+"""How a slot may be matched."""
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _LARGEST = 1 << 63
 """What no integer of a database reaches."""
@@ -48,7 +50,7 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
     Args:
         column: of a reflected table.
         value: a JSON value.
-        match: ``exact``, or one of :data:`OPERATORS` for a value that is no mapping.
+        match: one of :data:`MATCHES`, for a value that is no mapping.
 
     Raises:
         NotUnderstoodError: an unknown operator, or a value that cannot be compared.

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from tod_bias.cache import Cache
 from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.errors import StageError, UnansweredError
+from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process
@@ -40,6 +40,12 @@ log = logging.getLogger(__name__)
 HistoryMode = Literal["gold", "system"]
 """Whose turns make the history: the corpus's (teacher-forced, as in Su) or the system's own (free-running)."""
 HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
+
+
+def check_history(history: str) -> None:
+    """Raises TodBiasError for a history mode that there is not."""
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ from typing import Any
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME, to_json
 from tod_bias.errors import StageError
-from tod_bias.systems.conditions import MOST_VALUES, NotUnderstoodError, condition, count_of
+from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
 from tod_bias.systems.databases import Database
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stages.database import DatabaseStage
 from tod_bias.systems.tables import API, APIS, ROW
 
 log = logging.getLogger(__name__)
+
+_UNKNOWN = ("ignore", "malformed")
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class _Source:
 
     table: Any
     """A reflected table."""
-    slots: Mapping[str, Any] = field(default_factory=dict)
-    """Slot to column; those that are not in it are looked for by name."""
+    slots: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    """Slot to column and match; those that are not in it are looked for by name."""
     ignored: frozenset[str] = frozenset()
     """Slots that ask nothing."""
 
@@ -54,11 +56,14 @@ class SqlDb(DatabaseStage):
     Args:
         url: of SQLAlchemy (``postgresql+psycopg://user@host/name``), the path of an SQLite file, or ``$NAME``, an
             environment variable that holds one. SQLite files are opened for reading alone.
-        tables: API name to table, or to ``{"table": …, "slots": {slot: column}, "ignore": [slots]}``. Left out, and for
-            other APIs: the table that ``_apis`` names (``tod-bias database`` writes it), or the one of the API's name.
-            Slots that are not in ``slots`` are columns of that name; names are compared without regard to case. A slot
-            that is no column asks nothing; the log says so once.
+        tables: API name to table, or to ``{"table": …, "slots": {slot: column}, "ignore": [slots]}``; instead of a
+            column ``{"column": …, "match": "exact", "contains", "min", "max", "above", "below", "one_of", "not"}``.
+            Left out, and for other APIs: the table that ``_apis`` names
+            (``tod-bias database`` writes it), or the one of the API's name. Slots that
+            are not in ``slots`` are columns of that name; names are compared without regard to case.
         limit: rows at the most.
+        unknown_slots: what a slot is that is no column: ``ignore`` (it asks nothing; the log says so once), or
+            ``malformed`` (the call is).
         api_call: name of the stage whose output is the call, where a flow asks without an argument.
 
     Raises:
@@ -71,8 +76,11 @@ class SqlDb(DatabaseStage):
         tables: Mapping[str, Any] | None = None,
         *,
         limit: int = 10,
+        unknown_slots: str = "ignore",
         api_call: str = "api_call",
     ) -> None:
+        if unknown_slots not in _UNKNOWN:
+            raise StageError(f"unknown_slots: expected one of {', '.join(_UNKNOWN)}, got {unknown_slots!r}")
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise StageError(f"limit: expected a number of rows, 1 or more, got {limit!r}")
         try:
@@ -80,6 +88,7 @@ class SqlDb(DatabaseStage):
         except ImportError as error:
             raise StageError(f"SqlDb needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
         self._limit = limit
+        self._unknown = unknown_slots
         self.api_call = api_call
         self._database = Database(str(url))
         self._engine = self._database.engine
@@ -94,7 +103,9 @@ class SqlDb(DatabaseStage):
             raise StageError(f"{self._database}: holds no table")
         self._sources = {str(api): _Source(self._table(str(name), APIS)) for api, name in rows}
         self._sources |= {str(api): self._source(str(api), entry) for api, entry in (tables or {}).items()}
-        self._settings = to_json({"tables": _plain_tables(tables), "limit": limit, "api_call": api_call})
+        self._settings = to_json(
+            {"tables": _plain_tables(tables), "limit": limit, "unknown_slots": unknown_slots, "api_call": api_call}
+        )
         self.use_cache = self._database.file is not None
         """Outputs of a file are cached under its content; what a server holds may change unseen."""
 
@@ -128,14 +139,20 @@ class SqlDb(DatabaseStage):
             raise StageError(f"{where}: unknown entry {unknown[0]!r}; there are table, slots, ignore")
         table = self._table(entry["table"], where)
         slots = {}
-        for slot, name in (entry.get("slots") or {}).items():
-            column = _by_name(table.c, str(name))
+        for slot, given in (entry.get("slots") or {}).items():
+            rule = {"column": given} if isinstance(given, str) else given
+            if not isinstance(rule, Mapping) or not rule.keys() <= {"column", "match"}:
+                raise StageError(f'{where}, slot {slot!r}: expected a column or {{"column": …, "match": …}}')
+            column = _by_name(table.c, str(rule.get("column", slot)))
+            match = rule.get("match", "exact")
             if column is None:
                 raise StageError(
-                    f"{where}, slot {slot!r}: table {table.name!r} has no column {name!r}; it has "
+                    f"{where}, slot {slot!r}: table {table.name!r} has no column {rule.get('column', slot)!r}; it has "
                     f"{', '.join(table.c.keys())}"
                 )
-            slots[str(slot)] = column
+            if match not in MATCHES:
+                raise StageError(f"{where}, slot {slot!r}: expected a match of {', '.join(MATCHES)}, got {match!r}")
+            slots[str(slot)] = (column, str(match))
         return _Source(table, slots, frozenset(entry.get("ignore") or ()))
 
     @property
@@ -178,14 +195,16 @@ class SqlDb(DatabaseStage):
         """What each slot asks of its column.
 
         Raises:
-            NotUnderstoodError: a value cannot be compared.
+            NotUnderstoodError: a slot has no column and unknown ones are malformed, or a value cannot be compared.
         """
         for slot, value in call.items():
             if slot == API_NAME or slot in source.ignored or value is None:
                 continue
-            column = source.slots[slot] if slot in source.slots else _by_name(columns, slot)
+            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
             if column is not None and column.name not in (ROW, API):
-                yield condition(column, value)
+                yield condition(column, value, match)
+            elif self._unknown == "malformed":
+                raise NotUnderstoodError(f"unknown slot {slot!r}")
             else:
                 self._say_ignored(api, slot, source.table.name)
 

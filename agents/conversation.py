@@ -96,7 +96,7 @@ class Conversation:
 
         Raises:
             StageError: a line that no system answers, ``APIRESP:`` before any ``USER:``, or no gold where the history
-                or a stage's place needs it.
+                needs it.
         """
         text = message.get("text")
         prefix, content = split_prefix(text or "")

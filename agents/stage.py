@@ -36,6 +36,7 @@ class ParlaiStage(Stage):
     The agent is shown each dialogue from its beginning, as ParlAI's system teachers show it: every line before the
     turn with its reply as a label, which ParlAI's agents put into their history; then it is called once. Agents without
     ``batch_act`` are called turn by turn. Sampling agents break the stage contract (same input, same output).
+    :class:`~tod_bias.agents.pipeline_agent.PipelineAgent` can be the ``api_call`` alone, as its response needs a call.
 
     Args:
         agent: a model file (``DIR/model`` with ``DIR/model.opt``, or ``zoo:…``), a class (``module:Class``) or one of

@@ -90,6 +90,8 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
         AxisError: an unknown axis, group or scope, or a setting that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
     """
+    if unknown := settings.keys() - AxisSettings.__annotations__.keys():
+        raise TypeError(f"load_axis() has no setting {min(unknown)!r}")
     lexicon = settings.get("lexicon")
     kind = _kind_of(axis, lexicon)
     terms = _terms_of(axis, kind, settings)

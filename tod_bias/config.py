@@ -322,7 +322,7 @@ class CompareConfig(Seeded, MarginOptions):
     permutations: Annotated[Resamples, Field(ge=1)] = 10_000
     """Sign flips of the tests of changes in few dialogues."""
     quality_margin: Annotated[float, Field(gt=0)] | None = None
-    """The same for scores, in the metric's units; by default as --margin."""
+    """As --margin, for changes of scores, in the metric's units; by default the same."""
 
 
 class ClusterOptions(Options):

@@ -108,6 +108,10 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
             ["eval_model", "-t", "google_sgd", "-m", AGENT, "-bs", "-1"],
             "error: --batchsize is -1; expected a whole number of at least 1",
         ),
+        (
+            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--max-new-tokens", "0"],
+            "error: --max-new-tokens is 0; expected a whole number of at least 1",
+        ),
     ],
 )
 def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, arguments: list[str], expected: str) -> None:

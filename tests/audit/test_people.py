@@ -265,18 +265,31 @@ def test_every_axis_has_separate_originals():
     assert set(turns[turns["group"] == "neutral"]["user"]) == {turn.user for one in corpus(6) for turn in one.turns}
 
 
-def test_a_word_that_the_terms_of_one_group_share_is_named(tmp_path):
-    (tmp_path / "guild.tsv").write_text(
-        "pos\tmage\tsmith\nnoun\tmage, high mage, white mage\tsmith, farrier, white smith\n"
-    )
+@pytest.mark.parametrize(
+    ("rows", "said", "shared"),
+    [
+        (["mage, high mage, white mage|smith, farrier, white smith"], "mage", ("mage", 3)),
+        (["mage, high mage, magus|smith, farrier, cooper"], "mage", ("mage", 2)),
+        (["mage, high mage, magus, wizard|smith, farrier, cooper, joiner"], "wizard", (None, 0)),  # in fewer than half
+        (["mage, high mage|mage smith, smith"], "high mage", (None, 0)),  # a smith's word as well
+        (
+            ["mage, high mage|smith, farrier", "staff|hammer", "cloak|apron", "hut|forge"],
+            "mage with a staff, a cloak and a hut",  # of a dialogue's four terms one holds it
+            ("mage", 2),
+        ),
+    ],
+    ids=["all", "most", "few", "both groups", "several terms"],
+)
+def test_a_word_that_the_terms_of_one_group_share_is_named(tmp_path, rows, said, shared):
+    lines = ["pos\tmage\tsmith", *("noun\t" + row.replace("|", "\t") for row in rows)]
+    (tmp_path / "guild.tsv").write_text("\n".join([*lines, ""]))
     guild = load_axis("guild", lexicon=tmp_path / "guild.tsv")
     talks = [
-        Dialogue(str(n), "", (Turn(f"The {('mage', 'farrier')[n % 2]} wants table {n}.", response=LONG),))
+        Dialogue(str(n), "", (Turn(f"The {(said, 'smith')[n % 2]} wants table {n}.", response=LONG),))
         for n in range(24)
     ]
     result = attribute(
         Pipeline({"answer": curt_to({"smith"})}), talks, axes=[guild], **QUICK | {"metrics": ("length",)}
     )
-    terms = {name: group.terms for name, group in result.axes["guild"]["length"].groups.items()}
-    assert (terms["mage"].number, terms["mage"].shared_word, terms["mage"].sharing) == (3, "mage", 3)
-    assert (terms["smith"].number, terms["smith"].shared_word) == (3, None)  # most dialogues have farriers
+    terms = result.axes["guild"]["length"].groups["mage"].terms
+    assert (terms.shared_word, terms.sharing) == shared

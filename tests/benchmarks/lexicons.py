@@ -2,9 +2,9 @@
 
     python tests/benchmarks/lexicons.py --runs 200
 
-A component answers with as many words as its quirks say, or refuses as often. A quirk is a mean-zero number for every
-term ("South Asian"), or for every word of it ("south", "asian"): then the terms of a group that share a word share a
-quirk, and are no independent sample.
+A component answers with as many words as its quirks say, or refuses as often. A quirk is a number for every term
+("South Asian"), or for every word of it ("south", "asian"), drawn alike for all groups: then the terms of a group that
+share a word share a quirk, and are no independent sample.
 """
 
 from __future__ import annotations

@@ -1,3 +1,8 @@
+import io
+
+import pytest
+from rich.console import Console
+
 from tod_bias import progress
 from tod_bias.progress import progress_bar
 
@@ -17,3 +22,12 @@ def test_quiet_work_says_nothing(capsys):
     with progress_bar(4, "generating", show=False) as bar:
         bar.advance(4)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("after", "is_shown"), [(0.0, True), (1e-9, True), (60.0, False)])
+def test_a_terminal_gets_a_bar_at_once_or_once_the_work_takes_long(monkeypatch, after, is_shown):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(progress, "Console", lambda **options: terminal)
+    with progress_bar(4, "generating", show=True, after=after) as bar:
+        bar.advance(3)
+    assert ("generating" in terminal.file.getvalue()) == is_shown

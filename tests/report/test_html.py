@@ -154,6 +154,18 @@ def test_hostile_names_of_anything_are_escaped_in_page_and_figures(make_record, 
         assert "<script" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("dialogues", [12, 100])
+def test_only_sus_numbers_are_marked_where_dialogues_are_few(make_folder, dialogues):
+    folder = make_folder(axes=("gender",))
+    record = json.loads((folder / "results.json").read_text())
+    for row in record["axes"]["gender"].values():
+        row["dialogues"] = dialogues
+    (folder / "results.json").write_text(json.dumps(record))
+    text = write_report([folder]).read_text(encoding="utf-8")
+    assert ("gender†</th>" in text) == ("fewer than 15 dialogues" in text) == (dialogues < 15)
+    assert "12†" not in text
+
+
 def test_the_barest_record_gives_a_page(tmp_path):
     record = {"schema": 3, "axes": {"gender": {"corpus_bleu": {"disparity": {"value": None}}}}}
     (tmp_path / "results.json").write_text(json.dumps(record))

@@ -253,6 +253,21 @@ def test_a_file_of_no_cases_names_the_line(tmp_path, line, named):
         read_cases(path)
 
 
+def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
+    path = tmp_path / "cases.jsonl"
+    record = cases[0].to_json()
+    for name in set(record) - {"earlier", "minimised"}:
+        for wrong in (None, 3, {"a": 1}):
+            if record[name] == wrong or (name, wrong) in (("harm", 3), ("turn", 3), ("first_difference", None)):
+                continue
+            if name in ("scores", "user", "reference", "contributions", "outputs") and wrong == {"a": 1}:
+                continue
+            path.write_text(json.dumps(record | {name: wrong}) + "\n")
+            with pytest.raises(CaseError) as caught:
+                axes_of_cases(read_cases(path))
+            assert len(str(caught.value).splitlines()) == 1
+
+
 def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run):
     junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
     path = tmp_path / "cases.jsonl"

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -90,6 +91,14 @@ def _attributed(parts: Mapping[str, Estimate], arms: ArmDesign) -> dict[str, Any
         "stage_groups": groups,
         "unattributed": parts.get(UNATTRIBUTED),
     }
+
+
+class SharedWord(NamedTuple):
+    """A word of several terms of a group."""
+
+    word: str
+    terms: int
+    """How many hold it."""
 
 
 class GroupRows:
@@ -375,18 +384,26 @@ class AxisEstimates:
         weights = design.terms_of(group)
         number = 0 if weights is None else int((np.asarray(weights.sum(axis=0)).ravel() > 0).sum())
         largest = float(shares.max()) if len(shares) else math.nan
-        shared = None if weights is None else _shared_word(self._names_of_terms, group, _used(weights))
+        words, groups = self._words
+        shared = None if weights is None else _shared_word(weights, words[group], groups)
         return Terms(
             number=number,
             effective=round(float(design.freedom[group]) + 1, 3),
             largest_share=finite(largest),
-            **({} if shared is None else {"shared_word": shared[0], "sharing": shared[1]}),
+            shared_word=None if shared is None else shared.word,
+            sharing=0 if shared is None else shared.terms,
         )
 
     @cached_property
     def _names_of_terms(self) -> list[tuple[str, ...]]:
         """Of each group."""
         return [self._variants.terms_of(group)[1] for group in range(len(self._variants.groups))]
+
+    @cached_property
+    def _words(self) -> tuple[list[list[frozenset[str]]], Counter[str]]:
+        """Of each group the words of each term; and in the terms of how many groups each word stands."""
+        words = [[frozenset(re.findall(r"\w+", term.lower())) for term in terms] for terms in self._names_of_terms]
+        return words, Counter(word for of_terms in words for word in frozenset[str]().union(*of_terms))
 
     def _group(self, name: str, parts: Mapping[str, Any], *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
@@ -510,7 +527,7 @@ class AxisEstimates:
             if name not in contrasts:
                 continue
             parts, shares = largest_share(self._groups.fit, contrasts[name], group)
-            terms = self._variants.terms_of(group)[1]
+            terms = self._names_of_terms[group]
             weights = self._contrasts.design.terms_of(group)
             if weights is None or not len(parts):
                 continue
@@ -529,34 +546,27 @@ class AxisEstimates:
         return sorted(known, key=lambda term: (-round(abs(term.contribution or 0.0), 9), term.term))[:TERMS_SHOWN]
 
 
-def _shared_word(names: Sequence[Sequence[str]], group: int, dialogues: np.ndarray) -> tuple[str, int] | None:
+def _shared_word(weights: sparse.csr_array, words: Sequence[frozenset[str]], groups: Counter[str]) -> SharedWord | None:
     """A word that no other group's terms hold, and several terms of this one, in half of its dialogues or more.
 
     Args:
-        names: of each group the terms.
-        group: its number.
-        dialogues: (terms,) in how many each of its terms stands.
-
-    Returns:
-        The word, and how many terms hold it; None where there is no such word.
+        weights: (dialogues, terms) of a group.
+        words: of each of its terms.
+        groups: in the terms of how many groups each word stands.
     """
-    others = {word for other, terms in enumerate(names) if other != group for term in terms for word in _words(term)}
+    has = weights > 0
     holding: dict[str, list[int]] = {}
-    for number, term in enumerate(names[group]):
-        if dialogues[number]:
-            for word in _words(term) - others:
+    for number in np.flatnonzero(_used(weights)).tolist():
+        for word in words[number]:
+            if groups[word] == 1:
                 holding.setdefault(word, []).append(number)
-    word = max(holding, key=lambda word: (dialogues[holding[word]].sum(), word), default="")
-    terms_with = holding.get(word, [])
-    if len(terms_with) < 2 or 2 * dialogues[terms_with].sum() < dialogues.sum():
+    dialogues = {word: int((has[:, terms].sum(axis=1) > 0).sum()) for word, terms in holding.items() if len(terms) > 1}
+    word = max(dialogues, key=lambda word: (dialogues[word], word), default="")
+    if not word or 2 * dialogues[word] < int((has.sum(axis=1) > 0).sum()):
         return None
-    return word, len(terms_with)
+    return SharedWord(word, len(holding[word]))
 
 
 def _used(weights: sparse.csr_array) -> np.ndarray:
     """(terms,) in how many dialogues each stands."""
     return np.asarray((weights > 0).sum(axis=0)).ravel()
-
-
-def _words(term: str) -> set[str]:
-    return set(re.findall(r"\w+", term.lower()))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tod_bias.statistics.arms import ArmDesign
-from tod_bias.statistics.clusters import sums_by
+from tod_bias.statistics.sums import sums_by
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from tod_bias.models.processes import as_first_sees, process_state, usable_devic
 from tod_bias.models.settings import Dtype, GenerationSettings
 from tod_bias.progress import progress_bar
 
-SIZE = 64
+SAMPLE_SIZE = 64
 """Prompts in the sample."""
 MOST_WEIGHTS = 2_000_000_000
 """A model with more is not loaded once more in float32."""
@@ -58,8 +58,8 @@ class PromptSample:
         """See more prompts."""
         for prompt, key in keys:
             self.prompts[key] = prompt, texts[key]
-        if len(self.prompts) > SIZE:
-            self.prompts = {key: self.prompts[key] for key in heapq.nsmallest(SIZE, self.prompts)}
+        if len(self.prompts) > SAMPLE_SIZE:
+            self.prompts = {key: self.prompts[key] for key in heapq.nsmallest(SAMPLE_SIZE, self.prompts)}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import fixed
-from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
+from tod_bias.report.palette import GRID, MUTED, fixed_figure, place, rising, strip, styled, text_on, text_width
 from tod_bias.report.reading import DAGGER, FEW_NOTE, has_few
 from tod_bias.results import AxisResult
 
@@ -53,7 +53,7 @@ def _drawn(
     Args:
         names: of rows and of columns.
         cells: value, which decides the colour, and text, by row and column; n/a where one is missing.
-        limit: the end of the scale of colours on both sides of 0.
+        limit: the value of the darkest colour.
         title: above the figure.
         notes: lines below it.
     """
@@ -70,7 +70,7 @@ def _drawn(
     panel = place(figure, left, above, _WIDE * size, _HIGH * size)
     panel.set_xlim(0, size)
     panel.set_ylim(size, 0)
-    norm = Normalize(-limit, limit)
+    norm = Normalize(0, limit)
     corners, colours = [], []
     for row, of_row in enumerate(names):
         for column, of_column in enumerate(names):
@@ -79,7 +79,7 @@ def _drawn(
                 panel.text(column + 0.5, row + 0.5, "n/a", ha="center", va="center", color=MUTED, fontsize=_SMALL)
                 continue
             value, text = cell
-            colour = diverging()(norm(value))
+            colour = rising()(norm(value))
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)

@@ -1,7 +1,7 @@
 """What all figures of the project share: colours, sizes, style, and how a figure becomes SVG.
 
 Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
-by hatching where bars of different stages touch. The diverging map of the heatmaps is blue to orange through white.
+by hatching where bars of different stages touch. The map of the heat maps is white to orange.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ HATCHES = ("", "//", "--", "\\\\", "||", "xx", "++")
 
 
 @cache
-def diverging() -> LinearSegmentedColormap:
-    """Blue where rewritten dialogues are answered better, orange where worse."""
+def rising() -> LinearSegmentedColormap:
+    """From no difference to the largest one, white to orange."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"]
-    return LinearSegmentedColormap.from_list("blue-orange", colours)
+    return LinearSegmentedColormap.from_list("white-orange", ["#f7f7f7", "#f3b56a", "#c05a00"])
 
 
 WIDTH = 9.0

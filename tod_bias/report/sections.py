@@ -46,7 +46,6 @@ from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
-    "pairs": "Heatmap of the gap between every two groups; the table below holds the numbers.",
     "stages": "Dots with intervals: the widest gap of every axis and each stage's share of it.",
     "su": "Stacked bars of Su's contributions to the fairscore of every axis; the table below holds the numbers.",
     "su-pairs": "Heatmap of Su's fairscore by source and target group; its cells hold the numbers.",

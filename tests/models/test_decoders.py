@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import Dialogue, Turn
 from tod_bias.models import generator as generators
-from tod_bias.models.generator import SIZE, Generator
+from tod_bias.models.generator import SAMPLE_SIZE, Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 
@@ -55,7 +55,7 @@ def test_what_a_precision_changes_is_counted_on_a_sample_of_the_prompts(gpt2):
     right = dict(zip(prompts, exact.generate(prompts), strict=True))
     found = quick.agreement()
     chosen = [prompt for prompt, _ in quick._sample.prompts.values()]
-    assert (found.dtype, found.prompts, len(set(chosen))) == ("bfloat16", SIZE, SIZE)
+    assert (found.dtype, found.prompts, len(set(chosen))) == ("bfloat16", SAMPLE_SIZE, SAMPLE_SIZE)
     assert found.differ == sum(rounded[prompt] != right[prompt] for prompt in chosen)
     assert exact.agreement() is None
 
@@ -67,7 +67,7 @@ def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_r
     for start in range(0, len(prompts), 24):
         other.generate(prompts[::-1][start : start + 24])
     assert sorted(one._sample.prompts) == sorted(other._sample.prompts)
-    assert len(one._sample.prompts) == SIZE < len(prompts)
+    assert len(one._sample.prompts) == SAMPLE_SIZE < len(prompts)
     one.keep_in(None)
     assert one.agreement() is None
 

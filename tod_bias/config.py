@@ -334,7 +334,7 @@ class ClusterOptions(Options):
     """What else dialogues share: domain or module:function, joined by commas, or none; counts from five clusters on."""
 
 
-class AnalysisOptions(InferenceOptions, ClusterOptions, MarginOptions, MetricOptions):
+class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
     """How results are estimated."""
 
     bootstrap: Resamples = 1000

@@ -62,6 +62,11 @@ def test_an_axis_is_an_object_or_what_makes_one(name, targets):
     assert load_axis(f"user_code:{name}").targets == targets
 
 
+def test_a_setting_that_no_axis_has_is_refused():
+    with pytest.raises(TypeError, match="'model'"):
+        load_axis("gender", model="perturber")
+
+
 def test_an_axis_is_any_subclass():
     axis = load_axis("user_code:Letters")
     assert isinstance(axis, Axis)

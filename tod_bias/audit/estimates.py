@@ -382,7 +382,7 @@ class AxisEstimates:
         design = self._contrasts.design
         _, shares = largest_share(self._groups.fit, contrast, group)
         weights = design.terms_of(group)
-        number = 0 if weights is None else int((np.asarray(weights.sum(axis=0)).ravel() > 0).sum())
+        number = 0 if weights is None else int((_used(weights) > 0).sum())
         largest = float(shares.max()) if len(shares) else math.nan
         words, groups = self._words
         shared = None if weights is None else _shared_word(weights, words[group], groups)

@@ -38,7 +38,7 @@ from tod_bias.models.settings import Dtype, GenerationSettings
 from tod_bias.progress import progress_bar
 
 SAMPLE_SIZE = 64
-"""Prompts in the sample."""
+"""Prompts that are decoded once more in float32, so as to say what a precision changes."""
 MOST_WEIGHTS = 2_000_000_000
 """A model with more is not loaded once more in float32."""
 REFERENCE: Dtype = "float32"

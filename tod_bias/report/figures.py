@@ -129,7 +129,7 @@ def su_comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH
 def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     if axis_result.su is None:
         return
-    yield Row(f"{name}{mark(axis_result.dialogues)}", axis_result.su.fairscore, _su_parts(axis_result.su))
+    yield Row(f"{name}{mark(axis_result)}", axis_result.su.fairscore, _su_parts(axis_result.su))
     disparity, above = (
         axis_result.disparity.value,
         None if axis_result.beyond_placebo is None else axis_result.beyond_placebo.value,

@@ -127,9 +127,9 @@ def has_few(dialogues: int | None) -> bool:
     return dialogues is not None and dialogues < FEW
 
 
-def mark(dialogues: int | None) -> str:
-    """A dagger where there are few dialogues."""
-    return DAGGER if has_few(dialogues) else ""
+def mark(axis_result: AxisResult) -> str:
+    """A dagger where Su's numbers rest on few dialogues."""
+    return DAGGER if axis_result.su is not None and has_few(axis_result.dialogues) else ""
 
 
 def is_starred(axis_result: AxisResult, estimate: Estimate) -> bool:

@@ -21,8 +21,8 @@ from tod_bias.report.reading import (
     DAGGER,
     FEW_NOTE,
     Reading,
-    has_few,
     leading,
+    mark,
     prominence,
     rank,
     read,
@@ -286,7 +286,7 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
         f"* claimed: p < {ALPHA:g} over everything that the run claims": any(
             row.verdict == DISPARITY for row in axis_results
         ),
-        f"{DAGGER} {FEW_NOTE}": any(row.su is not None and has_few(row.dialogues) for row in axis_results),
+        f"{DAGGER} {FEW_NOTE}": any(map(mark, axis_results)),
         f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
         "group": any(estimate.is_of_terms_only for estimate in numbers),
         "intervals of scores are symmetric, so they may go beyond what a score can be": any(

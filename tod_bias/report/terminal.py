@@ -19,7 +19,6 @@ from tod_bias.report.reading import (
     NO_CLAIM,
     Reading,
     claim_of,
-    has_few,
     mark,
     read,
     shown_gap,
@@ -288,7 +287,7 @@ def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: 
         fairscore = None if axis_result.su is None else axis_result.su.fairscore
         view.add_row(
             _name(axis_result, axis_results),
-            f"{count(axis_result.dialogues)}{'' if fairscore is None else mark(axis_result.dialogues)}",
+            f"{count(axis_result.dialogues)}{mark(axis_result)}",
             with_interval(axis_result.disparity, sign=True, separator=separator),
             with_interval(axis_result.artefact, sign=True, separator=separator),
             "" if fairscore is None else with_interval(fairscore, separator=separator),
@@ -301,9 +300,7 @@ def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: 
 def notes(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in the tables mean, of those that occur."""
     marks = {
-        f"{DAGGER} {FEW_NOTE}": any(
-            axis_result.su is not None and has_few(axis_result.dialogues) for axis_result in axis_results
-        ),
+        f"{DAGGER} {FEW_NOTE}": any(map(mark, axis_results)),
         f"{TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a group": any(
             estimate.is_of_terms_only for axis_result in axis_results for estimate in _printed(axis_result)
         ),

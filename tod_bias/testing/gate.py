@@ -314,7 +314,7 @@ def _few_differ(checked: CheckedValue, harm: float, interval: tuple[float, float
     (hits, units), *terms = checked.affected
     needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
-        more = max(_units(hits, units, room, limits.alpha) for hits, units, *_ in terms)
+        more = max(_units(hits, units, room, limits.alpha) for hits, units in terms)
         reason = f"too few terms for what seldom differs: about {more:,} terms for the group would tell"
         return Verdict(checked, UNKNOWN, interval, reason, float(needed))
     return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))

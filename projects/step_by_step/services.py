@@ -1,9 +1,10 @@
 """How good a model of Google SGD is on dialogues whose services all occur in training, and on the others.
 
-python projects/step_by_step/services.py runs/step_by_step/evaluation_smollm2 .data/
+python projects/step_by_step/services.py runs/step_by_step/evaluation_smollm2 .data/ evaluations/sgd_services.json
 
-RUN is what `tod-bias evaluate` wrote. Google SGD is made to show the difference: its dev and test splits hold services
-that its train split does not (Rastogi et al. 2020, section 3). 95% intervals are over dialogues.
+RUN is what `tod-bias evaluate` wrote; the table is printed, and its numbers go to the third file. Google SGD is made to
+show the difference: its dev and test splits hold services that its train split does not (Rastogi et al. 2020, section
+3). 95% intervals are over dialogues.
 """
 
 import json
@@ -38,14 +39,14 @@ def services(datapath: Path, split: str) -> dict[str, set[str]]:
     return {record["dialogue_id"]: set(record["services"]) for record in records}
 
 
-def scores(frame: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> dict[str, tuple[float, tuple[float, float]]]:
+def scores(frame: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Score to its value and interval, of rows of ``turns.parquet``."""
     owners, names = pd.factorize(frame["dialogue"])
 
-    def estimate(columns: list[str], score: Any) -> tuple[float, tuple[float, float]]:
+    def estimate(columns: list[str], score: Any) -> dict[str, Any]:
         sums = sums_by(owners, frame[columns].to_numpy(dtype=float), len(names))
         low, high = interval(resample(sums, score, resamples, seed), len(names))
-        return float(score(sums.sum(axis=0)[None])[0]), (float(low), float(high))
+        return {"value": float(score(sums.sum(axis=0)[None])[0]), "ci": [float(low), float(high)]}
 
     values = {"BLEU": estimate(list(BLEU.columns), BLEU.score)}
     for name, columns in RATIOS.items():
@@ -53,26 +54,29 @@ def scores(frame: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> dict[st
     return values
 
 
-def main(run: Path, datapath: Path) -> None:
-    """Print both columns as a table in Markdown."""
-    split = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["corpus"]["split"]
+def main(run: Path, datapath: Path, out: Path) -> None:
+    """Print both columns as a table in Markdown, and write their numbers."""
+    corpus = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["corpus"]
     trained = set().union(*services(datapath, "train").values())
-    of: Mapping[str, set[str]] = services(datapath, FOLDERS.get(split, split))
+    of: Mapping[str, set[str]] = services(datapath, FOLDERS.get(corpus["split"], corpus["split"]))
     frame = pd.read_parquet(run / "turns.parquet")
     seen = frame["dialogue"].map(lambda name: of[name] <= trained)
-    columns = {"all services in training": frame[seen], "one or more not": frame[~seen], "all dialogues": frame}
-    columns = {name: part for name, part in columns.items() if len(part)}
-    found = {name: scores(part) for name, part in columns.items()}
-    heads = [f"{name} ({part['dialogue'].nunique()} dialogues, {len(part):,} turns)" for name, part in columns.items()]
+    parts = {"all services in training": frame[seen], "one or more not": frame[~seen], "all dialogues": frame}
+    found = {
+        name: {"dialogues": part["dialogue"].nunique(), "turns": len(part), "scores": scores(part)}
+        for name, part in parts.items()
+        if len(part)
+    }
+    heads = [f"{name} ({part['dialogues']} dialogues, {part['turns']:,} turns)" for name, part in found.items()]
     print("| | " + " | ".join(heads) + " |\n" + "|---" * (1 + len(heads)) + "|")
     for score in [*RATIOS, "BLEU"]:
-        cells = (
-            f"{value:.3f} [{low:.3f}, {high:.3f}]" for value, (low, high) in (one[score] for one in found.values())
-        )
+        estimates = [part["scores"][score] for part in found.values()]
+        cells = ("{:.3f} [{:.3f}, {:.3f}]".format(one["value"], *one["ci"]) for one in estimates)
         print(f"| {score} | " + " | ".join(cells) + " |")
+    out.write_text(json.dumps({"corpus": corpus, "services": found}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python services.py RUN DATAPATH")
+    if len(sys.argv) != 4:
+        sys.exit("usage: python services.py RUN DATAPATH FILE.json")
     main(*map(Path, sys.argv[1:]))

@@ -34,7 +34,7 @@ def main() -> None:
         begun = time.monotonic()
         result = attribute(Pipeline({"response": slow}), corpus, bootstrap=200, permutations=1000, **options)
         spent[name] = time.monotonic() - begun
-        found[name] = dict(result, cost=None)
+        found[name] = result.model_dump(mode="json", exclude={"config", "cost"})
     ray.shutdown()
     asked = 2 * count * SECONDS
     equal = "equal" if found["local"] == found["ray"] else "DIFFERENT"

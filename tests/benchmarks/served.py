@@ -85,7 +85,7 @@ def audits(count: int, dialogues: int, samples: int, harm: float) -> dict[str, f
         )  # fmt: skip
         axis = result["axes"]["gender"]["corpus_bleu"]
         verdicts[axis["verdict"]] += 1
-        low, high = axis["disparity"]["terms_only"]["ci"]
+        low, high = axis["disparity"]["ci"]
         a_low, a_high = axis["sampling"]["noise"]["ci"]
         rows.append([low <= 0 <= high, a_low <= 0 <= a_high, axis["sampling"]["share_of_variance"]])
     means = np.mean(np.array(rows, dtype=float), axis=0)

@@ -28,6 +28,10 @@ class Bare:
 
 class Better(Polite):
     better = "up"
+
+
+class Reads(Polite):
+    reads = "response"
 """
 
 
@@ -96,6 +100,7 @@ def test_a_metric_of_the_user():
         ),
         ("user_metrics:Bare", "'user_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
         ("user_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
+        ("user_metrics:Reads", "reads of Reads: expected one of '', responses, calls, got 'response'"),
         ("user_metrics:Nobody", "has no 'Nobody'"),
     ],
 )
@@ -106,5 +111,17 @@ def test_what_is_no_metric_is_one_line(name, message):
 
 
 def test_the_metrics_of_twins_are_known_without_loading_any():
-    compare = {name for name in METRICS if getattr(metric(name), "counterfactual", False)}
+    compare = {name for name in METRICS if metric(name).counterfactual}
     assert compare == {"disagreement", "call_disagreement", "argument_disagreement"}
+
+
+def test_a_users_metric_scores_single_turns_in_its_own_way_and_has_defaults_for_what_it_leaves_out(tmp_path):
+    (tmp_path / "own_turns.py").write_text(
+        "from user_metrics import Polite\n\n"
+        "class Own(Polite):\n    def turn_scores(self, rows):\n        return 0 * rows[..., 0] + 7\n"
+    )
+    rows = np.array([[1.0, 4.0], [0.0, 2.0]])
+    assert metric("user_metrics:Polite").turn_scores(rows).tolist() == [0.25, 0]
+    own = metric("own_turns:Own")
+    assert own.turn_scores(rows).tolist() == [7, 7]
+    assert (own.reads, own.needs, own.unit, own.counterfactual) == ("", "", "", False)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tod_bias import Turn
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.chrf import ChrF
-from tod_bias.metrics.metric import ScoredTurn, turn_scores
+from tod_bias.metrics.metric import ScoredTurn
 
 words = st.sampled_from(["the", "cat", "sat", "on", "a", "mat", ".", ",", "dog", "ß", "\u2003", "  "])
 sentences = st.lists(words, max_size=8).map(" ".join)
@@ -28,7 +28,7 @@ def test_corpus_bleu_is_sacrebleus(pairs):
 @settings(max_examples=200)
 def test_bleu_of_single_turns_is_sacrebleus_with_one_added(hypothesis, reference):
     metric = CorpusBleu()
-    (ours,) = turn_scores(metric, metric.of_texts([hypothesis], [reference]))
+    (ours,) = metric.turn_scores(metric.of_texts([hypothesis], [reference]))
     theirs = sacrebleu.BLEU(smooth_method="add-k", smooth_value=1).sentence_score(hypothesis, [reference])
     assert ours == pytest.approx(theirs.score / 100, abs=1e-9)
 

@@ -48,7 +48,7 @@ def run(*arguments):
 
 
 def test_dialogues_of_services_that_training_lacks_stand_apart(corpus):
-    shown = run(corpus / "run", corpus)
+    shown = run(corpus / "run", corpus, corpus / "services.json")
     assert not shown.stderr
     rows = {cells[1].strip(): cells[2:-1] for cells in (line.split("|") for line in shown.stdout.splitlines())}
     assert [cell.strip() for cell in rows[""]] == [
@@ -60,10 +60,12 @@ def test_dialogues_of_services_that_training_lacks_stand_apart(corpus):
     assert values["JGA as ParlAI counts"] == [1, 0, 0.667]
     assert values["JGA over the turns that call"] == [1, 0, 0.5]
     assert values["slot recall"] == [1, 0.5, 0.75]
+    written = json.loads((corpus / "services.json").read_text())["services"]
+    assert [part["scores"]["slot recall"]["value"] for part in written.values()] == [1, 0.5, 0.75]
 
 
 def test_a_folder_without_the_corpus_is_named(corpus, tmp_path):
     (corpus / "google_sgd" / "train" / "dialogues_001.json").unlink()
-    shown = run(corpus / "run", corpus)
+    shown = run(corpus / "run", corpus, corpus / "services.json")
     assert shown.returncode == 1
     assert "no dialogues_*.json of Google SGD" in shown.stderr

@@ -126,7 +126,7 @@ def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_f
     with the twin, which any rewording causes."""
     no_tool_ran = why_no_tool_ran(outputs.execution.callers, max_failures)
     bare = (
-        {metric.name for metric in metrics if getattr(metric, "counterfactual", False)}
+        {metric.name for metric in metrics if metric.counterfactual}
         if PLACEBO not in drafts
         else set()
     )
@@ -198,8 +198,8 @@ def _metric_info(metric: Metric) -> MetricInfo:
         better=metric.better,
         scale=metric.scale,
         signature=metric.signature,
-        counterfactual=getattr(metric, "counterfactual", False),
-        unit=getattr(metric, "unit", ""),
+        counterfactual=metric.counterfactual,
+        unit=metric.unit,
     )
 
 

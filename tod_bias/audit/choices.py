@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, StageError, TodBiasError, shortened
 from tod_bias.imports import guarded, import_object, is_import
-from tod_bias.metrics.choice import checked, metric, shipped
+from tod_bias.metrics.choice import metric, metric_of, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult
 
@@ -28,7 +28,7 @@ def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
         metrics = [metrics]
     by_name: dict[str, Metric] = {}
     for entry in metrics:
-        loaded = metric(entry) if isinstance(entry, str) else checked(entry)
+        loaded = metric(entry) if isinstance(entry, str) else metric_of(entry)
         if loaded.name in by_name:
             raise TodBiasError(f"metric {loaded.name!r} is given twice")
         by_name[loaded.name] = loaded

@@ -80,15 +80,14 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
         seen: of all turns of the axis.
         original: the metric's score of the originals; None where it is no finite number.
     """
-    needs, reads = getattr(metric, "needs", ""), getattr(metric, "reads", "")
     missing = {"references": not seen.has_references, "gold calls": not seen.has_gold_calls}
-    if missing.get(needs):
-        what = {"references": "reference responses"}.get(needs, needs)
+    if missing.get(metric.needs):
+        what = {"references": "reference responses"}.get(metric.needs, metric.needs)
         return (
             f"{metric.label} needs {what}, and no turn has one: add them to the corpus, or choose a metric that needs "
             "none, such as --metrics disagreement"
         )
-    if why := _why_unchanged(metric.label, reads, seen):
+    if why := _why_unchanged(metric.label, metric.reads, seen):
         return why
     if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
         return (

@@ -49,7 +49,7 @@ def sampling_of(
     variance = math.nan
     if samples > 1:
         variance = _within(table, metric, scale)
-    elif not getattr(metric, "counterfactual", False):
+    elif not metric.counterfactual:
         # The originals' draws differ as two variants' do; all counterfactuals of a dialogue share one of the two.
         counterfactuals = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
         variance = float((pair**2 * (1 + 1 / counterfactuals) / 2).sum()) / len(pair) ** 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, Metric, RatioOfSums, Scale, ScoredTurn, ratio
 
 CALL_COLUMNS = (
     "turns",
@@ -66,7 +66,7 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
     return rows
 
 
-class CallCounts:
+class CallCounts(Metric):
     """The counts of :func:`call_statistics` as a metric, for several scores; by itself joint goal accuracy."""
 
     name: str = "calls"
@@ -124,7 +124,7 @@ class JointGoalAccuracy(RatioOfSums):
         return right and turn.has_calls, turn.has_calls
 
 
-class SlotF1:
+class SlotF1(Metric):
     """F1 of the slots of calls, over the whole corpus (micro), on 0–1: 2 · right / (slots made + slots in gold).
 
     Slots are compared call by call as in :func:`call_statistics`, the API's name counts as one. 0: no slot is right;

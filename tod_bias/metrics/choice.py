@@ -16,7 +16,7 @@ from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import ArgumentDisagreement, CallDisagreement, Disagreement
-from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn
+from tod_bias.metrics.metric import Better, Metric, Needs, Reads, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 from tod_bias.metrics.service import (
     AMOUNT,
@@ -65,6 +65,7 @@ FLOW_METRICS = ("results_found", "clarification", "refusal", "escalation", "disa
 """What is measured of a system with a flow, beside BLEU, where no metric is named; each one widens the intervals."""
 _AMOUNTS = 3
 """Arguments that are measured where no metric is named."""
+_TEXTS = ("name", "label", "signature")
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
 
 
@@ -76,7 +77,8 @@ def metric(name: str) -> Metric:
             missing.
     """
     if is_import(name):
-        return UserMetric(name)
+        where = f"metric {name!r}"
+        return UserMetric(made(name, where), where)
     known = known_metric(name)
     if known is None:
         raise TodBiasError(
@@ -141,34 +143,30 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
 
 def check_alone(metrics: Sequence[Metric]) -> None:
     """Raises TodBiasError for a metric that compares counterfactuals with originals, where only originals are run."""
-    if compares := [metric.name for metric in metrics if getattr(metric, "counterfactual", False)]:
+    if compares := [metric.name for metric in metrics if metric.counterfactual]:
         raise TodBiasError(
             f"metric {compares[0]!r} compares counterfactuals with originals, and evaluate runs none; use attribute"
         )
 
 
-class UserMetric:
-    """A metric by the name ``module:Class``, whose mistakes are said in one line.
+class UserMetric(Metric):
+    """A user's metric: what it leaves out has its default, and its mistakes are said in one line.
 
     Raises:
-        TodBiasError: it cannot be made or is no metric; when it is called, it raises something or gives other numbers
-            than it should.
+        TodBiasError: it is no metric; when it is called, it raises something or gives other numbers than it should.
     """
 
-    def __init__(self, name: str) -> None:
-        self._where = f"metric {name!r}"
-        loaded = made(name, self._where)
-        with guarded(self._where):
-            scorer = checked(loaded, self._where)
-            self.name, self.label, self.better, self.scale = scorer.name, scorer.label, scorer.better, scorer.scale
-            self.columns, self.signature = tuple(scorer.columns), scorer.signature
-            self.counterfactual = bool(getattr(scorer, "counterfactual", False))
-            self.reads, self.needs = getattr(scorer, "reads", ""), getattr(scorer, "needs", "")
-            self.unit = str(getattr(scorer, "unit", ""))
-        for attribute in ("name", "label", "signature"):
-            if not isinstance(getattr(self, attribute), str):
-                raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")
-        self._metric = scorer
+    signature = ""
+
+    def __init__(self, given: Any, where: str = "metric") -> None:
+        with guarded(where):
+            self._metric = checked(given, where)
+            for attribute in (*_TEXTS, "better", "scale"):
+                setattr(self, attribute, getattr(given, attribute))
+            for attribute in ("reads", "needs", "unit", "counterfactual"):
+                setattr(self, attribute, getattr(given, attribute, getattr(self, attribute)))
+            self.columns = tuple(given.columns)
+        self._where = where
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns)."""
@@ -178,6 +176,11 @@ class UserMetric:
         """Scores of sums, (…, columns) to (…)."""
         return self._numbers("score", sums, np.shape(sums)[:-1])
 
+    def turn_scores(self, statistics: np.ndarray) -> np.ndarray:
+        """Scores of single turns, (…, columns) to (…)."""
+        method = "turn_scores" if hasattr(self._metric, "turn_scores") else "score"
+        return self._numbers(method, statistics, np.shape(statistics)[:-1])
+
     def _numbers(self, method: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
         with guarded(f"{self._where}: {method}"):
             numbers = np.asarray(getattr(self._metric, method)(given), dtype=float)
@@ -186,11 +189,20 @@ class UserMetric:
         return numbers
 
 
-def checked(given: Any, where: str = "metric") -> Metric:
-    """A metric that has all that it needs.
+def metric_of(given: Any) -> Metric:
+    """An object that is a metric as one.
 
     Raises:
-        TodBiasError: it lacks something, or says ``better`` or ``scale`` in words that there are not.
+        TodBiasError: it lacks something, or says something in words that there are not.
+    """
+    return checked(given) if isinstance(given, Metric) else UserMetric(given)
+
+
+def checked(given: Any, where: str = "metric") -> Any:
+    """An object that has all that a metric needs.
+
+    Raises:
+        TodBiasError: it lacks something, or says something in words that there are not.
     """
     if isclass(given):
         raise TodBiasError(f"{where}: a metric is an object, got the class {given.__name__}; write {given.__name__}()")
@@ -198,11 +210,14 @@ def checked(given: Any, where: str = "metric") -> Metric:
     missing = [needed for needed in _NEEDED if not hasattr(given, needed)]
     if missing:
         raise TodBiasError(f"{where}: {kind} lacks {', '.join(missing)}; a metric has {', '.join(_NEEDED)}")
-    for attribute, words in (("better", get_args(Better)), ("scale", get_args(Scale))):
-        if getattr(given, attribute) not in words:
-            got = getattr(given, attribute)
-            raise TodBiasError(f"{where}: {attribute} of {kind}: expected one of {', '.join(words)}, got {got!r}")
+    for attribute, words in (("better", Better), ("scale", Scale), ("reads", Reads), ("needs", Needs)):
+        got = getattr(given, attribute, "")
+        if got not in get_args(words):
+            expected = ", ".join(word or "''" for word in get_args(words))
+            raise TodBiasError(f"{where}: {attribute} of {kind}: expected one of {expected}, got {got!r}")
     if isinstance(given.columns, str) or not all(isinstance(column, str) for column in given.columns):
         raise TodBiasError(f"{where}: columns of {kind}: expected several names, got {given.columns!r}")
-    chosen: Metric = given
-    return chosen
+    for attribute in (*_TEXTS, "unit"):
+        if not isinstance(got := getattr(given, attribute, ""), str):
+            raise TodBiasError(f"{where}: {attribute} of {kind}: expected a text, got {got!r}")
+    return given

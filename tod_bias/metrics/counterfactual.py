@@ -12,7 +12,7 @@ from itertools import zip_longest
 import numpy as np
 
 from tod_bias.dialogues.calls import MALFORMED
-from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn, ratio
+from tod_bias.metrics.metric import Better, Metric, RatioOfSums, Scale, ScoredTurn, ratio
 
 
 def _calls_differ(turn: ScoredTurn, twin: ScoredTurn) -> bool:
@@ -46,7 +46,7 @@ class Disagreement(RatioOfSums):
         return turn.response != twin.response or _calls_differ(turn, twin), 1
 
 
-class CallDisagreement:
+class CallDisagreement(Metric):
     """Disagreement of calls: of the turns in which the system or its twin makes a call, the share that differ, on 0–1.
 
     Calls are compared as values, arguments included, in order; a malformed call is a call, and two malformed ones are

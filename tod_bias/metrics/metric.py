@@ -6,9 +6,10 @@ comes after, groups, bootstrap and permutation included, is arithmetic on sums, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +20,10 @@ Better = Literal["higher", "lower", "neither"]
 Scale = Literal["ratio", "difference"]
 """How two scores are compared: ``ratio``, their difference divided by the originals' score; ``difference``, in the
 metric's own units."""
+Reads = Literal["", "responses", "calls"]
+"""What a metric looks at."""
+Needs = Literal["", "references", "gold calls"]
+"""What a metric needs of a corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,58 +53,52 @@ class ScoredTurn:
     """Whether the corpus makes a call in an earlier turn of the dialogue."""
 
 
-class Metric(Protocol):
+class Metric(ABC):
     """A score that is a function of sums over turns.
 
-    Plain class attributes do for everything but the two methods. A metric may say what it ``reads`` (``responses`` or
-    ``calls``; left out: both) and what it ``needs`` of the corpus (``references``, ``gold calls``; left out: nothing),
-    so that a run can tell whether it measured anything. One that counts says what as its ``unit`` ("results per
-    turn"; with "in 100" a share, "turns in 100 that refuse"): its gaps then read "0.31 fewer results per turn", else
-    "BLEU 26% lower". One whose score is of many turns may have
-    ``turn_scores`` for single ones, with the arguments of ``score``.
+    Derive a metric of your own from it, or give any object that has as much. Where its gaps are counts, ``unit`` says
+    of what ("results per turn"; with "in 100" a share, "turns in 100 that refuse"), and they read "0.31 fewer results
+    per turn"; without one they read "BLEU 26% lower".
     """
 
-    @property
-    def name(self) -> str:
-        """How it is called on the command line and in results."""
+    name: str
+    """How it is called on the command line and in results."""
+    label: str
+    """How it is called in sentences and tables: "BLEU", "slot F1", "refusals"."""
+    better: Better
+    """Which scores are good ones."""
+    scale: Scale
+    """How two scores are compared."""
+    columns: tuple[str, ...]
+    """Names of the statistics; no two metrics share one."""
+    reads: Reads = ""
+    """What of a turn it looks at; empty: responses and calls."""
+    needs: Needs = ""
+    """What it needs of the corpus, so that a run can tell whether it measured anything; empty: nothing."""
+    unit: str = ""
+    """What it counts; empty where it counts nothing."""
+    counterfactual: bool = False
+    """Whether it compares counterfactuals with their twins, so that originals alone have no score."""
 
     @property
-    def label(self) -> str:
-        """How it is called in sentences and tables: "BLEU", "slot F1", "refusals"."""
-
-    @property
-    def better(self) -> Better:
-        """Which scores are good ones."""
-
-    @property
-    def scale(self) -> Scale:
-        """How two scores are compared."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the statistics; no two metrics share one."""
-
-    @property
+    @abstractmethod
     def signature(self) -> str:
-        """Versions and settings that decide the score."""
+        """Versions and settings that decide the score; a class attribute does."""
 
+    @abstractmethod
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns), float64."""
 
+    @abstractmethod
     def score(self, sums: np.ndarray) -> np.ndarray:
         """Scores of summed statistics, (…, columns) to (…); of no scored turn, NaN or 0 as the metric says."""
 
-
-def turn_scores(metric: Metric, statistics: np.ndarray) -> np.ndarray:
-    """Scores of single turns, (…, columns) to (…): by the metric's ``turn_scores`` where it has one, else by ``score``.
-
-    NaN where a turn has no score.
-    """
-    score = getattr(metric, "turn_scores", metric.score)
-    return np.asarray(score(statistics), dtype=float)
+    def turn_scores(self, statistics: np.ndarray) -> np.ndarray:
+        """Scores of single turns, (…, columns) to (…), for excerpts; NaN where a turn has none. Here: the score."""
+        return self.score(statistics)
 
 
-class RatioOfSums:
+class RatioOfSums(Metric):
     """A metric whose score is a sum over turns divided by another: what :meth:`counts` gives of each turn.
 
     A metric of your own that derives from it has ``name``, ``label``, ``better``, ``columns`` (two names),
@@ -107,7 +106,6 @@ class RatioOfSums:
     """
 
     scale: Scale = "difference"
-    columns: tuple[str, ...]
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
         """What a turn adds to the two sums; (0, 0) where it is not scored."""
@@ -128,10 +126,9 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.full(np.broadcast(part, whole).shape, np.nan), where=whole != 0)
 
 
-class PairMetric:
+class PairMetric(Metric):
     """Statistics of (response, reference) pairs; equal pairs are computed once."""
 
-    columns: tuple[str, ...]
     reads = "responses"
     needs = "references"
 
@@ -151,6 +148,6 @@ class PairMetric:
             return np.zeros((0, len(self.columns)))
         return np.array([self._row(*pair) for pair in seen], dtype=float)[index]
 
+    @abstractmethod
     def _row(self, response: str, reference: str) -> Sequence[float]:
         """One pair's statistics."""
-        raise NotImplementedError

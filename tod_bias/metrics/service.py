@@ -39,6 +39,7 @@ class CallsMade(RatioOfSums):
     """
 
     name: str = CALLS_MADE
+    signature: str = "calls; a malformed output is one"
     reads = "calls"
     better: Better = "neither"
 
@@ -47,7 +48,7 @@ class CallsMade(RatioOfSums):
         self.label = f"calls of {tool} per turn" if tool else "calls per turn"
         self.unit = f"calls {f'of {tool} ' if tool else ''}per turn"
         self.columns = (f"{self.name}_calls", f"{self.name}_turns")
-        self.signature = f"calls of {tool}" if tool else "calls; a malformed output is one"
+        self.signature = f"calls of {tool}" if tool else self.signature
         self._tool = tool
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:

@@ -16,7 +16,6 @@ from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
-from tod_bias.metrics.metric import turn_scores
 from tod_bias.report.differences import in_column, of_turn
 from tod_bias.report.record import ORIGINAL
 from tod_bias.report.replies import texts_of_reply
@@ -177,7 +176,7 @@ def excerpts(
 
 def _changes(turns: pd.DataFrame, texts: Sequence[str], scorer: Scorer) -> pd.DataFrame:
     """Turns of one axis beside their originals, with the change of their score."""
-    turns = turns.assign(turn_score=turn_scores(scorer, turns[list(scorer.columns)].to_numpy(dtype=float)))
+    turns = turns.assign(turn_score=scorer.turn_scores(turns[list(scorer.columns)].to_numpy(dtype=float)))
     originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["axis", "dialogue", "turn"])
     joined = turns[turns["arm"] == UNSWAPPED].merge(
         originals[["axis", "dialogue", "turn", "turn_score", *texts]],

@@ -24,7 +24,7 @@ from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
 from tod_bias.files import json_text, subfolder, write_text
 from tod_bias.folder import shown as from_here
-from tod_bias.metrics.metric import Metric, turn_scores
+from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
@@ -182,7 +182,7 @@ def _scores(rows: pd.DataFrame, scorers: Sequence[Metric]) -> np.ndarray:
             statistics = rows[list(scorer.columns)].to_numpy(dtype=float)
         except (ValueError, TypeError) as error:
             raise RunError(f"{TURNS}: columns of {scorer.name} hold no numbers; repeat the run's command") from error
-        columns.append(turn_scores(scorer, statistics)[:, None])
+        columns.append(scorer.turn_scores(statistics)[:, None])
     return np.concatenate(columns, axis=1)
 
 

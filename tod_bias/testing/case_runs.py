@@ -12,7 +12,7 @@ from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.weights import shapley_weights
 from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
-from tod_bias.metrics.metric import Metric, ScoredTurn, turn_scores
+from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallOptions
@@ -170,7 +170,7 @@ class _CaseTable:
         if not turns:
             return
         statistics = np.asarray(metric.statistics(with_calls([turn for *_, turn in turns])), dtype=float)
-        for (number, is_original, trace, _), score in zip(turns, turn_scores(metric, statistics), strict=True):
+        for (number, is_original, trace, _), score in zip(turns, metric.turn_scores(statistics), strict=True):
             if is_original:
                 self._originals[number] = score
                 self._put(number, ORIGINAL, trace)

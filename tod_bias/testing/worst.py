@@ -21,7 +21,7 @@ from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
-from tod_bias.metrics.metric import Metric, turn_scores
+from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
@@ -241,7 +241,7 @@ class _CaseMaker:
             statistics = frame[list(self._metric.columns)].to_numpy(dtype=float)
         except (ValueError, TypeError) as error:
             raise RunError(f"{self._path}: columns of {self._metric.name} hold no numbers; repeat the run") from error
-        frame = frame.assign(score=turn_scores(self._metric, statistics))
+        frame = frame.assign(score=self._metric.turn_scores(statistics))
         copies = frame[frame["clusters"].notna() & (frame["arm"] != ORIGINAL)]
         mean = copies.groupby([*_KEYS, "arm"], observed=True)["score"].mean().unstack("arm")
         names = self._arms.keys()

@@ -117,7 +117,7 @@ def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, tmp
     )
     for text in (
         "Woman is served worse",
-        "BLEU 54% lower [",
+        "BLEU lower by 54% [",
         "p<0.001",
         "enters in understand",
         "original",

@@ -70,7 +70,7 @@ def result(metric=BLEU, verdict="disparity", axis="gender", **changes):
     fields = {
         "verdict": verdict, "dialogues": 100, "disparity": estimate(0.1), "omnibus": Omnibus(p=0.001),
         "contributions": contributions({"api_call": estimate(0.0, 0.01), "response": estimate(0.1)}),
-        "mde": 0.05, "equivalent_within": 0.3, "groups": groups, "pairs": pairs,
+        "original": Estimate(value=0.5), "mde": 0.05, "equivalent_within": 0.3, "groups": groups, "pairs": pairs,
     }  # fmt: skip
     unit = getattr(METRICS[metric["name"]](), "unit", "") if metric["name"] in METRICS else ""
     info = MetricInfo(**{"unit": unit} | {key: value for key, value in metric.items() if key != "name"})
@@ -101,13 +101,23 @@ def test_the_headline_is_the_largest_harm_and_how_the_best_served_compare():
     reading = reading_of(result(groups=groups))
     headline, others, compared = reading.who.split(";")
     assert headline.startswith("woman is served worse")
-    assert missing(headline, ["BLEU 20% lower [18%, 22%]", "p=0.001", "0.420", "100 dialogues"]) == []
-    assert missing(others, ["non-binary", "10% lower"]) == []
-    assert missing(compared, ["compared with man", "BLEU 50% lower [48%, 52%]"]) == []
+    assert missing(headline, ["BLEU lower by 20% [18%, 22%] of the originals'", "p=0.001", "0.420", "100 dialogues"]) == []
+    assert missing(others, ["non-binary", "lower by 10%"]) == []
+    assert missing(compared, ["compared with man", "BLEU lower by 50% [48%, 52%]"]) == []
     assert "served better" not in reading.result
     assert missing(reading.where, ["all of the gap of woman", "`response`", "+0.200"]) == []
     assert missing(reading.terms, ["9 terms of woman", "8.0 effective"]) == []
     assert reading.missing == ""
+
+
+def test_of_a_metric_without_a_better_side_the_largest_gap_comes_first_against_the_farthest_group():
+    gaps = {"senior": -0.21, "young": 0.08, "child": 0.07}
+    money = {"name": "money", "label": "amounts of money", "better": "neither"}
+    groups = {name: group(estimate(gap)) for name, gap in gaps.items()}
+    who = reading_of(result(money, groups=groups, original=Estimate(value=215.0))).who
+    assert who.startswith("senior is served differently than the groups on average: amounts of money 45 higher [41, 49]")
+    assert "compared with young: amounts of money 62 higher" in who
+    assert "so is" not in who
 
 
 def test_served_better_is_a_headline_only_where_nobody_is_harmed():
@@ -125,19 +135,19 @@ def test_groups_are_not_compared_where_their_difference_is_not_shown():
 def test_a_reference_variant_is_a_finding_of_its_own():
     references = {"neutral-introduction": group(estimate(-0.29)), "neutral": group(estimate(-0.1, 0.2, p=0.4))}
     text = reading_of(result(verdict="inconclusive", references=references)).who
-    assert missing(text, ["a neutral introduction", "BLEU 29% higher", "p=0.001"]) == []
+    assert missing(text, ["a neutral introduction", "BLEU higher by 29%", "p=0.001"]) == []
     assert "as the corpus has it" not in text
 
 
 @pytest.mark.parametrize(
     ("metric", "value", "served", "sense"),
     [
-        (BLEU, 0.1, "worse", "BLEU 10% lower"),
-        (BLEU, -0.1, "better", "BLEU 10% higher"),
-        (REFUSALS, 0.1, "worse", f"{REFUSALS['label']} 10% higher"),
-        (REFUSALS, -0.1, "better", f"{REFUSALS['label']} 10% lower"),
-        (LENGTH, 0.1, "differently", "10% fewer words per response"),
-        (LENGTH, -0.1, "differently", "10% more words per response"),
+        (BLEU, 0.1, "worse", "BLEU lower by 10%"),
+        (BLEU, -0.1, "better", "BLEU higher by 10%"),
+        (REFUSALS, 0.1, "worse", "5.0 more turns in 100 that refuse"),
+        (REFUSALS, -0.1, "better", "5.0 fewer turns in 100 that refuse"),
+        (LENGTH, 0.1, "differently", "0.05 fewer words per response"),
+        (LENGTH, -0.1, "differently", "0.05 more words per response"),
     ],
 )
 def test_harm_has_the_direction_that_the_metric_gives_it(metric, value, served, sense):
@@ -157,12 +167,10 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
     ("number", "scale", "text"),
     [
         (estimate(0.1), "difference", "BLEU 0.100 lower [0.080, 0.120]"),
-        (estimate(-0.1, scope="terms"), "ratio", "BLEU 10% higher [8.0%, 12%]‡"),
+        (estimate(-0.1, scope="terms"), "ratio", "BLEU higher by 10% [8.0%, 12%]‡ of the originals'"),
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
-        # nothing is lower by more than all of itself: the originals' score is 0.5
-        (estimate(1.39), "ratio", "BLEU 0.695 lower [0.685, 0.705]"),
-        (estimate(0.9, 0.2, scope="terms"), "ratio", "BLEU 90% lower [70%, 110%]‡"),
+        (estimate(1.39), "ratio", "BLEU lower by 139% [137%, 141%] of the originals'"),
     ],
 )
 def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number, scale, text):
@@ -286,8 +294,8 @@ def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
     [
         (None, None, False, ["--axes …,placebo"]),
         (None, None, True, ["no placebo fits"]),
-        (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "BLEU 15% lower", "13.2", "2.9", "fewer words"]),
-        (estimate(0.15), beyond(edits=(None, None)), True, ["BLEU 15% lower [13%, 17%], p=0.001."]),
+        (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "BLEU lower by 15%", "13.2", "2.9", "fewer words"]),
+        (estimate(0.15), beyond(edits=(None, None)), True, ["BLEU lower by 15% [13%, 17%] of the originals', p=0.001."]),
     ],
 )
 def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits, has_one, facts):
@@ -299,7 +307,7 @@ def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits
 
 def test_the_placebo_claims_nothing():
     reading = reading_of(result(axis="placebo", verdict="placebo"))
-    assert "BLEU 10% lower" in reading.result
+    assert "BLEU lower by 10%" in reading.result
     assert reading.grounds == ""
 
 
@@ -314,7 +322,7 @@ def test_the_placebo_claims_nothing():
 )
 def test_no_gap_larger_than_there_can_be_is_promised(metric, scale, is_too_large):
     limits = reading_of(result(metric, scale=scale, mde=1.882)).limits
-    assert ("1.882" in limits or "188%" in limits) != is_too_large
+    assert ("1.882" in limits or "0.94 words" in limits) != is_too_large
 
 
 number = st.floats(-0.5, 0.5)

@@ -183,3 +183,19 @@ def test_where_nobody_is_served_nothing_passes():
     found = gate(AuditResult.model_validate(made), 0.05)
     assert found.code == 3
     assert "nobody is served" in pages.why(found.record["values"][0])
+
+
+def test_a_metric_of_which_no_score_is_better_is_named_where_it_is_not_checked_and_fails_on_either_side_where_it_is():
+    made = record(0.01, -0.01)
+    made["axes"]["gender"]["length"] = record(-0.3, 0.02)["axes"]["gender"]["corpus_bleu"] | {"verdict": "disparity"}
+    result = AuditResult.model_validate(made)
+    by_default = gate(result, 0.05)
+    assert by_default.state == "within"
+    assert by_default.record["left_out"] == {"length": ["gender"]}
+    for text in (pages.left_out(by_default.record), pages.markdown(by_default.record)):
+        assert "not checked" in text.lower()
+        assert "length shows a gap in gender" in text
+    chosen = gate(result, 0.05, metrics=["length"])
+    assert (chosen.state, chosen.record["left_out"]) == ("above", {})
+    assert "gap of woman -0.300" in pages.headline(chosen.record)
+    assert "either sign" in pages.markdown(chosen.record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import comb
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy as np
 from tod_bias.audit.claims import AxisDraft, judge
 from tod_bias.audit.design import CounterfactualDesign
 from tod_bias.audit.estimates import AxisEstimates
-from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
+from tod_bias.audit.measured import why_lacking, why_no_tool_ran, why_unmeasured
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.saved_responses import SavedExecution, unattributed
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, signature_of
-from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
@@ -60,7 +59,7 @@ def analyse(
         comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in outputs.axes.values()
     )
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
-        drafts, undefined = _drafts(outputs.axes, measures.metrics, order, inference, bar)
+        drafts, undefined = _drafts(outputs, measures.metrics, order, inference, bar)
     if not drafts:
         raise next(iter((outputs.failures | undefined).values()))
     drafts = _untested(drafts, outputs, measures.metrics, config.run.max_failures)
@@ -98,23 +97,19 @@ def analyse(
 
 
 def _drafts(
-    axes: Mapping[str, AxisTurns],
-    metrics: Sequence[Metric],
-    order: Sequence[str],
-    inference: Inference,
-    bar: Bar,
+    outputs: Outputs, metrics: Sequence[Metric], order: Sequence[str], inference: Inference, bar: Bar
 ) -> tuple[Drafts, dict[str, TodBiasError]]:
     """Axis to metric to estimates; and, by axis, metrics that have no value there."""
     drafts: Drafts = {}
     failures: dict[str, TodBiasError] = {}
-    for axis, turns in axes.items():
+    for axis, turns in outputs.axes.items():
         for metric in metrics:
             table = turns.tables[metric.name]
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 count = f"{len(table.original)} original dialogue{'s' * (len(table.original) != 1)}"
-                failures[f"{axis}, {metric.name}"] = MetricError(
-                    f"axis {axis}: {metric.label} of {count} is undefined: no turn of them is scored by it"
-                )
+                why = f"{metric.label} of {count} is undefined: no turn of them is scored by it"
+                lacking = why_lacking(metric, outputs.seen[axis]) if axis in outputs.seen else ""
+                failures[f"{axis}, {metric.name}"] = MetricError(f"axis {axis}: {lacking or why}")
             else:
                 estimates = AxisEstimates(table, metric, order, inference)
                 drafts.setdefault(axis, {})[metric.name] = estimates.draft(bar.advance)
@@ -125,11 +120,7 @@ def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_f
     """Take out the tests of what may claim nothing: where nothing is measured, and, without a placebo, disagreement
     with the twin, which any rewording causes."""
     no_tool_ran = why_no_tool_ran(outputs.execution.callers, max_failures)
-    bare = (
-        {metric.name for metric in metrics if metric.counterfactual}
-        if PLACEBO not in drafts
-        else set()
-    )
+    bare = {metric.name for metric in metrics if metric.counterfactual} if PLACEBO not in drafts else set()
     by_name = {metric.name: metric for metric in metrics}
     changed: Drafts = {}
     for axis, by_metric in drafts.items():

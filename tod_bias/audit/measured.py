@@ -80,13 +80,8 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
         seen: of all turns of the axis.
         original: the metric's score of the originals; None where it is no finite number.
     """
-    missing = {"references": not seen.has_references, "gold calls": not seen.has_gold_calls}
-    if missing.get(metric.needs):
-        what = {"references": "reference responses"}.get(metric.needs, metric.needs)
-        return (
-            f"{metric.label} needs {what}, and no turn has one: add them to the corpus, or choose a metric that needs "
-            "none, such as --metrics disagreement"
-        )
+    if why := why_lacking(metric, seen):
+        return why
     if why := _why_unchanged(metric.label, metric.reads, seen):
         return why
     if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
@@ -95,6 +90,18 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
             "metric, or references that the system can come near to"
         )
     return ""
+
+
+def why_lacking(metric: Metric, seen: Seen) -> str:
+    """What a metric needs that no turn of an axis has, and what to do; empty where it lacks nothing."""
+    missing = {"references": not seen.has_references, "gold calls": not seen.has_gold_calls}
+    if not missing.get(metric.needs):
+        return ""
+    what = {"references": "reference responses"}.get(metric.needs, metric.needs)
+    return (
+        f"{metric.label} needs {what}, and no turn has one: add them to the corpus, or choose a metric that needs "
+        "none, such as --metrics disagreement"
+    )
 
 
 def _why_unchanged(label: str, reads: str, seen: Seen) -> str:

@@ -117,12 +117,15 @@ def _run(
     if not quiet:
         Console().print(table(result))
         print(f"Results: {shown(folder / 'results.json')}   Report: {page}")
+        if cached := sum(result.cost.cached.values()):
+            of = sum(result.cost.distinct.values())
+            echo(f"({cached:,} of {of:,} outputs are of an earlier run in this folder; --no-resume asks for all again)")
         if replaced:
             echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if (reasons := reasons_in(result)) and not how.allow_unmeasured:
         raise TodBiasError(f"nothing is measured: {'; '.join(reasons)}; or give --allow-unmeasured")
     if incomplete is not None:
-        raise TodBiasError(f"{incomplete} (the other axes are in {shown(folder / 'results.json')})") from incomplete
+        raise TodBiasError(f"{incomplete} (the rest is in {shown(folder / 'results.json')})") from incomplete
 
 
 def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:

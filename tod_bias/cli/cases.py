@@ -28,7 +28,7 @@ class CasesOptions(Options):
     worst: Positive = 50
     """So many cases, every axis its share."""
     metric: str | None = None
-    """Says what is harm, by name or as module:Class; by default the run's first that has a better side."""
+    """Says what is harm, by name or as module:Class; by default the one that claims most."""
     stage: str | None = None
     """Only harm that enters at this stage."""
     only: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tod_bias.report.notation import TERMS_ONLY, fixed, percent
@@ -12,30 +13,35 @@ PER_CENT = " in 100"
 
 
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
-    """How much a score is lower or higher, in the metric's units: "BLEU 26% lower [21%, 31%]".
+    """How much a score is lower or higher, in the metric's units: "0.31 fewer results per turn [0.12, 0.50]".
 
-    Estimates are positive where the service is worse; wording and interval here are of the score itself. Shares of the
-    originals' score that go beyond the whole of it are turned into differences of scores: nothing is 139% lower.
+    A quality that has no unit is a share of the originals' score: "BLEU lower by 26% [21%, 31%] of the originals'".
+    Estimates are positive where the service is worse; wording and interval here are of the score itself.
     """
     metric, value = axis_result.metric, estimate.value
-    is_share, write = _writer(axis_result, value)
+    is_share, write = _writer(axis_result)
     interval = _interval(estimate, write)
     if not value:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
-    if metric.unit and not (is_share and PER_CENT in metric.unit):  # "10% fewer in 100" would be read as ten of them
+    if is_share:
+        return f"{metric.label} {'lower' if is_lower else 'higher'} by {number}{interval} of the originals'"
+    if metric.unit:
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"
 
 
-def _writer(axis_result: AxisResult, value: float | None) -> tuple[bool, Callable[[float | None], str]]:
-    """Whether a value and its interval are written as shares of the originals' score, and what writes their sizes."""
-    unit, original = axis_result.metric.unit, axis_result.original.value
-    is_ratio = axis_result.scale == "ratio"
-    if is_ratio and (original is None or abs(value or 0) <= 1):
+def _writer(axis_result: AxisResult) -> tuple[bool, Callable[[float | None], str]]:
+    """Whether a gap and its interval are written as shares of the originals' score, and what writes their sizes."""
+    metric, original, is_ratio = axis_result.metric, axis_result.original.value, axis_result.scale == "ratio"
+    if is_ratio and (original is None or (not metric.unit and metric.better != "neither")):
         return True, percent
-    scale = original if is_ratio and original is not None else 1
-    decimals, scale = (1, 100 * scale) if PER_CENT in unit else (2 if unit else 3, scale)
+    scale = original if is_ratio and original is not None else 1.0
+    decimals = 2 if metric.unit else 3
+    if PER_CENT in metric.unit:
+        decimals, scale = 1, 100 * scale
+    elif is_ratio and not metric.unit and scale:  # an amount of any size: three digits of what it is compared with
+        decimals = min(3, max(0, 2 - math.floor(math.log10(abs(scale)))))
     return False, lambda value: fixed(None if value is None else scale * value, decimals)
 
 
@@ -49,11 +55,11 @@ def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
 def size(value: float, axis_result: AxisResult) -> str:
     """The size of a gap on its own: "18% of the originals' BLEU", "12.0 turns in 100", "0.31 results per turn"."""
     metric, unit = axis_result.metric, axis_result.metric.unit
-    is_share, write = _writer(axis_result, value)
+    is_share, write = _writer(axis_result)
     if is_share:
         return f"{write(value)} of the originals' {metric.label}"
     if not unit:
-        return f"{write(value)} of {metric.label}"
+        return f"{write(value)} in {metric.label}"
     noun, per_cent, _ = unit.partition(PER_CENT)
     return f"{write(value)} {noun}{per_cent}"
 

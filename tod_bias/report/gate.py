@@ -44,7 +44,7 @@ def headline(record: Mapping[str, Any]) -> str:
     most, margin = record["max_gap"], record["margin"]
     rows = record["values"]
     chosen = [row for row in rows if row["state"] == record["state"]]
-    first = max(chosen, key=lambda row: abs(row["value"] or 0.0) if record["both_sides"] else row["value"] or 0.0)
+    first = max(chosen, key=lambda row: abs(row["value"] or 0.0) if row["both_sides"] else row["value"] or 0.0)
     about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
     more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
     scope = " (of these terms)" if record["terms_only"] else ""
@@ -58,13 +58,31 @@ def headline(record: Mapping[str, Any]) -> str:
 def _positive(record: Mapping[str, Any]) -> str:
     """What a positive value means."""
     compared = record["counterfactual"]
-    harm = "" if all(row["metric"] in compared for row in record["values"]) else "positive is harm"
+    metrics = {row["metric"]: row["both_sides"] for row in record["values"]}
+    neutral = [] if record["both_sides"] else [metric for metric, is_neutral in metrics.items() if is_neutral]
+    harm = "" if set(metrics) <= {*compared, *neutral} else "positive is harm"
+    either = (
+        f"gaps of either sign count in {', '.join(neutral)}, of which no score is the better one" if neutral else ""
+    )
     apart = (
         f"positive is treated differently more often, whoever is served worse, in {', '.join(compared)}"
         if compared
         else ""
     )
-    return "; ".join(filter(None, (harm, apart)))
+    return "; ".join(filter(None, (harm, either, apart)))
+
+
+def left_out(record: Mapping[str, Any]) -> str:
+    """What was not checked though the run measured it, and how it can be; empty where there is nothing."""
+    metrics = record["left_out"]
+    if not metrics:
+        return ""
+    claims = {axis: metric for metric, axes in metrics.items() for axis in axes}
+    claimed = "".join(f"; {metric} shows a gap in {axis}" for axis, metric in claims.items())
+    return (
+        f"not checked, as no score of theirs is the better one: {', '.join(metrics)}{claimed} "
+        f"(--metrics {next(iter(metrics))} checks gaps of either sign)"
+    )
 
 
 def _seen(row: Mapping[str, Any]) -> str:
@@ -94,7 +112,8 @@ def table(record: Mapping[str, Any]) -> RenderableType:
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
     lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
     sentences = [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
-    return Group(view, *sentences, *(Text(note, style="dim") for note in lines))
+    apart = left_out(record)
+    return Group(view, *sentences, *(Text(note, style="dim") for note in [*lines, *([apart] if apart else [])]))
 
 
 def junit(record: Mapping[str, Any]) -> str:
@@ -166,8 +185,8 @@ def markdown(record: Mapping[str, Any]) -> str:
             "| " + " | ".join(map(_plain, cells)) + f" | {_MARKS[row['state']]} {_plain(why(row) or row['state'])} |"
         )
     lines += ["", *(f"- differs first: {_plain(text.replace('`', ''))}" for text in differences(record))]
-    positive = _positive(record)
-    return "\n".join([*lines, "", _plain(f"{positive[0].upper()}{positive[1:]}."), ""])
+    closing = [text for text in (_positive(record), left_out(record)) if text]
+    return "\n".join([*lines, "", *(_plain(f"{text[0].upper()}{text[1:]}.") for text in closing), ""])
 
 
 def _plain(text: str) -> str:

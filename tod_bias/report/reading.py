@@ -40,6 +40,8 @@ DOSE = 0.75
 NO_CLAIM = "-"
 _GROUPS = 3
 """Claimed groups whose first differences are named."""
+_BY_PHRASES = ("refusal", "escalation")
+"""Metrics that look for phrases in responses."""
 _REPEATED = 3
 """In so many turns the same has to differ to be named where nothing is claimed."""
 
@@ -122,6 +124,11 @@ def leading(readings: Sequence[Reading]) -> dict[str, Reading]:
     return chosen
 
 
+def first_metric(readings: Sequence[Reading]) -> str:
+    """The metric of the reading that comes first of all axes."""
+    return next(iter(leading(readings).values())).axis_result.metric.name
+
+
 def has_few(dialogues: int | None) -> bool:
     """Whether the dialogues are so few that a bootstrap interval covers less than it says."""
     return dialogues is not None and dialogues < FEW
@@ -172,14 +179,17 @@ def short(term: str) -> str:
 def worst_claim(axis_result: AxisResult) -> tuple[str, Estimate] | None:
     """The group whose claim comes first, and its gap: the largest harm, or else the largest gap; None without any."""
     claims = axis_result.claims
-    harmed = {name: gap for name, gap in claims.items() if (gap.value or 0) > 0} or claims
+    has_harm = axis_result.metric.better != "neither"
+    harmed = {name: gap for name, gap in claims.items() if has_harm and (gap.value or 0) > 0} or claims
     return max(harmed.items(), key=lambda entry: abs(entry[1].value or 0), default=None)
 
 
-def best_served(axis_result: AxisResult, group: str) -> str | None:
-    """The group that is served best, to compare with; None where there is no other."""
-    values = {name: other.gap.value for name, other in axis_result.groups.items() if name != group}
-    known = {name: value for name, value in values.items() if value is not None}
+def compared_with(axis_result: AxisResult, group: str) -> str | None:
+    """The group to compare one with: the best served, or the farthest off where no score is better."""
+    known = {name: other.gap.value for name, other in axis_result.groups.items() if other.gap.value is not None}
+    own = known.pop(group, 0.0)
+    if axis_result.metric.better == "neither":
+        return max(known, key=lambda name: abs(known[name] - own), default=None)
     return min(known, key=lambda name: known[name], default=None)
 
 
@@ -245,9 +255,7 @@ def _headline(axis_result: AxisResult) -> str:
         cancelling = opposed(axis_result)
         if cancelling is not None:
             return f"no gap between groups is shown, yet {cancelling}"
-        scores = {group.score.value for group in axis_result.groups.values()}
-        alike = f"{axis_result.metric.label} {fixed(scores.pop())} for every group; " if len(scores) == 1 else ""
-        return f"{alike}these data cannot tell whether any group is served differently"
+        return f"{_alike(axis_result)}these data cannot tell whether any group is served differently"
     if first is None:
         return "something differs, and no single group can be named"
     name, gap = first
@@ -264,6 +272,17 @@ def _headline(axis_result: AxisResult) -> str:
     if axis_result.verdict == THESE_TERMS:
         return f"with these terms, which need not speak for the groups: {text}"
     return text
+
+
+def _alike(axis_result: AxisResult) -> str:
+    """The score of every group, where it is the same, and what a 0 of a metric that looks for phrases leaves open."""
+    scores = {group.score.value for group in axis_result.groups.values()}
+    if len(scores) != 1:
+        return ""
+    score = scores.pop()
+    unknown = " (no response has a phrase that this metric knows, and others are not counted)"
+    missed = unknown if score == 0 and axis_result.metric.name in _BY_PHRASES else ""
+    return f"{axis_result.metric.label} {fixed(score)} for every group{missed}; "
 
 
 def _than_average(name: str, gap: Estimate, axis_result: AxisResult) -> str:
@@ -292,14 +311,16 @@ def _others(axis_result: AxisResult, name: str, gap: Estimate) -> str:
 
 
 def _compared(axis_result: AxisResult, name: str) -> str:
-    """A group against the one that is served best, where that difference is shown."""
-    best = best_served(axis_result, name)
-    pair = axis_result.pairs.get(f"{best}>{name}")
-    if best is None or pair is None or not pair.is_shown or (pair.value or 0) <= 0:
+    """A group against the one to compare it with, where that difference is shown."""
+    other = compared_with(axis_result, name)
+    pair = axis_result.pairs.get(f"{other}>{name}")
+    if other is None or pair is None or not pair.is_shown:
         return ""
-    score = axis_result.groups[best].score.value
+    if axis_result.metric.better != "neither" and (pair.value or 0) <= 0:
+        return ""
+    score = axis_result.groups[other].score.value
     about = f" (score {fixed(score)})" if score is not None else ""
-    return f"compared with {best}{about}: {amount(pair, axis_result)}, {p_text(pair.p)}"
+    return f"compared with {other}{about}: {amount(pair, axis_result)}, {p_text(pair.p)}"
 
 
 def _references(axis_result: AxisResult) -> list[str]:
@@ -369,7 +390,7 @@ def _differences(axis_result: AxisResult, measured: Collection[str] | None) -> t
 def _to_test(difference: FirstDifference, measured: Collection[str]) -> str:
     """The metric of an argument that is a number, where the run does not have it."""
     name = f"{AMOUNT}{difference.place.rpartition('.')[2]}"
-    is_number = re.fullmatch(r"-?\d+(\.\d+)?", difference.change.split(" → ")[-1]) is not None
+    is_number = "." in difference.place and re.fullmatch(r"-?\d+(\.\d+)?", difference.change.split(" → ")[-1])
     return f" (to test that: `--metrics {name}`)" if is_number and name not in measured else ""
 
 

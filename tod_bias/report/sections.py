@@ -21,6 +21,7 @@ from tod_bias.report.reading import (
     DAGGER,
     FEW_NOTE,
     Reading,
+    first_metric,
     leading,
     mark,
     prominence,
@@ -164,12 +165,16 @@ class Section:
     def findings(self) -> list[Finding]:
         """One per axis: claims first, the placebo last."""
         examples = {group.axis: group for group in self.excerpts or ()}
+        first = first_metric([reading for part in self.parts for reading in part.readings])
         findings = []
         for axis in self.axes:
             by_metric = [
                 (part, reading) for part in self.parts for reading in part.readings if reading.axis_result.axis == axis
             ]
-            lead, *others = sorted(by_metric, key=lambda entry: prominence(entry[1].axis_result))
+            lead, *others = sorted(
+                by_metric,
+                key=lambda entry: (prominence(entry[1].axis_result), entry[1].axis_result.metric.name != first),
+            )
             shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
             findings.append(Finding(lead[1], others, next(iter(shown), None)))
         return sorted(findings, key=lambda finding: rank(finding.reading.axis_result))

@@ -19,7 +19,9 @@ from tod_bias.report.reading import (
     NO_CLAIM,
     Reading,
     claim_of,
+    first_metric,
     mark,
+    prominence,
     read,
     shown_gap,
     side,
@@ -59,7 +61,7 @@ class ResultTables:
         yield Text(self._conditions(), style="dim")
         yield Text()
         yield from self._tables(fit)
-        for note in [*notes(self._axis_results), *meanings(self._axis_results)]:
+        for note in [*notes(self._axis_results), *meanings(self._shown)]:
             yield Text(note, style="dim")
         if len(self._shown) < len(self._axis_results):
             label = self._shown[0].metric.label
@@ -71,8 +73,8 @@ class ResultTables:
 
     @property
     def _shown(self) -> list[AxisResult]:
-        """The axes by the first metric."""
-        first = self._axis_results[0].metric.name
+        """The axes by the metric that claims most."""
+        first = first_metric(self._readings)
         return [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
 
     def _tables(self, fit: Callable[[Callable[[bool, int], Table]], Table]) -> Iterator[Table]:
@@ -318,14 +320,12 @@ def _printed(axis_result: AxisResult) -> Iterator[Estimate]:
 
 
 def meanings(axis_results: Sequence[AxisResult]) -> list[str]:
-    """What the tables' words mean: the score, gaps, p-values, the twin, effective terms."""
+    """What the words of tables of one metric mean: the score, gaps, p-values, the twin, effective terms."""
     metric = axis_results[0].metric
     better = "" if metric.better == "neither" else f", {metric.better} is better"
     lines = [f"score: {metric.label}{better}"]
     ratios = [
-        axis_result
-        for axis_result in axis_results
-        if axis_result.metric.name == metric.name and axis_result.scale == "ratio" and not axis_result.is_placebo
+        axis_result for axis_result in axis_results if axis_result.scale == "ratio" and not axis_result.is_placebo
     ]
     if ratios:
         scores = ", ".join(f"{axis_result.axis} {fixed(axis_result.original.value)}" for axis_result in ratios)
@@ -348,12 +348,12 @@ def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
 
 
 def paragraphs(readings: Sequence[Reading]) -> list[RenderableType]:
-    """A paragraph per reading, what differs first; metrics after the first that show nothing share a line per axis."""
-    first = readings[0].axis_result.metric.name
+    """A paragraph per reading, claims first; metrics that show nothing share a line per axis, but for the first one."""
+    first = first_metric(readings)
     texts: list[RenderableType] = []
     said: set[str] = set()
     silent: dict[str, list[str]] = {}
-    for reading in readings:
+    for reading in sorted(readings, key=lambda reading: prominence(reading.axis_result)):
         axis_result = reading.axis_result
         if (
             axis_result.verdict in ("inconclusive", "placebo")

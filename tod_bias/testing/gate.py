@@ -9,15 +9,15 @@ group. All is read from ``results.json``; nothing is run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tod_bias.audit.row_sets import exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.report.differences import differences_of
-from tod_bias.results import AuditResult, AxisResult, Estimate, Group
+from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_TERMS
@@ -95,6 +95,14 @@ class CheckedValue:
     """What differs first, most often, in the turns as the group, in words."""
     claim_p: float | None
     """The run's own p-value of the gap, over everything that it claims; None: it tested nothing."""
+    both_sides: bool
+    """Whether a gap of either sign counts: where that is asked for, and where no score is the better one."""
+
+    @property
+    def size(self) -> float:
+        """The gap that is held against the limits, positive where it counts; NaN where it is undefined."""
+        value = math.nan if self.value is None else self.value
+        return abs(value) if self.both_sides else value
 
     def half(self, alpha: float) -> float:
         """From the value to its one-sided bound; NaN where it is not known."""
@@ -132,6 +140,8 @@ class GateResult:
     verdicts: tuple[Verdict, ...]
     counterfactual: tuple[str, ...] = ()
     """Metrics of which positive is not harm: they compare with the original."""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Metrics that are not checked, as no score of theirs is the better one, to the axes where they claim something."""
 
     @property
     def state(self) -> str:
@@ -156,6 +166,7 @@ class GateResult:
             "both_sides": self.limits.both_sides,
             "terms_only": self.limits.terms_only,
             "counterfactual": list(self.counterfactual),
+            "left_out": {metric: list(axes) for metric, axes in self.left_out.items()},
             "values": [_record_of(verdict) for verdict in self.verdicts],
         }
 
@@ -169,6 +180,7 @@ def _record_of(verdict: Verdict) -> dict[str, Any]:
         "value": checked.value,
         "interval": None if verdict.interval is None else list(verdict.interval),
         "dialogues": checked.dialogues,
+        "both_sides": checked.both_sides,
         "state": verdict.state,
         "reason": verdict.reason,
         "first_differences": list(checked.first_differences),
@@ -190,7 +202,7 @@ def gate(
         result: of the run.
         limits: what is allowed; a number is the largest gap.
         axes: by default all but the placebo.
-        metrics: by default all of which one side is the better one.
+        metrics: by default all of which one side is the better one; of others gaps of either sign count.
         stage: its share of each gap is checked in its place.
 
     Raises:
@@ -202,7 +214,13 @@ def gate(
     verdicts = tuple(_verdict(value, len(values), limits) for value in values)
     chosen = dict.fromkeys(value.metric for value in values)
     compared = tuple(name for name in chosen if result.metrics[name].counterfactual)
-    return GateResult(result.name, limits, verdicts, compared)
+    left_out = {name: _claimed(result, name) for name in result.metrics if metrics is None and name not in chosen}
+    return GateResult(result.name, limits, verdicts, compared, left_out)
+
+
+def _claimed(result: AuditResult, metric: str) -> tuple[str, ...]:
+    """The axes on which a run claims something by a metric."""
+    return tuple(axis for axis, rows in result.axes.items() if metric in rows and rows[metric].verdict in DIFFERENT)
 
 
 def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str] | None) -> list[AxisResult]:
@@ -254,6 +272,7 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
             first_differences=differences_of(row, name),
             claim_p=gap.p,
+            both_sides=limits.both_sides or row.metric.better == "neither",
         )
 
 
@@ -280,22 +299,23 @@ def _verdict(checked: CheckedValue, values: int, limits: Limits) -> Verdict:
     half = checked.half(limits.alpha)
     if math.isnan(half):
         return Verdict(checked, UNKNOWN, reason="too few dialogues or clusters for an interval")
-    harm = abs(checked.value) if limits.both_sides else checked.value
+    harm = checked.size
     of_all = checked.half(ALPHA / values)
     if harm - of_all > limits.max_gap and checked.claim_p is not None and checked.claim_p < ALPHA:
         return Verdict(checked, ABOVE, _around(checked.value, of_all))
     interval = _around(checked.value, half)
     if harm + half <= limits.within:
         return Verdict(checked, WITHIN, interval)
-    return _unknown(checked, harm, interval, values, limits)
+    return _unknown(checked, interval, values, limits)
 
 
 def _around(value: float, half: float) -> tuple[float, float]:
     return value - half, value + half
 
 
-def _unknown(checked: CheckedValue, harm: float, interval: tuple[float, float], values: int, limits: Limits) -> Verdict:
+def _unknown(checked: CheckedValue, interval: tuple[float, float], values: int, limits: Limits) -> Verdict:
     """Why the run cannot tell, and how many dialogues could."""
+    harm = checked.size
     if limits.within <= harm <= limits.max_gap:
         return Verdict(checked, UNKNOWN, interval, "it was seen between what passes and what fails")
     if harm > limits.max_gap:
@@ -304,19 +324,19 @@ def _unknown(checked: CheckedValue, harm: float, interval: tuple[float, float], 
             return Verdict(checked, UNKNOWN, interval, why)
         return Verdict(checked, UNKNOWN, interval, needed=_needed(checked, harm - limits.max_gap, ALPHA / values))
     if checked.affected:
-        return _few_differ(checked, harm, interval, limits)
+        return _few_differ(checked, interval, limits)
     return Verdict(checked, UNKNOWN, interval, needed=_needed(checked, limits.within - harm, limits.alpha))
 
 
-def _few_differ(checked: CheckedValue, harm: float, interval: tuple[float, float], limits: Limits) -> Verdict:
+def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Limits) -> Verdict:
     """Where few dialogues differ, what is unknown falls with the number of dialogues and of terms."""
-    room = limits.within - max(harm, 0.0)
+    room = limits.within - max(checked.size, 0.0)
     (hits, units), *terms = checked.affected
-    needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
         more = max(_units(hits, units, room, limits.alpha) for hits, units in terms)
         reason = f"too few terms for what seldom differs: about {more:,} terms for the group would tell"
-        return Verdict(checked, UNKNOWN, interval, reason, float(needed))
+        return Verdict(checked, UNKNOWN, interval, f"{reason} (or --terms-only)")
+    needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
     return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))
 
 

@@ -26,6 +26,7 @@ from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
 from tod_bias.report.differences import in_column
+from tod_bias.report.reading import prominence
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.statistics.arms import arm_key
@@ -123,15 +124,16 @@ def _only(result: AuditResult, cases: Mapping[str, Sequence[Case]], ids: Collect
 
 
 def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:
-    """The metric and what it is called in a case."""
+    """The metric and what it is called in a case: by default the one that claims most."""
     if given is not None:
         (scored,) = scored_by(result, [given])
         sign_of(scored)
         return scored, given if isinstance(given, str) else scored.name
-    sided = [name for name, about in result.metrics.items() if about.better != "neither"]
+    sided = [row for row in result.rows if row.metric.better != "neither" and not row.is_placebo]
     if not sided:
         raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")
-    return shipped(sided[0], result.name, "--metric"), sided[0]
+    name = min(sided, key=prominence).metric.name
+    return shipped(name, result.name, "--metric"), name
 
 
 def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, Axis]:

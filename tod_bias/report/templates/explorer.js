@@ -88,7 +88,8 @@ function sort() {
     turn.harm = harm(turn);
     turn.rank = turn.harm === null ? (metric().scored ? -Infinity : turn.stage >= 0 ? 1 : 0) : turn.harm;
   }
-  run.sorted = [...run.turns].sort((a, b) => b.rank - a.rank || (b.stage >= 0) - (a.stage >= 0));
+  const last = (turn) => turn.axisText === "placebo";
+  run.sorted = [...run.turns].sort((a, b) => last(a) - last(b) || b.rank - a.rank || (b.stage >= 0) - (a.stage >= 0));
 }
 
 function matches(words) {

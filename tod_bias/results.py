@@ -567,6 +567,8 @@ class Responses(Record):
     """Saved responses: how many there are, and those that belong to no counterfactual of this run, by the reason."""
 
     number: int
+    unchecked: int = 0
+    """Those that do not say what the user said, so that nothing shows that they belong to it."""
     unused: dict[str, dict[str, int | str]] = {}
 
 

@@ -121,7 +121,9 @@ class SavedExecution:
             elif (name, variant) not in known:
                 reason, first = "pair", f"{name!r} as {variant!r}"
             unused.setdefault(reason, {"number": 0, "first": first})["number"] += 1
-        return Responses(number=len(self._responses.responses), unused=unused)
+        saved = self._responses.responses.values()
+        unchecked = sum(response.user is None for response in saved)
+        return Responses(number=len(saved), unchecked=unchecked, unused=unused)
 
     def check(self) -> None:
         """See to it that not too many turns are without a response.

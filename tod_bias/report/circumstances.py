@@ -35,6 +35,11 @@ def _responses(result: AuditResult) -> list[str]:
     sentences = [
         "Nothing is attributed to stages: the responses were saved, and an attribution needs calls with other inputs."
     ]
+    if unchecked := result.responses.unchecked:
+        sentences.append(
+            f"{count(unchecked)} of {count(result.responses.number)} saved responses do not say which `user` utterance "
+            "they answer, so nothing shows that another --seed or other terms did not stand there."
+        )
     unused = result.responses.unused
     if unused:
         parts = [

@@ -29,6 +29,6 @@ if __name__ == "__main__":
         users = [message for message in dialogue["messages"] if message["role"] == "user"]
         for turn, user in enumerate(users):  # one response per turn of the user
             response = response_to([user])
-            record = {"id": dialogue["original"], "turn": turn, "variant": dialogue["variant"], "response": response}
-            lines.append(json.dumps(record))
+            place = {"id": dialogue["original"], "turn": turn, "variant": dialogue["variant"]}
+            lines.append(json.dumps(place | {"user": user["content"], "response": response}))
     Path("responses.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -30,7 +30,7 @@ from tod_bias.config import (
     RunOverrides,
     SystemOptions,
 )
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import StageError, TodBiasError
 from tod_bias.report.console import Console, echo
 
 
@@ -152,9 +152,15 @@ def _write(folder: Path, mitigation: Any, result: Any, system: SystemOptions, *,
     if mitigation.missing_rows:
         write_lines(folder / "missing.jsonl", (json_line(missing.record) for missing in mitigation.missing_rows))
     spec = system.pipeline or (None if any(system.models) else DEMO)
-    file, modules = write_pipeline(folder, mitigation.pipeline, mitigation.chosen.fixes, spec, _standard(system))
     if not quiet:
-        print(f"Mitigated by: {mitigation.chosen.name}\nPipeline: {file}")
+        print(f"Mitigated by: {mitigation.chosen.name}")
+    try:
+        file, modules = write_pipeline(folder, mitigation.pipeline, mitigation.chosen.fixes, spec, _standard(system))
+    except StageError as error:  # what was found holds; only the file cannot say it
+        echo(f"No pipeline was written: {error}", err=True)
+        return 0
+    if not quiet:
+        print(f"Pipeline: {file}")
         if modules:
             print(f"(it needs {', '.join(modules)} beside it)")
     return 0

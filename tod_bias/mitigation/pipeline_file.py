@@ -80,9 +80,7 @@ def _entry(entry: Any, folder: Path) -> dict[str, Any]:
     if isinstance(entry, str):
         return {"stage": entry}
     if "stage" not in entry:
-        raise StageError(
-            "the pipeline is an agent, into whose file no guard can be written; put it into the agent's code"
-        )
+        raise StageError("the system is an agent, whose file has no place for a guard; put it into the agent's code")
     return {name: value if name == "stage" else resolved(value, folder) for name, value in entry.items()}
 
 

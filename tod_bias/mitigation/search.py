@@ -236,6 +236,11 @@ class MitigationSearch:
         """
         _check_choices(guards, budget)
         check_claims(self._before, list(self._axes), self.metric)
+        if bare := [axis for axis in self.claimed if next(self.fixes(axis, guards), None) is None]:
+            raise TodBiasError(
+                f"axis {bare[0]}: no share of the gap is any stage's, so there is no stage to fix; declare what the "
+                "gap arises in as a stage, and audit it again"
+            )
         by_axis = {axis: self._attempts(axis, guards, budget) for axis in self.claimed}
         attempts = [attempt for attempts_here in by_axis.values() for attempt in attempts_here]
         chosen = self._together(by_axis)

@@ -43,13 +43,39 @@ SHOWN = ("better", "worse", "changed")
 
 
 def chosen_gaps(row: AxisChange) -> dict[str, Change]:
-    """Group to the change of its gap: those that are shown, or else that of the largest gap before."""
-    gaps = {name: group.gap for name, group in row.groups.items()}
+    """Group to the change of its gap, the largest gap before first: those that are shown, or else this one."""
+    ordered = sorted(row.groups, key=lambda name: -(row.groups[name].gap.before or 0.0))
+    gaps = {name: row.groups[name].gap for name in ordered}
     shown = {name: gap for name, gap in gaps.items() if gap.verdict in SHOWN}
     if shown or not gaps:
         return shown
     largest = max(gaps, key=lambda name: abs(gaps[name].before or 0.0))
     return {largest: gaps[largest]}
+
+
+def entered(row: AxisChange, group: str) -> str:
+    """The stage whose share of a group's gap was largest in either run, before and after; empty without stages."""
+    parts = row.groups[group].contributions
+    if not parts:
+        return ""
+    sizes = {name: max(abs(part.before or 0.0), abs(part.after or 0.0)) for name, part in parts.items()}
+    name = max(sizes, key=lambda stage: sizes[stage])
+    before, after = (fixed(value, sign=True) for value in (parts[name].before, parts[name].after))
+    return f"in {name} {before} to {after}" if sizes[name] else ""
+
+
+def findings(result: Comparison) -> list[str]:
+    """The changes of gaps that are shown, in a sentence each, with the stage of it."""
+    lines = []
+    for axis, by_metric in result.axes.items():
+        for metric, row in by_metric.items():
+            for name, gap in chosen_gaps(row).items():
+                if gap.verdict in SHOWN:
+                    values = f"{fixed(gap.before, sign=True)} to {fixed(gap.after, sign=True)}"
+                    change = f"{fixed(gap.change.value, sign=True)} {bounds(gap)}".rstrip()
+                    text = f"{axis}, {result.metrics[metric].label}: gap of {name} {values}, change {change}"
+                    lines.append("; ".join(filter(None, (f"{gap.verdict}: {text}", entered(row, name)))))
+    return lines
 
 
 def bounds(change: Change) -> str:
@@ -130,4 +156,5 @@ def table(result: Comparison) -> RenderableType:
         name = f"{axis}: {result.metrics[metric].label}" if axis else _QUALITY
         parts += [Text(f"\n{name}", style="bold"), view]
     title = f"{result.before} > {result.after}: changes, paired by dialogue and counterfactual"
-    return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))
+    notes = (Text(text, style="dim") for text in sentences(result))
+    return Group(Text(title, style="italic"), *parts, Text(), *map(Text, findings(result)), *notes)

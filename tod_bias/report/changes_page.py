@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.files import check_plain_file, subfolder
-from tod_bias.report.changes import SHOWN, bounds, chosen_gaps, rows, sentences
+from tod_bias.report.changes import SHOWN, bounds, chosen_gaps, entered, rows, sentences
 from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed, p_cell
@@ -79,21 +79,23 @@ def _names(before: str, after: str) -> tuple[str, str]:
     return before, after
 
 
-def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
-    """Verdict, whether it shows a change, of which score, and the numbers; of quality and of the gaps that matter."""
+def _readings(result: Comparison) -> Iterator[tuple[str, str, str, str]]:
+    """Verdict, how its badge looks, of which score, and the numbers; of quality and of the gaps that matter."""
     for metric, change in result.quality.items():
         if not result.metrics[metric].counterfactual:
             yield _reading(change, f"quality, {result.metrics[metric].label}")
     for axis, by_metric in result.axes.items():
         for metric, row in by_metric.items():
             for name, change in chosen_gaps(row).items():
-                yield _reading(change, f"{axis}, {result.metrics[metric].label}: gap of {name}")
+                where = f"{axis}, {result.metrics[metric].label}: gap of {name}"
+                yield _reading(change, where, entered(row, name))
 
 
-def _reading(change: Change, where: str) -> tuple[str, bool, str, str]:
+def _reading(change: Change, where: str, stage: str = "") -> tuple[str, str, str, str]:
     text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
-    text = f"{text} {bounds(change)}".strip()
-    return change.verdict, change.verdict in SHOWN, where, minus(text)
+    text = "; ".join(filter(None, (f"{text} {bounds(change)}".strip(), stage)))
+    look = {"better": "good"}.get(change.verdict, "claim") if change.verdict in SHOWN else ""
+    return change.verdict, look, where, minus(text)
 
 
 def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:

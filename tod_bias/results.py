@@ -57,7 +57,9 @@ EQUIVALENT = "equivalent"
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
 SHARES = ("refusal", "success", "jga", "slot_f1")
-"""Metrics of quality from 0 to 1, of which one end says that nobody is served."""
+"""Metrics of quality from 0 to 1."""
+PER_CENT = " in 100"
+"""In the unit of a metric that is a share of turns."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
@@ -367,6 +369,17 @@ class MetricInfo(Named):
     """What it counts, "results per turn"; empty where a score counts nothing."""
 
 
+def worst_score(metric: Any) -> float | None:
+    """The score of a system that serves nobody: of a metric, or of what results say of one; None where it is not known.
+
+    Args:
+        metric: has ``name``, ``better`` and ``unit``.
+    """
+    if metric.better == "lower":
+        return 1.0 if metric.name in SHARES or PER_CENT in metric.unit else None
+    return 0.0 if metric.better == "higher" else None
+
+
 class AxisResult(Attributed):
     """Everything that is said of one axis by one metric."""
 
@@ -379,6 +392,10 @@ class AxisResult(Attributed):
     """``ratio`` where values are shares of the originals' score, else ``difference``."""
     omnibus: Omnibus | None = None
     dialogues: int | None = None
+    needs_placebo: bool = False
+    """Whether nearly all dialogues are of one group, so that its gaps cannot be told from what rewording does."""
+    largest_effect: Value = None
+    """The largest effect that a dialogue can have, as a gap: of it bounds are made where few dialogues differ."""
     clusters: dict[str, int] = {}
     """Further kinds of clusters, and how many there are of each."""
     mde: Value = None
@@ -443,8 +460,8 @@ class AxisResult(Attributed):
     @property
     def nobody_is_served(self) -> bool:
         """Whether every dialogue, original and rewritten, has the worst score: then equal scores say nothing."""
-        worst = {"higher": 0.0, "lower": 1.0}.get(self.metric.better)
-        return self.metric.name in SHARES and self.original.value == self.rewritten.value == worst
+        worst = worst_score(self.metric)
+        return worst is not None and self.original.value == self.rewritten.value == worst
 
     @property
     def claims(self) -> dict[str, Estimate]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
-from tod_bias.audit.row_sets import RowSet, exact_half, exact_p
+from tod_bias.audit.row_sets import Affected, RowSet, exact_half, exact_p
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -126,9 +126,11 @@ def test_a_pair_is_the_same_from_either_side():
 
 
 def test_exact_bounds_are_clopper_and_pearsons():
-    assert exact_half([(0, 60)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 60))
-    assert exact_half([(1, 60)], 0.05) > exact_half([(0, 60)], 0.05)  # one hit does not shrink the bound
-    assert exact_half([(0, 60), (0, 12)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 12))
-    assert exact_p(0.0, [(0, 60)]) == pytest.approx(1)
-    p = exact_p(0.1, [(6, 60)])
-    assert exact_half([(6, 60)], p / 2) == pytest.approx(0.1, abs=1e-6)
+    none, one, few = Affected(0, 60), Affected(1, 60), Affected(6, 60)
+    assert exact_half([none], 0.05) == pytest.approx(1 - 0.05 ** (1 / 60))
+    assert exact_half([one], 0.05) > exact_half([none], 0.05)  # one hit does not shrink the bound
+    assert exact_half([none, Affected(0, 12)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 12))
+    assert exact_half([none._replace(largest=50.0, most=50.0)], 0.05) == pytest.approx(50 * exact_half([none], 0.05))
+    assert exact_p(0.0, [none]) == pytest.approx(1)
+    p = exact_p(0.1, [few])
+    assert exact_half([few], p / 2) == pytest.approx(0.1, abs=1e-6)

@@ -304,10 +304,14 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
 
 
 def _within(draft: AxisDraft, alpha: float) -> float | None:
-    """The smallest margin within which all gaps are shown to lie; all must, so none is adjusted."""
-    if not draft.may_be_equal or len(draft.gaps.names) < 2:
+    """The smallest margin within which all gaps are shown to lie; all must, so none is adjusted.
+
+    Where a gap cannot be told from what rewording does, it must lie there beyond the placebo's as well.
+    """
+    if not draft.may_be_equal or len(draft.gaps.names) < 2 or (draft.needs_placebo and draft.beyond is None):
         return None
-    margins = [rows.within(alpha) for rows in (draft.gaps, draft.pairs) if rows.names]
+    every = [draft.gaps, draft.pairs, *([draft.beyond] if draft.needs_placebo and draft.beyond else [])]
+    margins = [rows.within(alpha) for rows in every if rows.names]
     return None if any(np.isnan(margins)) else finite(max(margins))
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from tod_bias.audit.changes import ChangeRows, judged
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, pseudo_values
+from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.audit.row_sets import RowSet, has_enough_terms, of_dialogues, plain_rows
+from tod_bias.audit.row_sets import Affected, RowSet, counted, has_enough_terms, of_dialogues, plain_rows, used_terms
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
@@ -128,8 +128,13 @@ def _changes(
     known = {name: rows for name, rows in quality.items() if rows is not None}
     kinds = [*known.values(), *(rows for draft in drafts.values() for rows in draft.rows)]
     changes = iter(judged(kinds, 1 - inference.level, inference.seed))
-    by_metric = {name: next(changes)["quality"] for name in known}
+    by_metric = {name: _of_terms_only(next(changes)["quality"]) for name in known}
     return by_metric, {key: [next(changes) for _ in draft.rows] for key, draft in drafts.items()}
+
+
+def _of_terms_only(change: Change) -> Change:
+    """A change of originals, whose terms are those that the corpus has."""
+    return change.model_copy(update={"change": change.change.model_copy(update={"scope": "terms"})})
 
 
 def _differences(before: FinishedRun, after: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
@@ -176,7 +181,8 @@ def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | Non
         pseudo_values(np.array([pair[side] for pair in rows.values()])[:, None], metric) for side in (0, 1)
     )
     differs = np.array([bool((first != second).any()) for first, second in rows.values()])
-    changes = of_dialogues(["quality"], after - before, differs, kinds)
+    most = largest_effect(*(metric.score(np.array(list(some))) for some in zip(*rows.values(), strict=True)))
+    changes = of_dialogues(["quality"], after - before, differs, kinds, most)
     return ChangeRows(changes, None, before.mean(axis=0), after.mean(axis=0), metric.better, margin)
 
 
@@ -257,7 +263,19 @@ class AxisDifference:
             self._makers[0].originals(groups.contrasts.design.groups),
             shares_of(self._stages),
         )
-        return plain_rows(list(values), rows, over, groups.contrasts.differs)
+        differs = groups.contrasts.differs
+        return plain_rows(list(values), rows, over, [[counted(differs, most=groups.contrasts.most)]] * len(values))
+
+    def _affected(self, place: int, *, over: bool) -> list[Affected]:
+        """How many of the dialogues that have a group differ between the runs; of its terms if they are a sample."""
+        design, differs = self._change.contrasts.design, self._change.contrasts.differs
+        most = self._change.contrasts.largest_score
+        weights = design.terms_of(place)
+        units = [counted(differs[design.has[:, place]], most=most)]
+        if over and weights is not None:
+            used, hit = used_terms(weights, differs)
+            units.append(counted(hit[used], most=most))
+        return units
 
     def _scores(self, margin: float | None) -> ChangeRows:
         """Changes of the groups' scores; terms are a sample in them as in the gaps."""
@@ -282,9 +300,8 @@ class AxisDifference:
             rows = change.fit.estimated(after - before, np.stack(influence, axis=1), stacked(coefficients), over)
         else:
             rows = change.fit.rows(np.zeros((0, design.groups)))
-        return ChangeRows(
-            plain_rows(names, rows, over, change.contrasts.differs), None, before, after, self._metric.better, margin
-        )
+        units = [self._affected(self._place(name), over=bool(some)) for name, some in zip(names, over, strict=True)]
+        return ChangeRows(plain_rows(names, rows, over, units), None, before, after, self._metric.better, margin)
 
     def _place(self, name: str) -> int:
         return self._variants.groups.index(name)

@@ -107,6 +107,8 @@ class Contrasts:
         self._ends = ends
         self.beyond = beyond
         self.drawn = tuple(drawn)
+        self.largest_score, self.most = 1.0, 1.0
+        """The largest effect that a dialogue can have (:func:`largest_effect`): on a score, and on a value."""
         self.differs = (ends[:, :, 0] != ends[:, :, 1]).any(axis=(1, 2))
         """(dialogues,) whether any group of a dialogue is served otherwise than by the twin."""
 
@@ -131,7 +133,19 @@ class Contrasts:
         drawn = [*(some.times(weight) for some in self.drawn), *(some.times(others) for some in other.drawn)]
         mean = Contrasts(designs, self.groups, values, scores, self._ends, drawn=drawn)
         mean.differs = self.differs | other.differs
+        mean.largest_score = max(self.largest_score, other.largest_score)
+        mean.most = max(self.most, other.most)
         return mean
+
+
+def largest_effect(*scores: np.ndarray) -> float:
+    """The largest effect that a dialogue can have: 1, or from 0 to the largest score of a dialogue that was seen.
+
+    Shares and qualities lie in 0–1; what else a metric counts (results, points of a hundred) may fall to 0. Of a ratio
+    it is 1: the whole of the originals' score.
+    """
+    seen = np.concatenate([np.zeros(1), *(some.ravel() for some in scores)])
+    return max(1.0, float(np.nanmax(seen) - np.nanmin(seen)))
 
 
 def enough_clusters(variants: VariantIndex) -> list[Clusters]:
@@ -254,7 +268,11 @@ class AuditContrasts:
         full = GroupDesign(has, every, self.originals(len(names)), kinds)
         design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
         beyond = self._beyond(has, values[DISPARITY], terms, kinds)
-        return Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
+        made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
+        served = np.where(has[:, :, None], ends[:, :, 0], 0.0)
+        made.largest_score = largest_effect(self._metric.score(self._table.original), self._metric.score(served))
+        made.most = 1.0 if self.scale.is_ratio else made.largest_score
+        return made
 
     def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> list[DrawnShares]:
         if not by_group:

@@ -29,7 +29,18 @@ from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
 from tod_bias.audit.weights import PARTS, pairs_of
 from tod_bias.metrics.metric import Metric
-from tod_bias.results import SHARES, AxisResult, BeyondPlacebo, Contribution, Estimate, Gap, Group, Term, Terms, Widest
+from tod_bias.results import (
+    AxisResult,
+    BeyondPlacebo,
+    Contribution,
+    Estimate,
+    Gap,
+    Group,
+    Term,
+    Terms,
+    Widest,
+    worst_score,
+)
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
@@ -138,12 +149,16 @@ class GroupRows:
 
     def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
         """Rows of groups that are claimed."""
-        return RowSet.of(self.fit, self.contrasts.differs, rows, self.inference, over=over)
+        return self._rows(self.fit, rows, over=over)
+
+    def _rows(self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
+        contrasts = self.contrasts
+        return RowSet.of(fit, contrasts.differs, rows, self.inference, over=over, most=contrasts.most)
 
     def reference_set(self) -> RowSet:
         """The rows of the reference variants."""
         fit = self.reference_fits[DISPARITY]
-        return RowSet.of(fit, self.contrasts.differs, self.reference_contrasts(), self.inference)
+        return self._rows(fit, self.reference_contrasts())
 
     def gap_contrasts(self) -> dict[str, np.ndarray]:
         """Group to its contrast with the mean of groups."""
@@ -184,7 +199,7 @@ class GroupRows:
             contrast[present] = -1 / len(present)
             contrast[group] += 1
             contrasts[self.contrasts.groups[group]] = contrast
-        return RowSet.of(fit, self.contrasts.differs, contrasts, self.inference, over=over)
+        return self._rows(fit, contrasts, over=over)
 
     def parts(
         self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], sums: Mapping[str, Sequence[str]]
@@ -349,6 +364,8 @@ class AxisEstimates:
                 "effects": self._effects(effects),
                 "widest": self._widest(pairs, pair_contrasts),
                 "spread": self._spread(gaps),
+                "needs_placebo": self._needs_placebo(),
+                "largest_effect": self._contrasts.most,
                 "terms": self._terms(gap_contrasts),
             }
         )
@@ -369,8 +386,8 @@ class AxisEstimates:
     def _may_be_equal(self) -> bool:
         """Whether equivalence can be shown: there is a score that could fall, and somebody is served."""
         levels = self._maker.levels
-        worst = {"higher": 0.0, "lower": 1.0}.get(self._metric.better)
-        nobody = self._metric.name in SHARES and all((some == worst).all() for some in levels.values())
+        worst = worst_score(self._metric)
+        nobody = worst is not None and all((some == worst).all() for some in levels.values())
         return (self._metric.scale == "difference" or self._maker.scale.is_ratio) and not nobody
 
     def _needs_placebo(self) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tod_bias.results import Estimate
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked
+from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.power import affected_within, equivalent_within
@@ -26,10 +26,18 @@ _TINY = 1e-12
 class Affected(NamedTuple):
     """How many units differ at all."""
 
-    hits: int
+    hits: float
+    """No whole number where units are still to come."""
     units: int
     largest: float = 1.0
-    """The largest effect of a unit that was seen, at most 1."""
+    """The largest effect of a unit that was seen, at most ``most``."""
+    most: float = 1.0
+    """The largest effect that a unit can have: 1, or the largest score that was seen."""
+
+    @property
+    def of_shares(self) -> Affected:
+        """The same with effects of at most 1, by which gaps are tested."""
+        return self._replace(largest=min(1.0, self.largest), most=1.0)
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class RowSet:
         inference: Inference,
         *,
         over: bool = True,
+        most: float = 1.0,
     ) -> RowSet:
         """The rows of some contrasts.
 
@@ -74,6 +83,7 @@ class RowSet:
             rows_by_name: name to (groups,) contrast.
             inference: flips and seed of randomisation tests.
             over: whether terms may be a sample at all.
+            most: the largest effect that a dialogue can have.
         """
         contrasts = np.array([*rows_by_name.values()]).reshape(-1, fit.design.groups)
         design = fit.design
@@ -87,7 +97,7 @@ class RowSet:
         is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
         p = _single_p(rows)
         affected = tuple(
-            affected_of(fit, contrast, differs, groups if full else ())
+            affected_of(fit, contrast, differs, groups if full else (), most)
             for contrast, groups, full in zip(contrasts, about, enough, strict=True)
         )
         if is_sparse:
@@ -126,8 +136,10 @@ class RowSet:
         if family is not None and known and not math.isnan(p):
             half = family.reach(freedom) * error
             if self.is_sparse:
-                wide = max(half, exact_half(self.affected[number], family.level / 2))
-                half = wide if p < family.alpha else max(wide, abs(value))
+                affected, level = self.affected[number], family.level / 2
+                half = max(half, exact_half([some.of_shares for some in affected], level))
+                if p >= family.alpha:
+                    half = max(half, abs(value), exact_half(affected, level))
         return Estimate(
             value=value,
             se=error if known else None,
@@ -140,7 +152,7 @@ class RowSet:
     def affected_in(self, name: str) -> list[tuple[int, int]] | None:
         """How many dialogues differ, of all, and likewise terms; None where many do."""
         affected = self.affected[self.names.index(name)]
-        return [(some.hits, some.units) for some in affected] if self.is_sparse else None
+        return [(int(some.hits), some.units) for some in affected] if self.is_sparse else None
 
     def within(self, alpha: float) -> float:
         """The smallest margin within which every row is shown to lie; NaN where it is not known."""
@@ -167,7 +179,7 @@ class RowSet:
 
 
 def of_dialogues(
-    names: Sequence[str], values: np.ndarray, differs: np.ndarray, clusters: Sequence[Clusters] = ()
+    names: Sequence[str], values: np.ndarray, differs: np.ndarray, clusters: Sequence[Clusters] = (), most: float = 1.0
 ) -> RowSet:
     """Rows of means over dialogues, which are the sample.
 
@@ -176,6 +188,7 @@ def of_dialogues(
         values: (dialogues, rows).
         differs: (dialogues,) bool, which add to any row.
         clusters: kinds of clusters of dialogues.
+        most: the largest effect that a dialogue can have.
     """
     number = len(values)
     design = GroupDesign(np.ones((number, 2), dtype=bool), [None, None], None, clusters)
@@ -184,21 +197,24 @@ def of_dialogues(
     mean = values.mean(axis=0)
     over = np.ones(len(names), dtype=bool)
     rows = fit.estimated(mean, (values - mean) / max(1, number), stacked([weights] * len(names)), over)
-    return plain_rows(names, rows, over, differs)
+    return plain_rows(names, rows, over, [[counted(differs, most=most)]] * len(names))
 
 
-def plain_rows(names: Sequence[str], rows: RowEstimates, over: np.ndarray, differs: np.ndarray) -> RowSet:
+def plain_rows(
+    names: Sequence[str], rows: RowEstimates, over: np.ndarray, units: Sequence[Sequence[Affected]]
+) -> RowSet:
     """Rows without a randomisation test; where few units vary their intervals are exact.
 
     Args:
         names: of the rows.
         rows: their estimates.
         over: (rows,) bool, whether terms are a sample.
-        differs: (units,) bool, which units add to any row.
+        units: of each row how many dialogues add to it, and how many terms.
     """
+    affected = tuple(map(tuple, units))
+    rows = with_floor(rows, np.array([min((some.units for some in row), default=1) for row in affected]))
     p = _single_p(rows)
-    affected = ((Affected(int(differs.sum()), len(differs)),),) * len(names)
-    is_sparse = bool(differs.mean() < SPARSE)
+    is_sparse = any(row[0].hits < SPARSE * row[0].units for row in affected)
     if is_sparse:
         p = np.fmax(p, _exact(rows, affected))
     return RowSet(tuple(names), rows, over, p, is_sparse, len(names), affected)
@@ -211,7 +227,9 @@ def _single_p(rows: RowEstimates) -> np.ndarray:
 
 def _exact(rows: RowEstimates, affected: Sequence[Sequence[Affected]]) -> np.ndarray:
     """(rows,) p-values of the exact bounds."""
-    return np.array([exact_p(value, units) for value, units in zip(rows.values, affected, strict=True)])
+    return np.array(
+        [exact_p(value, [some.of_shares for some in units]) for value, units in zip(rows.values, affected, strict=True)]
+    )
 
 
 def focal(contrast: np.ndarray) -> list[int]:
@@ -226,7 +244,7 @@ def has_enough_terms(design: GroupDesign, group: int) -> bool:
 
 
 def affected_of(
-    fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, groups: Sequence[int]
+    fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, groups: Sequence[int], most: float = 1.0
 ) -> tuple[Affected, ...]:
     """How many dialogues differ at all, and terms of groups.
 
@@ -235,31 +253,48 @@ def affected_of(
         contrast: (groups,) of the row.
         differs: (units,) whether the groups of a unit differ at all.
         groups: those whose terms are a sample.
+        most: the largest effect that a dialogue can have.
     """
     design = fit.design
     takes_part = design.has.any(axis=1)
     differs = differs & takes_part
     adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
-    counts = [_affected(differs[takes_part], adds[takes_part])]
+    counts = [counted(differs[takes_part], adds[takes_part], most)]
     for weights in map(design.terms_of, groups):
         if weights is not None:
-            used = np.asarray(weights.sum(axis=0)).ravel() > 0
-            hit = np.asarray(weights[differs].sum(axis=0)).ravel() > 0
-            counts.append(_affected(hit[used], (weights.T @ adds)[used]))
+            used, hit = used_terms(weights, differs)
+            counts.append(counted(hit[used], (weights.T @ adds)[used], most))
     return tuple(counts)
 
 
-def _affected(hit: np.ndarray, adds: np.ndarray) -> Affected:
-    """The same of units, of which each adds something to a row."""
-    return Affected(int(hit.sum()), len(hit), min(1.0, len(hit) * float(np.abs(adds).max(initial=0.0))))
+def used_terms(weights: Any, differs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(terms,) bool each: whether any dialogue has a term, and whether one that differs does.
+
+    Args:
+        weights: (dialogues, terms) of a group.
+        differs: (dialogues,) bool.
+    """
+    return tuple(np.asarray(some.sum(axis=0)).ravel() > 0 for some in (weights, weights[differs]))  # type: ignore[return-value]
 
 
-def exact_half(affected: Sequence[tuple[float, int] | Affected], alpha: float) -> float:
+def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) -> Affected:
+    """How many units differ, of which each adds something to a row.
+
+    Args:
+        hit: (units,) bool.
+        adds: (units,); by default it is not known.
+        most: the largest effect that a unit can have.
+    """
+    largest = most if adds is None else min(most, len(hit) * float(np.abs(adds).max(initial=0.0)))
+    return Affected(int(hit.sum()), len(hit), largest, most)
+
+
+def exact_half(affected: Sequence[Affected], alpha: float) -> float:
     """How much larger than seen a mean may be, by whichever unit it may be more off."""
-    return max(affected_within(hits, units, alpha, *largest) for hits, units, *largest in affected)
+    return max(affected_within(some.hits, some.units, alpha, some.largest, some.most) for some in affected)
 
 
-def exact_p(value: float, affected: Sequence[tuple[int, int] | Affected]) -> float:
+def exact_p(value: float, affected: Sequence[Affected]) -> float:
     """The smallest alpha at which the exact bound around a value leaves out 0."""
     low, high = 0.0, 1.0
     for _ in range(50):

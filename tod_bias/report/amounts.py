@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable
 
 from tod_bias.report.notation import TERMS_ONLY, fixed, percent
-from tod_bias.results import SHARES, AxisResult, Estimate
-
-PER_CENT = " in 100"
-"""In the unit of a metric that is a share of turns."""
+from tod_bias.results import PER_CENT, SHARES, AxisResult, Estimate
 
 
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
@@ -67,5 +64,7 @@ def size(value: float, axis_result: AxisResult) -> str:
 def is_whole(value: float, axis_result: AxisResult) -> bool:
     """Whether a gap of this size is as large as any can be."""
     metric = axis_result.metric
-    is_share = metric.name in SHARES or PER_CENT in metric.unit
-    return value >= 1 and (is_share or (axis_result.scale == "ratio" and metric.better == "higher"))
+    if metric.name in SHARES or PER_CENT in metric.unit:
+        return value >= 1
+    original = axis_result.original.value or 0.0
+    return axis_result.scale == "ratio" and metric.better == "higher" and original <= 1 <= original * value

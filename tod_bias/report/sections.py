@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
-from tod_bias.report.amounts import PER_CENT
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpt, Excerpts, Focus, excerpts
 from tod_bias.report.figures import figures
@@ -33,6 +32,7 @@ from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import (
     ALPHA,
     DISPARITY,
+    PER_CENT,
     SHARES,
     AuditResult,
     AxisResult,

@@ -209,21 +209,16 @@ class GroupFit:
         return rows if np.isnan(rows.errors).any() else self._with_floor(rows, contrasts, over)
 
     def _with_floor(self, rows: RowEstimates, contrasts: np.ndarray, over: np.ndarray) -> RowEstimates:
-        """Where all units and terms show the same to the last digit, the error is what one that does not would make."""
-        least = np.full(len(contrasts), np.inf)
+        """:func:`with_floor`, of dialogues and of the terms of the groups that a contrast is about."""
+        units = np.full(len(contrasts), float(self.design.units))
         for number, contrast in enumerate(contrasts):
             sizes = [
                 self.design.freedom[h] + 1
                 for h in np.flatnonzero(np.abs(contrast) > _TINY)
                 if over[number] and self.design.terms_of(int(h)) is not None
             ]
-            least[number] = abs(rows.values[number]) / min([self.design.units, *sizes])
-        constant = (rows.errors <= 1e-9 * np.abs(rows.values)) & (rows.values != 0)
-        errors = np.where(constant, least, rows.errors)
-        covariance = np.where(
-            np.outer(constant, constant), np.outer(least, least) * np.eye(len(least)), rows.covariance
-        )
-        return RowEstimates(rows.values, errors, rows.freedom, covariance)
+            units[number] = min([units[number], *sizes])
+        return with_floor(rows, units)
 
     def estimated(self, values: np.ndarray, influence: np.ndarray, columns: Columns, over: np.ndarray) -> RowEstimates:
         """Estimates whose values and influences are known, and whose terms vary as this model's do.
@@ -259,6 +254,20 @@ class GroupFit:
         if design.units < FEWEST:
             error = np.full(len(values), np.nan)
         return RowEstimates(values, error, parts.freedom(np.diag(covariance), _freedom(by_unit), over), covariance)
+
+
+def with_floor(rows: RowEstimates, units: np.ndarray) -> RowEstimates:
+    """Where all units show the same to the last digit, the error is what one that does not would make.
+
+    Args:
+        rows: some estimates.
+        units: (rows,), how many dialogues, or terms if they are fewer, each rests on.
+    """
+    least = np.abs(rows.values) / np.maximum(units, 1)
+    constant = (rows.errors <= 1e-9 * np.abs(rows.values)) & (rows.values != 0)
+    errors = np.where(constant, least, rows.errors)
+    covariance = np.where(np.outer(constant, constant), np.outer(least, least) * np.eye(len(least)), rows.covariance)
+    return RowEstimates(rows.values, errors, rows.freedom, covariance)
 
 
 def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float:

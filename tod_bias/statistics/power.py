@@ -62,31 +62,32 @@ def equivalent_within(value: float, error: float, freedom: float, alpha: float =
     return float(abs(value) + t_quantile(1 - alpha, freedom) * error)
 
 
-def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float = 1.0) -> float:
+def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float = 1.0, most: float = 1.0) -> float:
     """How much larger than seen a mean of effects may be, few of which are not 0 (Clopper and Pearson 1934, one-sided).
 
     Where few units show any effect a t interval knows too little of how large the next ones are: with no hit in n units
-    a share of up to 1 - alpha^(1/n), about 3/n, can be affected without one being seen. If all effects are at most 1,
-    the mean is off by no more than the share of affected units is. If all that were seen are smaller, units with larger
-    ones are at most as many as where none was seen, and the others add no more than ``largest`` each; either bound
-    then holds at alpha / 2, and the smaller one of the two ways is taken.
+    a share of up to 1 - alpha^(1/n), about 3/n, can be affected without one being seen. The mean is off by no more than
+    the share of affected units is, times the largest effect that one can have. If all that were seen are smaller, units
+    with larger ones are at most as many as where none was seen, and the others add no more than ``largest`` each;
+    either bound then holds at alpha / 2, and the smaller one of the two ways is taken.
 
     Args:
         hits: units that show an effect; no whole number where units are still to come.
         units: all of them.
         alpha: one less the confidence.
-        largest: the largest effect that was seen; effects are at most 1.
+        largest: the largest effect that was seen.
+        most: the largest effect that a unit can have.
 
     Returns:
-        The upper bound of the mean less the mean that was seen; 1 without units.
+        The upper bound of the mean less the mean that was seen; ``most`` without units.
     """
     if units <= 0:
-        return 1.0
+        return most
 
     def unseen(hits: float, alpha: float) -> float:
         return 0.0 if hits >= units else float(special.betaincinv(hits + 1, units - hits, 1 - alpha)) - hits / units
 
-    return min(unseen(hits, alpha), largest * unseen(hits, alpha / 2) + unseen(0, alpha / 2))
+    return min(most * unseen(hits, alpha), largest * unseen(hits, alpha / 2) + most * unseen(0, alpha / 2))
 
 
 def units_needed(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tod_bias.audit.row_sets import exact_half
+from tod_bias.audit.row_sets import Affected, exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.report.differences import differences_of
@@ -82,7 +82,7 @@ class CheckedValue:
     se: float
     """Standard error; NaN where it is not known."""
     df: float
-    affected: Sequence[tuple[int, int]]
+    affected: Sequence[Affected]
     """Where few dialogues differ: how many do, of all, and how many terms, of all."""
     dialogues: int
     terms: float
@@ -94,7 +94,11 @@ class CheckedValue:
     first_differences: tuple[str, ...]
     """What differs first, most often, in the turns as the group, in words."""
     claim_p: float | None
-    """The run's own p-value of the gap, over everything that it claims; None: it tested nothing."""
+    """The run's own p-value of the claim, over everything that it claims; None: it tested nothing."""
+    beyond: Estimate | None
+    """The gap beyond what the placebo's rewording does; None without a placebo, and of a stage's share."""
+    needs_placebo: bool
+    """Whether the gap cannot be told from what rewording does."""
     both_sides: bool
     """Whether a gap of either sign counts: where that is asked for, and where no score is the better one."""
 
@@ -115,6 +119,19 @@ class CheckedValue:
     def no_dialogue_differs(self) -> bool:
         """Whether no dialogue shows any difference."""
         return self.value == 0 and self.se == 0
+
+    def beyond_bound(self, alpha: float, side: int) -> float:
+        """A one-sided bound of the size of the gap beyond rewording; NaN where it is not known.
+
+        Args:
+            alpha: its level.
+            side: 1 for the upper one, -1 for the lower one.
+        """
+        beyond = self.beyond
+        if beyond is None or beyond.value is None or beyond.se is None or (beyond.df or 0.0) < 1:
+            return math.nan
+        sign = math.copysign(1.0, self.value or 1.0) if self.both_sides else 1.0
+        return sign * beyond.value + side * float(t_quantile(1 - alpha, beyond.df)) * beyond.se
 
 
 @dataclass(frozen=True)
@@ -265,19 +282,29 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             value=part.value if is_known else None,
             se=_number(part.se),
             df=_number(part.df, 0.0),
-            affected=_affected(group, limits),
+            affected=_affected(group, row.largest_effect or 1.0, limits),
             dialogues=group.dialogues or 0,
             terms=group.effective_terms or 0.0,
             of_terms_only=_is_of_terms_only(group.gap, limits),
             unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
             first_differences=differences_of(row, name),
-            claim_p=gap.p,
+            claim_p=_claim_p(gap, group.beyond_placebo),
+            beyond=group.beyond_placebo,
+            needs_placebo=row.needs_placebo,
             both_sides=limits.both_sides or row.metric.better == "neither",
         )
 
 
-def _affected(group: Group, limits: Limits) -> Sequence[tuple[int, int]]:
-    return () if group.affected is None else group.affected[:1] if limits.terms_only else group.affected
+def _claim_p(gap: Estimate, beyond: Estimate | None) -> float | None:
+    """The p-value of a claim: of the gap, and of that beyond rewording on the same side; None: nothing was tested."""
+    if gap.p is None or beyond is None or beyond.p is None:
+        return gap.p
+    return max(gap.p, beyond.p) if (gap.value or 0.0) * (beyond.value or 0.0) > 0 else 1.0
+
+
+def _affected(group: Group, most: float, limits: Limits) -> Sequence[Affected]:
+    known = group.affected or ()
+    return [Affected(hits, units, most, most) for hits, units in known[: 1 if limits.terms_only else None]]
 
 
 def _is_of_terms_only(gap: Estimate, limits: Limits) -> bool:
@@ -296,16 +323,27 @@ def _verdict(checked: CheckedValue, values: int, limits: Limits) -> Verdict:
     if checked.of_terms_only:
         why = f"{checked.terms:.1f} effective terms express the group, {ENOUGH_TERMS} are needed"
         return Verdict(checked, UNKNOWN, reason=f"{why}: more terms (or --terms-only)")
+    if checked.needs_placebo and checked.beyond is None:
+        why = (
+            "nearly all dialogues are of one group, so it takes a placebo (--axes …,placebo) to tell it from rewording"
+        )
+        return Verdict(checked, UNKNOWN, reason=why)
     half = checked.half(limits.alpha)
     if math.isnan(half):
         return Verdict(checked, UNKNOWN, reason="too few dialogues or clusters for an interval")
     harm = checked.size
     of_all = checked.half(ALPHA / values)
     if harm - of_all > limits.max_gap and checked.claim_p is not None and checked.claim_p < ALPHA:
-        return Verdict(checked, ABOVE, _around(checked.value, of_all))
+        if checked.beyond is None or checked.beyond_bound(ALPHA / values, -1) > limits.max_gap:
+            return Verdict(checked, ABOVE, _around(checked.value, of_all))
+        why = "it is above, and not shown to be so beyond what the placebo's rewording does"
+        return Verdict(checked, UNKNOWN, _around(checked.value, of_all), why)
     interval = _around(checked.value, half)
     if harm + half <= limits.within:
-        return Verdict(checked, WITHIN, interval)
+        if not checked.needs_placebo or checked.beyond_bound(limits.alpha, 1) <= limits.within:
+            return Verdict(checked, WITHIN, interval)
+        why = "it is within, and not shown to be so beyond what the placebo's rewording does"
+        return Verdict(checked, UNKNOWN, interval, why)
     return _unknown(checked, interval, values, limits)
 
 
@@ -331,24 +369,28 @@ def _unknown(checked: CheckedValue, interval: tuple[float, float], values: int, 
 def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Limits) -> Verdict:
     """Where few dialogues differ, what is unknown falls with the number of dialogues and of terms."""
     room = limits.within - max(checked.size, 0.0)
-    (hits, units), *terms = checked.affected
+    dialogues, *terms = checked.affected
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
-        more = max(_units(hits, units, room, limits.alpha) for hits, units in terms)
+        more = max(_units(some, room, limits.alpha) for some in terms)
         reason = f"too few terms for what seldom differs: about {more:,} terms for the group would tell"
         return Verdict(checked, UNKNOWN, interval, f"{reason} (or --terms-only)")
-    needed = max(_units(hits, units, room, limits.alpha), checked.dialogues + 1)
+    needed = max(_units(dialogues, room, limits.alpha), checked.dialogues + 1)
     return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))
 
 
-def _units(hits: int, units: int, room: float, alpha: float) -> int:
+def _units(seen: Affected, room: float, alpha: float) -> int:
     """So many units, more than there are, are enough for an exact bound, if as large a share of them differs."""
-    share = hits / max(1, units)
-    low = high = units + 1
-    while high < 10**7 and exact_half([(share * high, high)], alpha) > room:
+    share = seen.hits / max(1, seen.units)
+
+    def is_too_wide(units: int) -> bool:
+        return exact_half([seen._replace(hits=share * units, units=units)], alpha) > room
+
+    low = high = seen.units + 1
+    while high < 10**7 and is_too_wide(high):
         low, high = high, 2 * high
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if exact_half([(share * middle, middle)], alpha) > room else (low, middle)
+        low, high = (middle + 1, high) if is_too_wide(middle) else (low, middle)
     return high
 
 

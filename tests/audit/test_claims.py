@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
-from tod_bias.audit.row_sets import Affected, RowSet, exact_half, exact_p
+from tod_bias.audit.row_sets import Affected, RowSet, exact_half, exact_p, of_dialogues
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -134,3 +134,9 @@ def test_exact_bounds_are_clopper_and_pearsons():
     assert exact_p(0.0, [none]) == pytest.approx(1)
     p = exact_p(0.1, [few])
     assert exact_half([few], p / 2) == pytest.approx(0.1, abs=1e-6)
+
+
+def test_a_change_that_is_the_same_everywhere_is_shown():
+    rows = of_dialogues(["quality"], np.full((40, 1), 0.1), np.ones(40, dtype=bool))
+    assert rows.p[0] < 0.001
+    assert of_dialogues(["quality"], np.zeros((40, 1)), np.zeros(40, dtype=bool)).within(0.05) > 0

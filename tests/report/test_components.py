@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.components import entrance, interaction_in_words, opposed, outside
+from tod_bias.report.components import do_level_down, entrance, interaction_in_words, opposed, outside
 from tod_bias.results import AuditResult, AxisResult, Contribution, Estimate, Group
 
 
@@ -57,6 +57,22 @@ def test_components_are_named_by_what_is_shown(parts, facts, absent):
     text = entrance(estimate(0.4), parts, "the gap of woman")
     assert [fact for fact in facts if fact not in text] == []
     assert [word for word in absent if word in text] == []
+
+
+def test_nothing_is_said_of_needing_each_other_where_twins_serve_everybody_worse():
+    parts = {"a": part(0.2, 0.4, 0.0), "b": part(0.2, 0.4, 0.0)}
+    text = entrance(estimate(0.4), parts, "the gap of woman", levels_down=True)
+    assert "half each" in text
+    assert "replac" not in text
+    arms = {"": 0.6, "a,b": 0.4}
+    assert [levels_down(arms, parts, better) for better in ("higher", "lower", "neither")] == [True, False, False]
+
+
+def levels_down(arms, parts, better):
+    row = AxisResult(arms=arms, contributions=parts, disparity=estimate(0.1))
+    metrics = {"m": {"label": "m", "better": better}}
+    result = AuditResult(schema=3, stages=["a", "b"], metrics=metrics, axes={"gender": {"m": row}})
+    return do_level_down(result.axes["gender"]["m"])
 
 
 def test_a_gap_on_the_other_side_reads_the_same():

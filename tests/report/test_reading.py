@@ -101,7 +101,7 @@ def test_the_headline_is_the_largest_harm_and_how_the_best_served_compare():
     reading = reading_of(result(groups=groups))
     headline, others, compared = reading.who.split(";")
     assert headline.startswith("woman is served worse")
-    assert missing(headline, ["BLEU lower by 20% [18%, 22%] of the originals'", "p=0.001", "0.420", "100 dialogues"]) == []
+    assert missing(headline, ["BLEU lower by 20% [18%, 22%] of the originals'", "p=0.001", "score 0.420"]) == []
     assert missing(others, ["non-binary", "lower by 10%"]) == []
     assert missing(compared, ["compared with man", "BLEU lower by 50% [48%, 52%]"]) == []
     assert "served better" not in reading.result
@@ -115,7 +115,8 @@ def test_of_a_metric_without_a_better_side_the_largest_gap_comes_first_against_t
     money = {"name": "money", "label": "amounts of money", "better": "neither"}
     groups = {name: group(estimate(gap)) for name, gap in gaps.items()}
     who = reading_of(result(money, groups=groups, original=Estimate(value=215.0))).who
-    assert who.startswith("senior is served differently than the groups on average: amounts of money 45 higher [41, 49]")
+    assert who.startswith("senior is served differently than the groups")
+    assert "amounts of money 45 higher [41, 49]" in who
     assert "compared with young: amounts of money 62 higher" in who
     assert "so is" not in who
 
@@ -295,7 +296,7 @@ def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
         (None, None, False, ["--axes …,placebo"]),
         (None, None, True, ["no placebo fits"]),
         (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "BLEU lower by 15%", "13.2", "2.9", "fewer words"]),
-        (estimate(0.15), beyond(edits=(None, None)), True, ["BLEU lower by 15% [13%, 17%] of the originals', p=0.001."]),
+        (estimate(0.15), beyond(edits=(None, None)), True, ["by 15% [13%, 17%] of the originals', p=0.001."]),
     ],
 )
 def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits, has_one, facts):

@@ -199,3 +199,28 @@ def test_a_metric_of_which_no_score_is_better_is_named_where_it_is_not_checked_a
     assert (chosen.state, chosen.record["left_out"]) == ("above", {})
     assert "gap of woman -0.300" in pages.headline(chosen.record)
     assert "either sign" in pages.markdown(chosen.record)
+
+
+def test_a_gap_that_is_not_told_from_rewording_neither_passes_nor_fails():
+    def checked(made, **group):
+        row = made["axes"]["gender"]["corpus_bleu"]
+        row["needs_placebo"] = True
+        row["groups"]["woman"] |= group
+        row["groups"]["man"] |= group and {"beyond_placebo": estimate(0.0)}
+        return gate(AuditResult.model_validate(made), 0.05)
+
+    for values in ((0.01, -0.01), (0.3, -0.3)):
+        alone = checked(record(*values))
+        assert (alone.state, "placebo" in alone.verdicts[0].reason) == ("cannot tell", True)
+    small, large = estimate(0.01, p=0.001), estimate(0.3, p=0.001)
+    assert checked(record(0.3, -0.3), beyond_placebo=small).state == "cannot tell"
+    assert checked(record(0.01, -0.01), beyond_placebo=large).state == "cannot tell"
+    assert checked(record(0.01, -0.01), beyond_placebo=small).state == "within"
+    assert checked(record(0.3, -0.3), beyond_placebo=large).state == "above"
+
+
+def test_where_few_differ_the_bound_takes_effects_as_large_as_scores_are():
+    made = record(0.0, 0.0, affected=[[0, 100], [0, 60]], error=1e-9)
+    assert gate(AuditResult.model_validate(made), 0.1).state == "within"
+    made["axes"]["gender"]["corpus_bleu"]["largest_effect"] = 50.0
+    assert gate(AuditResult.model_validate(made), 0.1).state == "cannot tell"

@@ -107,7 +107,7 @@ def _drafts(
             table = turns.tables[metric.name]
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 count = f"{len(table.original)} original dialogue{'s' * (len(table.original) != 1)}"
-                why = f"{metric.label} of {count} is undefined: no turn of them is scored by it"
+                why = f"{metric.label} of {count} is undefined: no turn of them is scored by it, or one has no number"
                 lacking = why_lacking(metric, outputs.seen[axis]) if axis in outputs.seen else ""
                 failures[f"{axis}, {metric.name}"] = MetricError(f"axis {axis}: {lacking or why}")
             else:

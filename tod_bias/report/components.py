@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tod_bias.report.notation import fixed, p_text, percent
 from tod_bias.results import ALPHA, AxisResult, Contribution, Contributions, Estimate
+from tod_bias.statistics.arms import arm_key
 
 REACHED = 0.8
 """Components are listed, the largest share first, until they add up to this share of a gap."""
@@ -20,24 +21,36 @@ ALIKE = 0.1
 _PARTS = {2: "half", 3: "a third", 4: "a quarter"}
 
 
-def entrance(gap: Estimate, contributions: Contributions, what: str) -> str:
+def entrance(gap: Estimate, contributions: Contributions, what: str, *, levels_down: bool = False) -> str:
     """Which components a gap enters in, as the beginning of a sentence; empty where nothing is attributed.
 
     Args:
         gap: the whole.
         contributions: its parts.
         what: the gap in words, e.g. ``the gap of woman``.
+        levels_down: whether twins close gaps by serving everybody as a group that is harmed; then replacing one of two
+            components that harm each by itself closes the gap, and nothing is said of whether both need each other.
     """
     whole = gap.value or 0.0
     if not contributions or not whole:
         return ""
     shown = {name: part for name, part in contributions.items() if part.shapley.excludes_zero}
     towards = {name: part for name, part in shown.items() if (part.shapley.value or 0) * whole > 0}
-    text = _enters_in(_listed(towards, whole), whole, what)
+    listed = _listed(towards, whole)
+    text = _enters_in(listed, whole, what) + ("" if levels_down else _interplay(listed, whole))
     against = [f"`{name}` ({_signed(part.shapley)})" for name, part in shown.items() if name not in towards]
     if against:
         text += f"; {_joined(against)} {'work' if len(against) > 1 else 'works'} the other way"
     return text
+
+
+def do_level_down(axis_result: AxisResult) -> bool:
+    """Whether the system is served worse with every stage replaced: the originals are of a group that is harmed."""
+    before = axis_result.arms.get("")
+    after = axis_result.arms.get(arm_key(axis_result.contributions))
+    if before is None or after is None or axis_result.metric.better == "neither":
+        return False
+    return after < before if axis_result.metric.better == "higher" else after > before
 
 
 def outside(gap: Estimate, unattributed: Estimate | None) -> str:
@@ -88,7 +101,7 @@ def _enters_in(listed: Contributions, whole: float, what: str) -> str:
         text += f" of {size}"
     if reached < REACHED:
         text += f", {percent(reached)} of it; the interval of no other component's share leaves out 0"
-    return text + _interplay(listed, whole)
+    return text
 
 
 def _of_component(name: str, part: Contribution, whole: float, what: str) -> str:

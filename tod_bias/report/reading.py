@@ -15,7 +15,7 @@ from typing import get_args
 
 from tod_bias.metrics.service import AMOUNT
 from tod_bias.report.amounts import amount, is_whole, size
-from tod_bias.report.components import entrance, of_groups, opposed, outside
+from tod_bias.report.components import do_level_down, entrance, of_groups, opposed, outside
 from tod_bias.report.differences import at, counted, differences_of
 from tod_bias.report.notation import count, fixed, p_text, percent, reference
 from tod_bias.results import (
@@ -341,7 +341,8 @@ def _where(axis_result: AxisResult) -> str:
     name, gap = first
     group = axis_result.groups[name]
     rest = outside(gap, group.unattributed) if group.contributions else ""
-    entered = entrance(gap, group.contributions, f"the gap of {name}")
+    down = do_level_down(axis_result)
+    entered = entrance(gap, group.contributions, f"the gap of {name}", levels_down=down)
     if rest and not any(part.shapley.excludes_zero for part in group.contributions.values()):
         entered, rest = "", f"of the gap of {name} {rest}"
     charged = "" if not entered else _charged(axis_result, name)
@@ -402,8 +403,9 @@ def _short_of(axis_result: AxisResult) -> str:
     """Why nothing is claimed of a group, where something speaks for it."""
     parts = []
     if "tests" in axis_result.limiting_factors:
+        few = "there are too few dialogues for a test, or no permutations"
         why = "any rewording changes outputs, so this metric needs a placebo (--axes …,placebo)"
-        parts.append(f"nothing was tested: {why if axis_result.metric.counterfactual else 'there are no permutations'}")
+        parts.append(f"nothing was tested: {why if axis_result.metric.counterfactual else few}")
     if "placebo" in axis_result.limiting_factors:
         parts.append(_without_placebo(axis_result))
     if "terms" in axis_result.limiting_factors:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
+from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
     from tod_bias.dialogues.dialogue import Dialogue
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _CALLED = ("model", "tool")
 """Kinds of components whose calls can be those of stages."""
+_SYSTEMS = (".yaml", ".yml")
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
 _TRIED = 200
 """Conversations of a corpus from which one is chosen."""
@@ -57,8 +59,13 @@ def doctor(
     """
     from json import dumps
 
+    is_system = file is not None and file.suffix in _SYSTEMS
+    if pipeline is not None and (file is None or is_system):
+        raise TodBiasError(f"--pipeline goes with a file of traces; to try a system: tod-bias doctor {pipeline}")
+    if corpus and not is_system:
+        raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
     if file is not None:
-        if file.suffix in (".yaml", ".yml"):
+        if is_system:
             _try_system(file, corpus, json, output)
         else:
             _list_components(file, pipeline, json, output)

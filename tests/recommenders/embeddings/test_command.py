@@ -173,7 +173,7 @@ def test_pairs_may_be_given_and_the_page_is_in_the_users_words(folder):
     assert methods["bolukbasi"] == "main direction of 20 given pairs"
     assert len(written["notes"]) == 1  # items are taken as independent
     page = (folder / "run" / "report.html").read_text()
-    assert all(heading in page for heading in ("1. Scope", "2. Identify", "3. Implement", "4. Flag", "women"))
+    assert page.index("crime against sport: ") < page.index("<table>")  # what was found comes first
     assert "crime against sport: " in " ".join(out.split())
 
 

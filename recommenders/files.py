@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.documents import check_columns, check_plain, loads, text_lines
+from tod_bias.documents import check_columns, check_plain, loads, text_lines, utf8
 from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def csv_rows(path: Path, delimiters: str = ",") -> Iterator[tuple[int, list[str]
     width = 0
     try:
         delimiter = check_columns(path, *delimiters)
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with utf8(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
                 for cells in reader:
@@ -41,7 +41,7 @@ def csv_rows(path: Path, delimiters: str = ",") -> Iterator[tuple[int, list[str]
             except csv.Error as error:
                 raise TodBiasError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise TodBiasError(f"{path}: cannot be read as a table of text in UTF-8: {error}") from error
+        raise TodBiasError(f"{path}: cannot be read as a table of text: {error}") from error
     if not width:
         raise TodBiasError(f"{path}: is empty; expected a header and rows")
 
@@ -65,7 +65,8 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
             check_plain(file)
             return pd.read_parquet(file, engine="pyarrow")
         check_columns(file, options["sep"])
-        return pd.read_csv(file, **options)
+        with utf8(file):
+            return pd.read_csv(file, **options)
     except (OSError, ValueError) as error:  # pandas' own parsing errors are ValueErrors
         raise TodBiasError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
 

@@ -6,6 +6,7 @@ These functions raise what the standard readers raise (``OSError``, ``UnicodeDec
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import json
@@ -16,6 +17,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -88,12 +90,46 @@ def check_plain(path: str | Path) -> None:
         raise OSError(errno.ESPIPE, "it is a pipe or a device, which is read once; this takes a plain file")
 
 
+class NotUtf8Error(UnicodeDecodeError):
+    """A file that holds something else than UTF-8; its text says in which line, and what to do."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@contextmanager
+def utf8(path: str | Path) -> Iterator[None]:
+    """A text is read inside of the block.
+
+    Raises:
+        NotUtf8Error: it is no UTF-8.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise NotUtf8Error(error.encoding, b"", 0, 0, f"not UTF-8{_line_of_fault(path)}; save it as UTF-8") from error
+
+
+def _line_of_fault(path: str | Path) -> str:
+    """Where a file is not UTF-8, of one that can be read again."""
+    if not os.path.isfile(path):
+        return ""
+    with open(path, "rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                is_utf16 = number == 1 and line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+                return " but UTF-16" if is_utf16 else f" (line {number}, byte 0x{line[error.start]:02x})"
+    return ""
+
+
 def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARGEST) -> str:
     """The text of a file.
 
     Raises:
         OSError: it cannot be read, or is larger than ``largest`` bytes.
-        UnicodeDecodeError: it is no text.
+        NotUtf8Error: it is no text.
     """
     with open(path, "rb", opener=awaited) as stream:
         size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
@@ -102,7 +138,8 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
             data += more
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"it is larger than {largest:,} bytes")
-    text = data.decode(encoding)
+    with utf8(path):
+        text = data.decode(encoding)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -112,9 +149,9 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig", longest: int | Non
     Raises:
         OSError: it cannot be read, a line is longer than ``longest`` characters (:data:`LONGEST` by default), or more
             than :data:`BLANK_LINES` blank ones follow each other.
-        UnicodeDecodeError: it is no text.
+        NotUtf8Error: it is no text.
     """
-    with open(path, encoding=encoding, opener=awaited) as stream:
+    with utf8(path), open(path, encoding=encoding, opener=awaited) as stream:
         last = 0
         for number, line in enumerate(bounded_lines(stream, longest), start=1):
             if not line.isspace():

@@ -10,9 +10,10 @@ import pytest
 import yaml
 from commands import refused
 
-from tod_bias import documents
+from tod_bias import documents, load_corpus
 from tod_bias.documents import loads, read_json, read_text, read_yaml, text_lines
-from tod_bias.errors import shortened
+from tod_bias.errors import TodBiasError, shortened
+from tod_bias.recommenders.files import csv_rows, read_frame
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
@@ -182,3 +183,19 @@ def test_a_long_error_keeps_its_beginning_and_its_end():
     long = shortened("begin " + "x " * 10_000_000 + "end")
     assert len(long) <= 600
     assert (long[:5], long[-3:]) == ("begin", "end")
+
+
+READERS = {"jsonl": load_corpus, "json": load_corpus, "csv": read_frame, "txt": lambda path: list(csv_rows(path))}
+
+
+@pytest.mark.parametrize("ending", READERS)
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("latin-1", "not UTF-8 (line 2, byte 0xe9); save"), ("utf-16", "not UTF-8 but UTF-16; save")]
+)
+def test_a_text_that_is_no_utf8_is_refused_with_its_line_and_what_to_do(ending, encoding, said, tmp_path):
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes("id,name\n1,Café\n".encode(encoding))
+    with pytest.raises(TodBiasError) as refusal:
+        READERS[ending](path)
+    assert f"{said} it as UTF-8" in str(refusal.value)
+    assert "codec" not in str(refusal.value)

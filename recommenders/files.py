@@ -46,12 +46,16 @@ def csv_rows(path: Path, delimiters: str = ",") -> Iterator[tuple[int, list[str]
         raise TodBiasError(f"{path}: is empty; expected a header and rows")
 
 
-def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
+def delimiters_of(path: Path) -> str:
+    """What may part the columns of a text, by the ending of its name; spreadsheets part by ; where , is decimal."""
+    return "\t" if path.suffix == ".tsv" else ",;\t"
+
+
+def read_frame(path: str | Path) -> pd.DataFrame:
     """A CSV, TSV or Parquet file as a frame; the cells of a text stay texts.
 
     Args:
         path: of the file; the ending of its name says what it is.
-        options: of :func:`pandas.read_csv`.
 
     Raises:
         TodBiasError: it cannot be read.
@@ -59,14 +63,13 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
     file = Path(path)
-    options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
         if file.suffix == ".parquet":
             check_plain(file)
             return pd.read_parquet(file, engine="pyarrow")
-        check_columns(file, options["sep"])
+        delimiter = check_columns(file, *delimiters_of(file))
         with utf8(file):
-            return pd.read_csv(file, **options)
+            return pd.read_csv(file, sep=delimiter, dtype=str)
     except (OSError, ValueError) as error:  # pandas' own parsing errors are ValueErrors
         raise TodBiasError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import RecommenderError, repeated
-from tod_bias.recommenders.files import csv_rows, read_frame
+from tod_bias.recommenders.files import csv_rows, delimiters_of, read_frame
 from tod_bias.recommenders.lmrec.venue import LEVELS, price_amount, price_level, split_categories
 
 COLUMNS = (
@@ -193,7 +193,7 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
         }
         lines = range(2, len(frame) + 2)
     else:
-        rows = csv_rows(path, "\t" if path.suffix == ".tsv" else ",;\t")  # spreadsheets part by ; where , is decimal
+        rows = csv_rows(path, delimiters_of(path))
         _, header = next(rows)
         names = _names(path, header, columns)
         lines, known = array("q"), dict[str, str]()  # equal cells are one object

@@ -72,6 +72,7 @@ def test_a_csv_of_attributes_is_enough(folder):
     assert written["sets"]["A"] == {"name": "f", "in": "users", "size": 20}
     assert written["sets"]["E"]["name"] == "all items"
     assert "P" not in written["GEAA"]
+    (folder / "users.csv").write_text((folder / "users.csv").read_text().replace(",", ";"))  # as spreadsheets write it
     code, _, err = run_command(
         "associate --embeddings model.npz --users users.csv --attribute gender=m,f "
         "--items items.csv --test genre=sport,crime --out both --quiet",

@@ -177,9 +177,12 @@ def test_a_case_keeps_the_turns_that_it_takes(tmp_path, history):
     assert not strange
     assert {case.turns for case in cut} == {(2, 5)}
     assert [one["rewritten"] for one in cut[0].earlier] == ["It is for my wife. 0"]
-    text = pages.text(check_cases(cut, pipeline).record["cases"][0])
+    case = check_cases(cut, pipeline).record["cases"][0]
+    text = pages.text(case)
     assert "user in turn 2, rewritten: It is for my wife. 0" in text
     assert "response, rewritten: Sorry." in text
+    case["now"]["outputs"] = {"call": {"expected": "price = \\#35", "rewritten": "price = \\#40"}}
+    assert "call, rewritten: price = 40\n" in pages.text(case)
 
 
 def test_a_system_that_does_not_show_the_harm_cuts_nothing(tmp_path):

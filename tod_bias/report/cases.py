@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tod_bias.report.differences import of_turn
+from tod_bias.report.excerpts import readable_pair
 from tod_bias.report.gate import legal
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
@@ -68,7 +69,7 @@ def text(case: Mapping[str, Any]) -> str:
         if output.get("expected", "") == output.get("rewritten", ""):
             same.append(name)
         else:
-            rows += _pair(name, output.get("expected", ""), output.get("rewritten", ""), "expected")
+            rows += _pair(name, *readable_pair(output.get("expected", ""), output.get("rewritten", "")), "expected")
     if same:
         rows.append(f"  the same from {', '.join(same)}")
     rows.append(f"  gold response: {case['reference']['rewritten']}")

@@ -293,10 +293,13 @@ def _first_step(record: Mapping[str, Any], outputs: Sequence[Difference]) -> lis
 
 
 def _difference(row: dict[str, Any], name: str) -> Difference:
-    written = row[f"{name}_original"], row[name]
-    before, after = map(readable, written)
-    is_hidden = before == after and written[0] != written[1]  # in what readers need not see otherwise
-    return Difference(name, *compare(*(written if is_hidden else (before, after))))
+    return Difference(name, *compare(*readable_pair(row[f"{name}_original"], row[name])))
+
+
+def readable_pair(before: str, after: str) -> tuple[str, str]:
+    """Two outputs as a reader needs them; as they were written where they differ in what is left out otherwise."""
+    shown = readable(before), readable(after)
+    return (before, after) if shown[0] == shown[1] and before != after else shown
 
 
 def readable(text: str) -> str:

@@ -181,6 +181,8 @@ def test_a_folder_is_read_in_order_and_lines_may_be_of_either_form(tmp_path):
         ({}, r"no \*\.json or \*\.jsonl there"),
         ({"a.json": '{"id": "x", "turns": []}', "b.jsonl": '{"id": "x", "messages": []}'},
          r"b\.jsonl, line 1: dialogue id 'x' is already on a\.json, dialogue 1"),
+        ({"a.jsonl": '[\n{"messages": []}\n]'}, r"a\.jsonl: is a JSON array, so its name must end in \.json: a\.json"),
+        ({"a.jsonl": '[{"messages": []}]'}, r"a\.jsonl: is a JSON array"),
         ({"a.json": "{"}, r"a\.json: not JSON: Expecting"),
         ({"a.json": '{"role": "user"}'}, r"expected a dialogue with a list of 'messages' .*, got fields: role"),
         ({"a.json": '[{"messages": 3}]'}, r"expected a dialogue with a list of 'messages'"),

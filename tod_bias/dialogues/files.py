@@ -100,14 +100,30 @@ def _all_records(path: Path) -> Iterator[tuple[Path, int, str, Any]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    begun = False
     try:
         for number, line in text_lines(path, longest=LARGEST_RECORD):
             place = f"line {number}"
             if len(line) > LONGEST and not line.startswith(EXPORTS):
                 raise CorpusError(f"{path}: cannot be read: {place} is longer than {LONGEST:,} characters")
-            yield place, _parsed(line, f"{path}, {place}")
+            yield place, _parsed(line, f"{path}, {place}") if begun else _first_of_lines(line, path, place)
+            begun = True
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
+
+
+def _first_of_lines(line: str, path: Path, place: str) -> Any:
+    """The JSON value of a file's first line; a chat may be a list of messages, another list holds all dialogues."""
+    try:
+        record = _parsed(line, f"{path}, {place}")
+        is_array = isinstance(record, list) and not (record and isinstance(record[0], dict) and "role" in record[0])
+    except CorpusError:
+        if not line.startswith("["):
+            raise
+        is_array = True
+    if is_array:
+        raise CorpusError(f"{path}: is a JSON array, so its name must end in .json: {path.with_suffix('.json').name}")
+    return record
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:

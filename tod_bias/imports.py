@@ -66,9 +66,18 @@ def import_module(
         try:
             return importlib.import_module(name)
         except ImportError as reason:
-            raise error(f"{where}: cannot import {name!r}: {reason}") from reason
+            raise error(f"{where}: cannot import {name!r}: {reason}{_places(reason, folder)}") from reason
         except FOREIGN as reason:
             raise error(f"{where}: cannot import {name!r}: {described(reason)}") from reason
+
+
+def _places(reason: ImportError, folder: Path | None) -> str:
+    """Where a module was looked for that is not there, and one of nearly its name."""
+    if not isinstance(reason, ModuleNotFoundError) or not reason.name or "." in reason.name:
+        return ""
+    folders = dict.fromkeys([*([] if folder is None else [folder.resolve()]), Path.cwd()])
+    near = meant(reason.name, (path.stem for place in folders for path in place.glob("*.py")))
+    return f" in {' or '.join(map(str, folders))}, nor installed{near}"
 
 
 def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasError] = TodBiasError) -> Any:

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
-from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, meant
 from tod_bias.hub import check_model
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
@@ -456,7 +456,11 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         arguments["concurrency"] = entry.concurrency
     if not inspect.isclass(target):
         if arguments:
-            raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
+            unknown = next(iter(arguments))
+            raise StageError(
+                f"{path}: stage {name!r}: {unknown}: is unknown{_meant(arguments, ())}; {entry.stage} is no class, so "
+                "it takes no arguments"
+            )
         return target
     return _called(target, arguments, f"{path}: stage {name!r}", entry.stage, path.parent)
 
@@ -467,6 +471,7 @@ def _called(target: Any, arguments: Mapping[str, Any], where: str, spec: str, fo
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
         hint = "; axes and reference go with guard" if set(arguments) & set(_OF_GUARD) else ""
+        hint = hint or (_meant(arguments, _parameters(target)) if "unexpected" in str(error) else "")
         raise StageError(f"{where}: {spec}: {error}{hint}") from error
     try:
         with importable(folder):  # a stage may name modules too
@@ -475,6 +480,12 @@ def _called(target: Any, arguments: Mapping[str, Any], where: str, spec: str, fo
         raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
         raise StageError(f"{where}: {spec} cannot be made: {described(error)}") from error
+
+
+def _meant(arguments: Iterable[str], parameters: Iterable[str]) -> str:
+    """The name that one of the arguments that there are not may have been meant as."""
+    known = {*StageEntry.model_fields, *parameters}
+    return next(filter(None, (meant(name, known) for name in arguments if name not in known)), "")
 
 
 def _parameters(target: type) -> Mapping[str, Any]:

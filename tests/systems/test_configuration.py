@@ -84,6 +84,15 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
         ("stages: {a: {stage: x}}", r"stages\.a\.stage: is not of the form module:Class"),
         ("steps: {}", r"pipeline\.yaml: stages: is missing"),
         ("stages: {a: {stage: 'x:y', concurrency: many}}", r"got 'many'; expected a whole number from 1"),
+        (
+            "stages: {a: {stage: 'my_echo_stages:nothing', guards: canonical, axes: gender}}",
+            r"stage 'a': guards: is unknown; did you mean 'guard'\?; my_echo_stages:nothing is no class",
+        ),
+        ("stages: {a: {stage: 'my_echo_stages:Echo', words: x, guards: canonical}}", "'guards'; did you mean 'guard'"),
+        (
+            "stages: {a: 'my_echo_stage:nothing'}",
+            "No module .* in .*, nor installed; did you mean 'my_echo_stages'",
+        ),
         ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
         (
             "stages: {policy: 'tod_bias.stages:ToolCalls', tools: 'tod_bias.stages:Tools'}",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tod_bias.config import AuditConfig
 from tod_bias.dialogues import corpora
 
 ROOT = Path(__file__).parent.parent
@@ -86,3 +87,9 @@ def test_links_lead_somewhere(path):
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             anchors = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
             assert anchor in anchors, target
+
+
+def test_the_configuration_of_the_reference_is_one(tmp_path):
+    text = (ROOT / "docs/reference/results.md").read_text(encoding="utf-8")
+    (tmp_path / "audit.yaml").write_text(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
+    assert AuditConfig.read(tmp_path / "audit.yaml").given()["max_dialogues"] == 200

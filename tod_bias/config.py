@@ -467,6 +467,13 @@ class AuditConfig(Seeded):
             raise TodBiasError(f"{path}: cannot be read as a configuration: {shortened(str(error), 200)}") from error
         if not isinstance(content, Mapping):
             raise TodBiasError(f"{path}: expected groups of options ({', '.join(cls.model_fields)}), got no mapping")
+        for name, value in content.items():
+            if name in _GROUPS and not isinstance(value, Mapping):
+                raise TodBiasError(f"{path}: {name} is a group of options; write {name}: {{{_example(name, value)}}}")
+            if name not in cls.model_fields and name in _GROUP_OF:
+                raise TodBiasError(
+                    f"{path}: {name} belongs to a group; write {_GROUP_OF[name]}: {{{_example(name, value)}}}"
+                )
         try:
             return cls.of(content)
         except TodBiasError as error:
@@ -538,6 +545,12 @@ _PATHS = {
 """Options that may name files, by group."""
 _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in options.model_fields}
 """Option to the group that it stands in."""
+
+
+def _example(name: str, value: Any) -> str:
+    """An option as it is written in its group; of a group that has none of its own name, the first."""
+    option = name if name in _GROUP_OF else next(iter(_PATHS.get(name) or _GROUPS[name].model_fields))
+    return f"{option}: {shortened(str(value), 60)}"
 
 
 def _user_key() -> bytes:

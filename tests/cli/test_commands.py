@@ -64,6 +64,8 @@ FILES = {
     "misspelt.yaml": 'stages: {call: {stage: "tod_bias.stages:ApiCall", model: m, max_new_token: 7}}',
     "numbered.yaml": 'stages: {call: {stage: "tod_bias.stages:ApiCall", model: 7}}',
     "wrong.json": '{"design": {"drawz": 3}}',
+    "flat.yaml": "corpus: chats.jsonl",
+    "ungrouped.yaml": "metrics: jga",
     "broken.jsonl": '{"id": \n',
     "empty.jsonl": "",
 }

@@ -88,8 +88,12 @@ class Matched(NamedTuple):
 def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
     """Raises MismatchError where two runs are not on the same dialogues, rewritten with the same seed."""
     first, second = before.result, after.result
-    for key in ("hash", "split"):
-        _same(f"corpus {key}", getattr(first.corpus, key), getattr(second.corpus, key), before, after)
+    if first.corpus.hash != second.corpus.hash:
+        raise MismatchError(
+            f"the runs audited different dialogues: {_dialogues(before)}, {_dialogues(after)}; audit both systems on "
+            "the same file, with the same --split, --max-dialogues and --seed"
+        )
+    _same("corpus split", first.corpus.split, second.corpus.split, before, after)
     mine, theirs = settings_of(first), settings_of(second)
     for key, value in mine.items():
         _same(key, value, theirs[key], before, after)
@@ -148,6 +152,13 @@ def _same(what: str, mine: Any, theirs: Any, before: FinishedRun, after: Finishe
             f"{what} differs: {_shown(mine)} in {before.name}, {_shown(theirs)} in {after.name}; compare runs of the "
             "same dialogues with the same settings"
         )
+
+
+def _dialogues(run: FinishedRun) -> str:
+    """``84 of chats.jsonl in runs/before``, with the hash that tells two states of a file apart."""
+    corpus = run.result.corpus
+    split = f" ({corpus.split})" if corpus.split else ""
+    return f"{corpus.dialogues:,} of {corpus.name or 'no file'}{split} in {run.name} (hash {corpus.hash[:8]})"
 
 
 def _shown(value: Any) -> str:

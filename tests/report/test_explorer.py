@@ -6,12 +6,14 @@ import http.client
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from threading import Thread
 
 import pandas as pd
 import pytest
 from browser import CONTRAST, browser, program
+from commands import run_command
 from flows import Decision, Loop, about_people
 
 from tod_bias import attribute
@@ -105,6 +107,17 @@ def test_a_run_holds_every_counterfactual_turn_with_the_outcome_of_every_arm(run
         assert text[turn[8]] == "Find hotels."
     firsts = {text[turn[10]] for turn in data["turns"] if turn[10] >= 0}
     assert firsts == {"`policy`: `find_hotels.limit` 3 → 1", "`policy`: `find_hotels.limit` 1 → 3"}
+
+
+def test_a_page_of_two_runs_says_that_it_replaces_one(runs, tmp_path):
+    shutil.copytree(runs[0], tmp_path / "before", ignore=shutil.ignore_patterns("explorer"))
+    told = [
+        run_command("view --build", tmp_path / "before", *others)[1].partition("(")[2]
+        for others in ([], [], runs[1:], runs[1:])
+    ]
+    assert told[:2] == ["", ""]
+    replaced = f"in place of the page that was there; of one run alone: tod-bias view {tmp_path / 'before'})"
+    assert [" ".join(text.split()) for text in told[2:]] == [replaced] * 2
 
 
 @pytest.mark.parametrize("name", ["explorer", "explorer/index.html"])

@@ -42,15 +42,20 @@ def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
 
     from tod_bias.errors import TodBiasError
     from tod_bias.folder import unwritten
-    from tod_bias.report.explorer import server_of, write_explorer
+    from tod_bias.report.explorer import FOLDER, PAGE, server_of, write_explorer
 
     if not runs:
         raise TodBiasError("view: give the folder of a run, e.g. runs/demo")
     for run in runs:
         unwritten(run)
+    is_new = not (runs[0] / FOLDER / PAGE).exists()
     path = write_explorer(runs, scorers(runs, names))
     if not page.quiet:
-        print(f"Explorer: {path}", flush=True)
+        is_replaced = not is_new and len(runs) > 1
+        note = (
+            f" (in place of the page that was there; of one run alone: tod-bias view {runs[0]})" if is_replaced else ""
+        )
+        print(f"Explorer: {path}{note}", flush=True)
     if page.build:
         return 0
     with server_of(path, page.port) as server:

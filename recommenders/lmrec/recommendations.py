@@ -196,7 +196,7 @@ def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendati
         raise RecommenderError("no recommendations: every row is labelled neutral")
     labels = {name: [label for label in subset[f"label:{name}"].unique() if label] for name in dimensions}
     labels = {name: of_dimension for name, of_dimension in labels.items() if of_dimension}
-    notes += [*_noticed(subset), *_lone_labels(labels)]
+    notes += [*_empty_labels(frame["label"]), *_noticed(subset), *_lone_labels(labels)]
     compared = [name for name, of_dimension in labels.items() if len(of_dimension) > 1]
     compared.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
     return Recommendations(subset, tuple(compared), reference, tuple(notes))
@@ -246,6 +246,14 @@ def _noticed(subset: pd.DataFrame) -> Iterator[str]:
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
+
+
+def _empty_labels(cells: pd.Series) -> Iterator[str]:
+    """A note on rows in which a dimension has no label: ``origin=``."""
+    found = cells.str.extract(r"([^;,=]+)=\s*(?:[;,]|$)", expand=False).dropna().str.strip()
+    for dimension, number in found.value_counts().items():
+        rows = "row" if number == 1 else "rows"
+        yield f"empty labels ({dimension}=) in {number:,} {rows}, compared with nobody in {dimension!r}"
 
 
 def _lone_labels(labels: Mapping[str, Sequence[str]]) -> Iterator[str]:

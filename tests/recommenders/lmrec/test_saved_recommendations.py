@@ -266,6 +266,16 @@ def test_a_label_alone_in_its_dimension_and_files_of_one_city_are_noted(tmp_path
     assert any("'femail' is alone" in note and "did you mean 'female'?" in note for note in result.notes)
 
 
+def test_rows_with_an_empty_label_are_counted():
+    rows = {
+        "query": list("abcd"),
+        "rank": 1,
+        "price": 2.0,
+        "label": ["origin=x", "origin=y", "origin=", "origin= ; age=5"],
+    }
+    assert tidy(pd.DataFrame(rows)).notes[0] == "empty labels (origin=) in 2 rows, compared with nobody in 'origin'"
+
+
 def test_a_folder_with_another_commands_report_is_not_written_into(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lists.csv").write_text(LISTS)

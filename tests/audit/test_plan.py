@@ -107,6 +107,18 @@ def test_the_command_writes_and_prints_it(command, tmp_path):
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]
 
 
+def test_of_an_agent_elsewhere_turns_are_bounded(tmp_path):
+    (tmp_path / "agent.yaml").write_text(
+        "agent: {command: python never_started.py}\nupstream: {base_url: 'http://127.0.0.1:9/v1'}\n"
+        "stages: {model: {match: {kind: model}}}\n"
+    )
+    options = ("--axes", "gender", "--out", tmp_path / "o")
+    code, out, err = run_command("plan --pipeline", tmp_path / "agent.yaml", *options)
+    assert code == 0, err
+    written = json.loads((tmp_path / "o" / "plan.json").read_text())
+    assert f"At most {written['turns'] * written['arms']:,} turns are run" in out
+
+
 def talk(word):
     return lambda inputs: [f"{word} {item.user} {len(item.history)} {item.outputs}" for item in inputs]
 

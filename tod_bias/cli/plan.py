@@ -81,6 +81,11 @@ def show_plan(
     Console().print(plans.table(result))
     for reason in result.left_out.values():
         echo(f"({reason})", err=True)
+    if all(stage.calls is None and stage.estimate is None for stage in result.stages.values()):
+        print(
+            f"At most {result.turns * result.arms:,} turns are run (turns × arms; what arms share is run once). What a "
+            "turn calls shows when it is run: audit a few with --max-dialogues."
+        )
     if result.seconds is not None:
         print(f"About {result.seconds:,.0f} s, by a sample of dialogues; a bigger run shares more calls.")
     if result.price is not None:

@@ -47,7 +47,7 @@ def entrance(gap: Estimate, contributions: Contributions, what: str, *, levels_d
 def do_level_down(axis_result: AxisResult) -> bool:
     """Whether the system is served worse with every stage replaced: the originals are of a group that is harmed."""
     before = axis_result.arms.get("")
-    after = axis_result.arms.get(arm_key(axis_result.contributions))
+    after = axis_result.arms.get(arm_key(frozenset(axis_result.contributions)))
     if before is None or after is None or axis_result.metric.better == "neither":
         return False
     return after < before if axis_result.metric.better == "higher" else after > before

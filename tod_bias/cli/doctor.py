@@ -59,13 +59,9 @@ def doctor(
     """
     from json import dumps
 
-    is_system = file is not None and file.suffix in _SYSTEMS
-    if pipeline is not None and (file is None or is_system):
-        raise TodBiasError(f"--pipeline goes with a file of traces; to try a system: tod-bias doctor {pipeline}")
-    if corpus and not is_system:
-        raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
+    _check_used(file, corpus, pipeline)
     if file is not None:
-        if is_system:
+        if file.suffix in _SYSTEMS:
             _try_system(file, corpus, json, output)
         else:
             _list_components(file, pipeline, json, output)
@@ -96,6 +92,15 @@ def doctor(
         if environment.ready
         else "\nAudits do not run here yet: run the commands above that belong to lines marked --."
     )
+
+
+def _check_used(file: Path | None, corpus: str, pipeline: Path | None) -> None:
+    """Raise TodBiasError where an option would be passed over."""
+    is_system = file is not None and file.suffix in _SYSTEMS
+    if pipeline is not None and (file is None or is_system):
+        raise TodBiasError(f"--pipeline goes with a file of traces; to try a system: tod-bias doctor {pipeline}")
+    if corpus and not is_system:
+        raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
 
 
 def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:

@@ -269,12 +269,8 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
         raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
     is_known = row.scale == "ratio" or row.original.value is not None
     for name, group in row.groups.items():
-        gap = group.terms_only or group.gap if limits.terms_only else group.gap
-        part, what = gap, f"gap of {name}"
-        if stage is not None:
-            if stage not in group.shares:
-                raise GateError(f"{result.name}: contributions are not known of saved responses; leave --stage out")
-            part, what = group.shares[stage], f"gap of {name}, {stage}"
+        gap, beyond = group.terms_only or group.gap if limits.terms_only else group.gap, group.beyond_placebo
+        part, what = (gap, f"gap of {name}") if stage is None else _share(group, name, stage, result)
         yield CheckedValue(
             axis=row.axis,
             metric=row.metric.name,
@@ -288,11 +284,18 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             of_terms_only=_is_of_terms_only(group.gap, limits),
             unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
             first_differences=differences_of(row, name),
-            claim_p=_claim_p(gap, group.beyond_placebo),
-            beyond=group.beyond_placebo,
-            needs_placebo=row.needs_placebo,
+            claim_p=_claim_p(gap, beyond),
+            beyond=beyond if stage is None else None,
+            needs_placebo=row.needs_placebo and (stage is None or beyond is None),
             both_sides=limits.both_sides or row.metric.better == "neither",
         )
+
+
+def _share(group: Group, name: str, stage: str, result: AuditResult) -> tuple[Estimate, str]:
+    """A stage's share of a group's gap, and what it is called."""
+    if stage not in group.shares:
+        raise GateError(f"{result.name}: contributions are not known of saved responses; leave --stage out")
+    return group.shares[stage], f"gap of {name}, {stage}"
 
 
 def _claim_p(gap: Estimate, beyond: Estimate | None) -> float | None:

@@ -161,10 +161,19 @@ def read_recommendations(
     named = Counter(city for city, _ in files if city is not None)
     notes = [f"{city}: {count} files are read as one city" for city, count in named.items() if count > 1]
     if reading.price_levels is not None and "price" in frame:
-        frame, cut = into_levels(frame, reading.price_levels)
+        levels, cut = into_levels(frame, reading.price_levels)
+        frame = levels.assign(amount=frame["price"])
         notes += cut
     result = tidy(frame, reading)
-    return replace(result, notes=(*notes, *result.notes))
+    return replace(result, notes=(*notes, *_mean_amounts(result), *result.notes))
+
+
+def _mean_amounts(result: Recommendations) -> Iterator[str]:
+    """What the lists of a group cost on average, where prices were amounts before they were levels."""
+    for dimension in result.dimensions if "amount" in result.frame else ():
+        means = result.rows(dimension).groupby("group", sort=False)["amount"].mean().dropna()
+        listed = ", ".join(f"{label} {mean:.2f}" for label, mean in means.items())
+        yield f"{dimension}: the mean price is {listed}; tests are of the levels"
 
 
 def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendations:
@@ -239,13 +248,23 @@ def _noticed(subset: pd.DataFrame) -> Iterator[str]:
     bare = distinct["categories"].map(len).eq(0)
     if bare.any() and not bare.all():
         yield f"{int(bare.sum()):,} of {len(distinct):,} recommendations have no category; they count as of none"
-    if distinct["categories"].map(lambda cell: any(sign in name for name in cell for sign in "|;/")).mean() > 0.5:
-        yield "most categories hold |, ; or /; if it separates them, say so with --separators"
+    yield from _joined(distinct["categories"])
     if any(name.startswith("[") for cell in distinct["categories"] for name in cell):
         yield "some categories begin with [, as lists are written in Python; write their names and a separator"
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
+
+
+def _joined(cells: pd.Series) -> Iterator[str]:
+    """Notes on signs that may separate categories; names of some hold ``/``."""
+    for sign, most in (("|", 0), (";", 0), ("/", 0.5)):
+        found = [name for cell in cells for name in cell if sign in name]
+        if len(found) > most * len(cells):
+            yield (
+                f"{found[0]!r} and others look like several categories; if {sign} separates them, say so with "
+                f"--separators '{sign}'"
+            )
 
 
 def _empty_labels(cells: pd.Series) -> Iterator[str]:

@@ -88,6 +88,16 @@ def test_amounts_are_cut_into_levels(tmp_path):
     assert equal.frame["price"].value_counts().tolist() == [25] * 4
 
 
+def test_what_groups_pay_and_categories_that_look_like_several_are_noted(tmp_path):
+    path = tmp_path / "lists.csv"
+    labels = ["team=red", "team=red", "team=blue"]
+    items = [{"query": f"q{n}", "rank": 1, "label": label, "price": 10 * n} for n, label in enumerate(labels)]
+    pd.DataFrame(items).assign(categories=["Grill|Bar", "Pasta", "Sushi"]).to_csv(path, index=False)
+    notes = read_recommendations([(None, path)], ListFormat(price_levels=(5, 15, 25))).notes
+    assert "team: the mean price is red 5.00, blue 20.00; tests are of the levels" in notes
+    assert any(note.startswith("'Grill|Bar' and others look like several categories") for note in notes)
+
+
 def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_them(tmp_path):
     often = [1] * 50 + [2, 3, 4]  # one item, recommended fifty times
     one, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))

@@ -57,6 +57,8 @@ class Expressions(NamedTuple):
     """The terms of the dialogue's own group that are rewritten."""
     target: frozenset[str]
     """The terms of the other group that they become."""
+    factors: tuple[Expressions, ...] = ()
+    """Of crossed axes whose terms stand in several groups: the terms of each factor, also of one that stays."""
 
 
 class SelectedDialogue(NamedTuple):
@@ -218,7 +220,8 @@ class Axis(ABC):
 
     def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
         """The terms that express either group in each rewrite of a dialogue; at least the candidate's."""
-        return [Expressions(*(frozenset([label]) for label in self.labels(candidate))) for candidate in candidates]
+        labels = (self.labels(candidate) for candidate in candidates)
+        return [Expressions(frozenset([source]), frozenset([target])) for source, target in labels]
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
@@ -24,6 +24,8 @@ class CandidatePair(Candidate):
 
     first: Candidate | None = None
     second: Candidate | None = None
+    every: tuple[tuple[Candidate, ...], tuple[Candidate, ...]] = ((), ())
+    """All candidates of either axis in the dialogue, which tell the terms of a group that stays."""
 
 
 class ProductAxis(Axis):
@@ -124,24 +126,36 @@ class ProductAxis(Axis):
         return "+".join(label for label, _ in labels), "+".join(label for _, label in labels)
 
     def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[Expressions]:
-        """The terms of both, of the factors that change."""
-        return [self._terms_of(dialogue, candidate) for candidate in candidates]
+        """The terms of both, those of a group that stays among them: the system sees them as well."""
+        of_first, of_second = (self._terms_of_factor(dialogue, candidates, place) for place in range(2))
+        return [
+            Expressions(one.source | other.source, one.target | other.target, (one, other))
+            for one, other in zip(of_first, of_second, strict=True)
+        ]
 
-    def _terms_of(self, dialogue: Dialogue, candidate: Candidate) -> Expressions:
-        parts = [axis.terms(dialogue, [part])[0] for axis, part in self._each(candidate)]
-        source, target = (frozenset[str]().union(*side) for side in zip(*parts, strict=True))
-        return Expressions(source, target)
+    def _terms_of_factor(self, dialogue: Dialogue, candidates: Sequence[Candidate], place: int) -> list[Expressions]:
+        """The terms of one axis in each candidate; where its group stays, source and target are the same."""
+        parts = [_parts(candidate)[place] for candidate in candidates]
+        listed = [some.every[place] for some in candidates if isinstance(some, CandidatePair)]
+        every = list(dict.fromkeys(some for some in (*chain(*listed), *parts) if some is not None))
+        known = dict(zip(every, self.axes[place].terms(dialogue, every), strict=True))
+        stays = frozenset[str]().union(*(some.source for some in known.values()))
+        return [Expressions(stays, stays) if part is None else known[part] for part in parts]
 
     def _each(self, candidate: Candidate) -> list[tuple[Axis, Candidate]]:
         """The axes along which a candidate rewrites, each with its part of it."""
-        parts = (candidate.first, candidate.second) if isinstance(candidate, CandidatePair) else (candidate, None)
-        return [(axis, part) for axis, part in zip(self.axes, parts, strict=True) if part is not None]
+        return [(axis, part) for axis, part in zip(self.axes, _parts(candidate), strict=True) if part is not None]
+
+
+def _parts(candidate: Candidate) -> tuple[Candidate | None, Candidate | None]:
+    """What a candidate changes along either axis."""
+    return (candidate.first, candidate.second) if isinstance(candidate, CandidatePair) else (candidate, None)
 
 
 def _pairs(first: Sequence[Candidate], second: Sequence[Candidate]) -> list[CandidatePair]:
     """Every change along one axis, along the other, and along both."""
     sources = first[0].source, second[0].source
-    terms = first[0].term, second[0].term
+    terms, every = (first[0].term, second[0].term), (tuple(first), tuple(second))
     pairs = []
     for parts in product((None, *first), (None, *second)):
         if parts == (None, None):
@@ -150,6 +164,8 @@ def _pairs(first: Sequence[Candidate], second: Sequence[Candidate]) -> list[Cand
         term = "+".join(term if part is None else part.term for part, term in zip(parts, terms, strict=True))
         form = "+".join(part.form for part in parts if part is not None and part.form)
         pairs.append(
-            CandidatePair(term, CROSS.join(sources), CROSS.join(targets), form, first=parts[0], second=parts[1])
+            CandidatePair(
+                term, CROSS.join(sources), CROSS.join(targets), form, first=parts[0], second=parts[1], every=every
+            )
         )
     return pairs

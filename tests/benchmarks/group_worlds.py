@@ -6,7 +6,7 @@ served worse, so every group that is claimed is a mistake; ``planted`` adds an e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,10 @@ from scipy import sparse, stats
 
 from tod_bias.audit.row_sets import RowSet
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.group_model import GroupDesign
+from tod_bias.statistics.group_model import GroupDesign, GroupFit
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import Family
+from tod_bias.statistics.term_families import FactorTerms
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Drawn:
     domains: np.ndarray | None = None
     variance: np.ndarray | None = None
     """(groups,) of the groups' means, as an oracle knows it."""
+    factors: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    """Of crossed axes by factor: (groups,) levels, and (dialogues, levels) numbers of terms."""
 
 
 World = Callable[[np.random.Generator], Drawn]
@@ -82,6 +85,54 @@ def plain(
     shares = [np.bincount(used[:, h], minlength=terms) / dialogues for h in range(groups)]
     variance = np.array([spread[h] ** 2 * (shares[h] ** 2).sum() + noise**2 / dialogues for h in range(groups)])
     return Drawn(values, used, variance=variance)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Two crossed axes whose terms have mean-zero quirks.
+
+    Args:
+        levels: of each factor.
+        terms: of each level of each factor.
+        dialogues: their number.
+        quirks: standard deviation over the terms of each factor.
+        of_pairs: of what two terms do together.
+        beside: of what a term of the first factor does beside one level of the second.
+        missing: share of the rewritten counterfactuals that a dialogue lacks, as fewer variants than groups make them.
+        effect: by which the first level of the first factor is served worse.
+    """
+
+    levels: tuple[int, int] = (2, 2)
+    terms: tuple[int, int] = (6, 6)
+    dialogues: int = 100
+    quirks: tuple[float, float] = (0.1, 0.1)
+    of_pairs: float = 0.0
+    beside: float = 0.0
+    missing: float = 0.0
+    effect: float = 0.0
+
+    def __call__(self, rng: np.random.Generator) -> Drawn:
+        """One sample; every dialogue is of one group, with the terms of all levels dealt."""
+        first, second = (some.ravel() for some in np.indices(self.levels))
+        used = [
+            np.stack([dealt(rng, self.dialogues, terms) for _ in range(levels)], axis=1)
+            for levels, terms in zip(self.levels, self.terms, strict=True)
+        ]
+        one, other = used[0][:, first], used[1][:, second]
+        quirk = [
+            rng.normal(0, spread, shape) for spread, *shape in zip(self.quirks, self.levels, self.terms, strict=True)
+        ]
+        pairs = rng.normal(0, self.of_pairs, (len(first), *self.terms))
+        beside = rng.normal(0, self.beside, (len(first), self.terms[0]))
+        cells = np.arange(len(first))
+        values = rng.normal(0, 0.3, self.dialogues)[:, None] + rng.normal(0, 0.05, one.shape)
+        values += quirk[0][first, one] + quirk[1][second, other] + pairs[cells, one, other] + beside[cells, one]
+        values += self.effect * (first == 0)
+        source = rng.integers(0, len(first), self.dialogues)
+        lacks = rng.random(values.shape) < self.missing
+        lacks[np.arange(self.dialogues), source] = False
+        values[lacks] = np.nan
+        return Drawn(values, one, source, factors=((first, used[0]), (second, used[1])))
 
 
 def _mixed(share: float, groups: int = 2) -> World:
@@ -212,6 +263,21 @@ FRESH: dict[str, World] = {
     "12 dialogues, 3 x 4": lambda rng: plain(rng, 12, 3, 4),
 }
 """Worlds that it was not tuned on."""
+CROSSED: dict[str, Crossed] = {
+    "2 x 2 levels of 6 terms, n 100": Crossed(),
+    "2 x 2 levels of 6 terms, n 600": Crossed(dialogues=600),
+    "3 x 3 levels of 6 terms": Crossed((3, 3)),
+    "3 x 3 levels of 15 and 3 terms, n 90": Crossed((3, 3), (15, 3), 90),
+    "no quirks": Crossed((3, 3), quirks=(0.0, 0.0)),
+    "quirks of the first factor alone": Crossed((3, 3), quirks=(0.1, 0.0)),
+    "quirks of pairs of terms, n 600": Crossed((2, 2), dialogues=600, quirks=(0.03, 0.03), of_pairs=0.1),
+    "quirks of terms beside one level, n 600": Crossed((2, 2), dialogues=600, quirks=(0.03, 0.03), beside=0.1),
+    "half is missing, 3 x 3": Crossed((3, 3), dialogues=150, missing=0.5),
+    "planted: a level of 12 terms .15 worse, quirks .05": Crossed(
+        (2, 2), (12, 12), 150, quirks=(0.05, 0.05), effect=0.15
+    ),
+}
+"""Crossed axes."""
 
 
 @dataclass
@@ -226,27 +292,59 @@ class Judged:
     may_be_claimed: bool
     """Not where nearly all dialogues are originals of one group: what any rewriting does is not known then without a
     placebo, and an audit claims nothing."""
+    intervals: Sequence[tuple[float, float] | None]
+    """Simultaneous, (groups,)."""
 
 
 def judged(drawn: Drawn) -> Judged:
     """The gaps of all groups, as an audit claims them."""
-    dialogues, groups = drawn.values.shape
+    groups = drawn.values.shape[1]
+    return judged_rows(
+        drawn, fit_of(drawn), {str(group): np.eye(groups)[group] - 1 / groups for group in range(groups)}
+    )
+
+
+def effects_of(drawn: Drawn) -> dict[str, np.ndarray]:
+    """The contrasts of the main effects and of the interaction of crossed axes."""
+    (first, _), (second, _) = drawn.factors
+    mean = np.full(len(first), 1 / len(first))
+    main = {
+        f"{place}/{level}": (levels == level) / (levels == level).sum() - mean
+        for place, (levels, _) in enumerate(drawn.factors)
+        for level in range(levels.max() + 1)
+    }
+    both = {
+        f"interaction/{group}": np.eye(len(first))[group] - mean - main[f"0/{one}"] - main[f"1/{other}"]
+        for group, (one, other) in enumerate(zip(first, second, strict=True))
+    }
+    return main | both
+
+
+def fit_of(drawn: Drawn) -> GroupFit:
+    """The model of a sample."""
+    dialogues = len(drawn.values)
     is_original = None
     if drawn.source is not None:
         is_original = np.zeros(drawn.values.shape, dtype=bool)
         is_original[np.arange(dialogues), drawn.source] = True
     clusters = [] if drawn.domains is None else [Clusters.of([str(number) for number in drawn.domains])]
-    design = GroupDesign(~np.isnan(drawn.values), [_weights(some) for some in drawn.terms.T], is_original, clusters)
-    fit = design.fit(drawn.values)
+    terms: list[sparse.csr_array | None] | list[FactorTerms] = [_weights(some) for some in drawn.terms.T]
+    if drawn.factors:
+        terms = [FactorTerms(level, [_weights(some) for some in used.T]) for level, used in drawn.factors]
+    return GroupDesign(~np.isnan(drawn.values), terms, is_original, clusters).fit(drawn.values)
+
+
+def judged_rows(drawn: Drawn, fit: GroupFit, contrasts: Mapping[str, np.ndarray]) -> Judged:
+    """Contrasts of the groups, as an audit claims them."""
     known = np.nan_to_num(drawn.values)
     differs = np.abs(known - known[:, :1]).max(axis=1) > 0
-    contrasts = {str(group): np.eye(groups)[group] - 1 / groups for group in range(groups)}
     rows = RowSet.of(fit, differs, contrasts, Inference(permutations=1000))
     family = Family([rows.block(0)])
     estimates = rows.estimates(family)
-    covers = all(found.ci is None or found.ci[0] <= 0 <= found.ci[1] for found in estimates.values())
+    intervals = [found.ci for found in estimates.values()]
+    covers = all(found is None or found[0] <= 0 <= found[1] for found in intervals)
     p = np.array([found.p for found in estimates.values()], dtype=float)
-    return Judged(rows, p, covers, is_original is None or design.has_originals)
+    return Judged(rows, p, covers, drawn.source is None or fit.design.has_originals, intervals)
 
 
 def _weights(labels: np.ndarray) -> sparse.csr_array:
@@ -260,6 +358,27 @@ def size(world: World, runs: int, seed: int) -> tuple[float, float]:
     found = [judged(world(np.random.default_rng([seed, number]))) for number in range(runs)]
     claims = [some.may_be_claimed and (some.p < 0.05).any() for some in found]
     return float(np.mean(claims)), float(np.mean([some.covers for some in found if some.may_be_claimed]))
+
+
+def crossed_size(world: Crossed, runs: int, seed: int) -> tuple[float, float, float, float]:
+    """How often any group of crossed axes is claimed, any effect, and how often the intervals of all gaps, and of all
+    effects, hold what is planted at once. What is of these terms only is no claim."""
+    claimed, covers = np.zeros(2), np.zeros(2)
+    for number in range(runs):
+        drawn = world(np.random.default_rng([seed, number]))
+        groups = drawn.values.shape[1]
+        gaps = {str(group): np.eye(groups)[group] - 1 / groups for group in range(groups)}
+        fit, planted = fit_of(drawn), world.effect * (drawn.factors[0][0] == 0)
+        for place, contrasts in enumerate((gaps, effects_of(drawn))):
+            judged = judged_rows(drawn, fit, contrasts)
+            claimed[place] += bool(((judged.p < 0.05) & judged.rows.over_terms).any())
+            covers[place] += all(
+                found is None or not over or found[0] <= contrast @ planted <= found[1]
+                for found, over, contrast in zip(
+                    judged.intervals, judged.rows.over_terms, contrasts.values(), strict=True
+                )
+            )
+    return float(claimed[0] / runs), float(claimed[1] / runs), float(covers[0] / runs), float(covers[1] / runs)
 
 
 def power(dialogues: int, groups: int, terms: int, quirks: float, runs: int, seed: int) -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from audited_worlds import STAGES, World, audit, table_of
-from group_worlds import FRESH, REVIEWED, power, size
+from group_worlds import CROSSED, FRESH, REVIEWED, crossed_size, power, size
 
 from tod_bias.results import AxisResult, Estimate
 
@@ -285,12 +285,20 @@ def group_tables(runs: int, seed: int) -> None:
             print(f"| {groups} x {terms}, {dialogues}, {quirks} | {shares} |", flush=True)
 
 
+def crossed_table(runs: int, seed: int) -> None:
+    """Print size and coverage on crossed axes."""
+    print("\n| crossed axes | any group claimed | any effect claimed | all gaps cover | all effects cover |")
+    print("|---|---|---|---|---|")
+    for name, world in CROSSED.items():
+        print(f"| {name} | " + " | ".join(f"{some:.3f}" for some in crossed_size(world, runs, seed)) + " |", flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; mde, groups")
+    parser.add_argument("--only", default="", help="beginnings of cases' names, joined by commas; mde, groups, crossed")
     options = parser.parse_args()
     wanted = tuple(name for name in options.only.split(",") if name)
     started = time.monotonic()
@@ -309,6 +317,8 @@ def main() -> None:
             print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
     if not wanted or any("groups".startswith(name) for name in wanted):
         group_tables(options.runs, options.seed)
+    if not wanted or any("crossed".startswith(name) for name in wanted):
+        crossed_table(options.runs, options.seed)
     error = math.sqrt(0.05 * 0.95 / options.runs)
     print(f"\n{options.runs} runs a world; a share of .05 has a standard error of {error:.3f}; "
           f"{time.monotonic() - started:.0f} s; components: {', '.join(STAGES)}.")  # fmt: skip

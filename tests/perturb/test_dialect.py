@@ -31,7 +31,7 @@ class TestDialogue:
         assert candidate == Candidate("is_there_it", "standard", "aae")
         assert perturber.crossed(DIALOGUE) == (candidate,)
         assert perturber.labels(candidate) == ("is_there_it", "is_there_it")
-        ((source, target),) = perturber.terms(DIALOGUE, [candidate])
+        ((source, target, _),) = perturber.terms(DIALOGUE, [candidate])
         assert source == target == {"is_there_it", "person_that", "person_do"}
         assert perturber.counts_of(DIALOGUE) == {candidate: 1}
         assert perturber.candidates(Dialogue("e", "", (Turn("Yes."),))) == []

@@ -18,7 +18,7 @@ from tod_bias.audit.choices import scored_by
 from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.audit.row_sets import Affected, RowSet, counted, has_enough_terms, of_dialogues, plain_rows, used_terms
+from tod_bias.audit.row_sets import Affected, RowSet, are_enough, counted, of_dialogues, plain_rows, used_terms
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
@@ -270,11 +270,11 @@ class AxisDifference:
         """How many of the dialogues that have a group differ between the runs; of its terms if they are a sample."""
         design, differs = self._change.contrasts.design, self._change.contrasts.differs
         most = self._change.contrasts.largest_score
-        weights = design.terms_of(place)
         units = [counted(differs[design.has[:, place]], most=most)]
-        if over and weights is not None:
-            used, hit = used_terms(weights, differs)
-            units.append(counted(hit[used], most=most))
+        for some in design.sets_of(place) if over else ():
+            if some is not None:
+                used, hit = used_terms(some.weights, differs)
+                units.append(counted(hit[used], most=most))
         return units
 
     def _scores(self, margin: float | None) -> ChangeRows:
@@ -295,7 +295,7 @@ class AxisDifference:
             weights = np.zeros(design.has.shape)
             weights[members, place] = unit / members.sum()
             coefficients.append(weights)
-        over = np.array([has_enough_terms(design, self._place(name)) for name in names], dtype=bool)
+        over = np.array([are_enough(design.sets_of(self._place(name))) for name in names], dtype=bool)
         if names:
             rows = change.fit.estimated(after - before, np.stack(influence, axis=1), stacked(coefficients), over)
         else:

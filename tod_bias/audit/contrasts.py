@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from tod_bias.audit.drawn_orders import DrawnShares, drawn_weights
 from tod_bias.audit.sums import ArmSums, VariantIndex
@@ -261,13 +260,12 @@ class AuditContrasts:
                 values[contrast][members, place] = self.scale.values(arms @ weights)
             for stage, by_pair in self._drawn_weights.items():
                 drawn[stage][:, members, place] = self.scale.values(by_pair @ arms.T)
-        terms = [variants.terms_of(group)[0] for group in range(len(variants.groups))]
         kinds = enough_clusters(variants)
-        every = [*terms, *[None] * len(references)]
+        every = variants.weights_of_terms(len(names))
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
         full = GroupDesign(has, every, self.originals(len(names)), kinds)
         design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
-        beyond = self._beyond(has, values[DISPARITY], terms, kinds)
+        beyond = self._beyond(has, values[DISPARITY], kinds)
         made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
         served = np.where(has[:, :, None], ends[:, :, 0], 0.0)
         made.largest_score = largest_effect(self._metric.score(self._table.original), self._metric.score(served))
@@ -295,7 +293,7 @@ class AuditContrasts:
         return is_original
 
     def _beyond(
-        self, has: np.ndarray, values: np.ndarray, terms: Sequence[sparse.csr_array | None], kinds: Sequence[Clusters]
+        self, has: np.ndarray, values: np.ndarray, kinds: Sequence[Clusters]
     ) -> tuple[GroupDesign, np.ndarray] | None:
         """The disparity of every group less what the placebo does in its place, in the dialogues that have one."""
         variants = self._variants
@@ -308,4 +306,6 @@ class AuditContrasts:
         ends = pseudo_values(self._table.mean_placebo[members], self._metric)
         placebo[members] = self.scale.values(ends[:, 1] - ends[:, 0])[:, None]
         placebo[self.originals(groups)] = 0.0
-        return GroupDesign(has, terms, None, kinds), np.where(has, values[:, :groups] - placebo, 0.0)
+        return GroupDesign(has, variants.weights_of_terms(groups), None, kinds), np.where(
+            has, values[:, :groups] - placebo, 0.0
+        )

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy import sparse
 from tod_bias.audit.claims import AxisDraft
 from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts
 from tod_bias.audit.drawn_orders import matters, with_orders
-from tod_bias.audit.row_sets import RowSet, has_enough_terms, largest_share
+from tod_bias.audit.row_sets import RowSet, are_enough, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
 from tod_bias.audit.sums import ArmSums
@@ -260,7 +260,7 @@ class GroupRows:
         mean, number = every.mean(axis=0), len(every)
         weights = -1.0 * rewritten / np.maximum(rewritten.sum(axis=1), 1)[:, None] / number
         weights[is_original & design.has] = 1 / number
-        enough = bool(self.compared) and all(has_enough_terms(design, group) for group in self.compared)
+        enough = bool(self.compared) and all(are_enough(design.sets_of(group)) for group in self.compared)
         over = np.array([enough and name != "artefact" for name in values])
         influence = (every - mean) / number
         covariance = number / max(1, number - 1) * influence.T @ influence
@@ -397,30 +397,37 @@ class AxisEstimates:
     def _facts(self, name: str, contrast: np.ndarray) -> Terms:
         group = self._variants.groups.index(name)
         design = self._contrasts.design
-        _, shares = largest_share(self._groups.fit, contrast, group)
-        weights = design.terms_of(group)
-        number = 0 if weights is None else int((_used(weights) > 0).sum())
-        largest = float(shares.max()) if len(shares) else math.nan
         words, groups = self._words
-        shared = None if weights is None else _shared_word(weights, words[group], groups)
-        return Terms(
-            number=number,
-            effective=round(float(design.freedom[group]) + 1, 3),
-            largest_share=finite(largest),
-            shared_word=None if shared is None else shared.word,
-            sharing=0 if shared is None else shared.terms,
-        )
+        facts = []
+        for terms, of_terms in zip(design.sets_of(group), words[group], strict=True):
+            _, shares = largest_share(self._groups.fit, contrast, terms.weights)
+            shared = _shared_word(terms.weights, of_terms, groups)
+            facts.append(
+                Terms(
+                    number=int((_used(terms.weights) > 0).sum()),
+                    effective=round(terms.freedom + 1, 3),
+                    largest_share=finite(float(shares.max()) if len(shares) else math.nan),
+                    shared_word=None if shared is None else shared.word,
+                    sharing=0 if shared is None else shared.terms,
+                )
+            )
+        fewest = min(facts, key=lambda some: some.effective or 0.0)
+        largest = max((some.largest_share for some in facts if some.largest_share is not None), default=None)
+        return fewest.model_copy(update={"largest_share": largest})
 
     @cached_property
-    def _names_of_terms(self) -> list[tuple[str, ...]]:
-        """Of each group."""
-        return [self._variants.terms_of(group)[1] for group in range(len(self._variants.groups))]
+    def _names_of_terms(self) -> list[list[tuple[str, ...]]]:
+        """Of each group; on crossed axes of its level of each factor."""
+        return [self._variants.names_of(group) for group in range(len(self._variants.groups))]
 
     @cached_property
-    def _words(self) -> tuple[list[list[frozenset[str]]], Counter[str]]:
+    def _words(self) -> tuple[list[list[list[frozenset[str]]]], Counter[str]]:
         """Of each group the words of each term; and in the terms of how many groups each word stands."""
-        words = [[frozenset(re.findall(r"\w+", term.lower())) for term in terms] for terms in self._names_of_terms]
-        return words, Counter(word for of_terms in words for word in frozenset[str]().union(*of_terms))
+        words = [
+            [[frozenset(re.findall(r"\w+", term.lower())) for term in terms] for terms in sets]
+            for sets in self._names_of_terms
+        ]
+        return words, Counter(word for sets in words for word in frozenset[str]().union(*chain.from_iterable(sets)))
 
     def _group(self, name: str, parts: Mapping[str, Any], *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
@@ -460,7 +467,7 @@ class AxisEstimates:
         """
         table, rows = self._variants, self._groups
         has = self._contrasts.design.has[:, rows.compared]
-        levels = {group: tuple(table.groups[group].split("×")) for group in rows.compared}
+        levels = {group: table.levels[group] for group in rows.compared}
         grid = math.prod(len(set(level)) for level in zip(*levels.values(), strict=True))
         if len(table.factors) < 2 or len(levels) < grid or not has[has.any(axis=1)].all():
             return {}
@@ -539,27 +546,24 @@ class AxisEstimates:
 
     def _terms(self, contrasts: Mapping[str, np.ndarray]) -> list[Term]:
         """The terms that add most to the gap of their group, the largest first."""
-        known = []
+        known: list[Term] = []
         for group, name in enumerate(self._variants.groups):
             if name not in contrasts:
                 continue
-            parts, shares = largest_share(self._groups.fit, contrasts[name], group)
-            terms = self._names_of_terms[group]
-            weights = self._contrasts.design.terms_of(group)
-            if weights is None or not len(parts):
-                continue
-            used = _used(weights)
-            for number, (part, dialogues) in enumerate(zip(parts, used.tolist(), strict=True)):
-                if dialogues:
-                    known.append(
-                        Term(
-                            term=terms[number],
-                            group=name,
-                            dialogues=int(dialogues),
-                            contribution=float(part),
-                            share=finite(float(shares[number])),
-                        )
+            for terms, names in zip(self._contrasts.design.sets_of(group), self._names_of_terms[group], strict=True):
+                parts, shares = largest_share(self._groups.fit, contrasts[name], terms.weights)
+                used = _used(terms.weights).tolist() if len(parts) else []
+                known += [
+                    Term(
+                        term=names[number],
+                        group=name,
+                        dialogues=int(dialogues),
+                        contribution=float(parts[number]),
+                        share=finite(float(shares[number])),
                     )
+                    for number, dialogues in enumerate(used)
+                    if dialogues
+                ]
         return sorted(known, key=lambda term: (-round(abs(term.contribution or 0.0), 9), term.term))[:TERMS_SHOWN]
 
 

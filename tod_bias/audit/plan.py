@@ -20,7 +20,8 @@ from tod_bias.audit.chunks import membership
 from tod_bias.audit.design import CounterfactualDesign, chunks, design_counterfactuals
 from tod_bias.audit.recorded_calls import RecordedCalls
 from tod_bias.audit.signatures import generator_of
-from tod_bias.audit.sums import VariantIndex, numbers_of
+from tod_bias.audit.sums import TermsByFactor, VariantIndex, numbers_of, terms_by_factor
+from tod_bias.audit.turn_rows import Membership
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
@@ -394,9 +395,18 @@ def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
         terms=tuple(some.target for member in members for some in member.terms),
         placebo=np.empty(0, dtype=int),
         placebo_terms=(),
+        factors=tuple(axis.factors),
+        by_factor=_by_factor(members),
     )
-    numbers = (variants.terms_of(group)[0].sum(axis=0) for group in range(len(axis.groups)))
+    numbers = (some.sum(axis=0) for some in variants.sets)
     return min((effective_number(np.asarray(some)) for some in numbers if some.any()), default=0.0)
+
+
+def _by_factor(members: Sequence[Membership]) -> tuple[TermsByFactor, ...]:
+    """The terms of each factor of crossed axes, of the dialogues in order."""
+    of = [number for number, member in enumerate(members) for _ in member.terms]
+    factors = [[factor[:2] for factor in some.factors] for member in members for some in member.terms]
+    return terms_by_factor(of, factors, len(members))
 
 
 def _only(names: Iterable[str]) -> str:

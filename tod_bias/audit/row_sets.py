@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from tod_bias.results import Estimate
 from tod_bias.statistics.clusters import Clusters
@@ -17,6 +18,7 @@ from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.power import affected_within, equivalent_within
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_value
+from tod_bias.statistics.term_families import TermSet
 
 SPARSE = 0.5
 """Share of dialogues that have to differ between groups for t tests and intervals."""
@@ -87,8 +89,8 @@ class RowSet:
         """
         contrasts = np.array([*rows_by_name.values()]).reshape(-1, fit.design.groups)
         design = fit.design
-        about = [focal(contrast) for contrast in contrasts]
-        enough = np.array([over and all(has_enough_terms(design, h) for h in groups) for groups in about], dtype=bool)
+        about = [design.behind(contrast) for contrast in contrasts]
+        enough = np.array([over and are_enough(sets) for sets in about], dtype=bool)
         rows = fit.rows(contrasts, enough)
         if (poor := enough & (rows.freedom < ENOUGH_FREEDOM)).any():
             enough = enough & ~poor
@@ -97,8 +99,8 @@ class RowSet:
         is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
         p = _single_p(rows)
         affected = tuple(
-            affected_of(fit, contrast, differs, groups if full else (), most)
-            for contrast, groups, full in zip(contrasts, about, enough, strict=True)
+            affected_of(fit, contrast, differs, sets if full else (), most)
+            for contrast, sets, full in zip(contrasts, about, enough, strict=True)
         )
         if is_sparse:
             p = _randomised(fit, contrasts, about, enough, p, inference)
@@ -232,27 +234,21 @@ def _exact(rows: RowEstimates, affected: Sequence[Sequence[Affected]]) -> np.nda
     )
 
 
-def focal(contrast: np.ndarray) -> list[int]:
-    """The groups that a contrast is about: with more than half of its largest coefficient."""
-    size = np.abs(contrast)
-    return [int(group) for group in np.flatnonzero(size > size.max() / 2 + _TINY)]
-
-
-def has_enough_terms(design: GroupDesign, group: int) -> bool:
-    """Whether a group's terms can stand for it; a reference variant needs none."""
-    return design.terms_of(group) is None or design.freedom[group] + 1 >= ENOUGH_TERMS - _TINY
+def are_enough(sets: Sequence[TermSet | None]) -> bool:
+    """Whether terms can stand for what they express; a reference variant needs none."""
+    return all(some is None or some.freedom + 1 >= ENOUGH_TERMS - _TINY for some in sets)
 
 
 def affected_of(
-    fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, groups: Sequence[int], most: float = 1.0
+    fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, sets: Sequence[TermSet | None], most: float = 1.0
 ) -> tuple[Affected, ...]:
-    """How many dialogues differ at all, and terms of groups.
+    """How many dialogues differ at all, and terms.
 
     Args:
         fit: of the values.
         contrast: (groups,) of the row.
         differs: (units,) whether the groups of a unit differ at all.
-        groups: those whose terms are a sample.
+        sets: of terms that are a sample.
         most: the largest effect that a dialogue can have.
     """
     design = fit.design
@@ -260,10 +256,10 @@ def affected_of(
     differs = differs & takes_part
     adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
     counts = [counted(differs[takes_part], adds[takes_part], most)]
-    for weights in map(design.terms_of, groups):
-        if weights is not None:
-            used, hit = used_terms(weights, differs)
-            counts.append(counted(hit[used], (weights.T @ adds)[used], most))
+    for some in sets:
+        if some is not None:
+            used, hit = used_terms(some.weights, differs)
+            counts.append(counted(hit[used], (some.weights.T @ adds)[used], most))
     return tuple(counts)
 
 
@@ -311,7 +307,7 @@ def _smallest_p(affected: Sequence[Affected]) -> float:
 def _randomised(
     fit: GroupFit,
     contrasts: np.ndarray,
-    about: Sequence[Sequence[int]],
+    about: Sequence[Sequence[TermSet | None]],
     over: np.ndarray,
     p: np.ndarray,
     inference: Inference,
@@ -327,9 +323,8 @@ def _randomised(
     design = fit.design
     for number, contrast in enumerate(contrasts):
         adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
-        for group in about[number]:
-            weights = design.terms_of(group)
-            parts = adds if weights is None or not over[number] else weights.T @ adds
+        for some in about[number]:
+            parts = adds if some is None or not over[number] else some.weights.T @ adds
             parts = parts[np.abs(parts) > _TINY]
             flipped = 1.0 if not len(parts) else _flipped(parts, inference)
             result[number] = max(result[number], flipped)
@@ -340,16 +335,20 @@ def _flipped(parts: np.ndarray, inference: Inference) -> float:
     return sign_test(parts, permutations=inference.permutations, seed=inference.seed).p_value
 
 
-def largest_share(fit: GroupFit, contrast: np.ndarray, group: int) -> tuple[np.ndarray, np.ndarray]:
+def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """How much of a contrast goes with each term of a group.
+
+    Args:
+        fit: of the values.
+        contrast: (groups,).
+        weights: (units, terms) of the terms.
 
     Returns:
         (terms,) what each adds, and (terms,) the share of the contrast that goes if the term is left out.
     """
-    weights = fit.design.terms_of(group)
     adds = (fit.design.coefficients(contrast) * fit.values).sum(axis=1)
     total = float(adds.sum())
-    if weights is None or abs(total) < _TINY:
+    if abs(total) < _TINY:
         return np.zeros(0), np.zeros(0)
     parts = weights.T @ adds
     used = np.asarray(weights.sum(axis=0)).ravel() / max(1, fit.design.units)

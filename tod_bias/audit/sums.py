@@ -5,15 +5,47 @@ A dialogue's variant for the group that it mentions is the dialogue as it is: no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.sums import sums_by
+from tod_bias.statistics.term_families import FactorTerms
+
+
+class TermsByFactor(NamedTuple):
+    """The terms that express the levels of one factor of crossed axes."""
+
+    source: tuple[frozenset[str], ...]
+    """(dialogues,) those of each dialogue's own level."""
+    target: tuple[frozenset[str], ...]
+    """(variants,) those of the level that each is rewritten for."""
+
+
+def terms_by_factor(
+    of: Sequence[int], factors: Sequence[Sequence[tuple[Iterable[str], Iterable[str]]]], dialogues: int
+) -> tuple[TermsByFactor, ...]:
+    """The terms of each factor of crossed axes, where all variants know them.
+
+    Args:
+        of: (variants,) number of the dialogue.
+        factors: of each variant, by factor, the terms of the dialogue's own level and of the one it is rewritten for.
+        dialogues: their number.
+    """
+    found = []
+    for place in range(min(map(len, factors), default=0)):
+        source: list[set[str]] = [set() for _ in range(dialogues)]
+        for number, some in zip(of, factors, strict=True):
+            source[number].update(map(str, some[place][0]))
+        target = tuple(frozenset(map(str, some[place][1])) for some in factors)
+        found.append(TermsByFactor(tuple(map(frozenset, source)), target))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -40,6 +72,8 @@ class VariantIndex:
     """(placebo variants,) the term that stands for what each changes."""
     factors: tuple[str, ...] = ()
     """What groups joined by ``×`` are products of; nothing, or one, where they are none."""
+    by_factor: tuple[TermsByFactor, ...] = ()
+    """Where groups of a factor share terms, those of each factor; nothing where every group has terms of its own."""
     references: tuple[tuple[int, str], ...] = ()
     """Reference variants: number of the dialogue, and what each is."""
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -67,6 +101,12 @@ class VariantIndex:
             terms=tuple(self.terms[number] for number in variants),
             placebo=place[self.placebo[placebo]],
             placebo_terms=tuple(self.placebo_terms[number] for number in placebo),
+            by_factor=tuple(
+                TermsByFactor(
+                    tuple(some.source[number] for number in numbers), tuple(some.target[number] for number in variants)
+                )
+                for some in self.by_factor
+            ),
             references=(),
             clusters=tuple((name, tuple(labels[number] for number in numbers)) for name, labels in self.clusters),
         )
@@ -95,8 +135,17 @@ class VariantIndex:
 
         A dialogue's weights sum to 1 where it has the group: over its variants for it, and over the terms of each.
         """
-        sets = [(self.of[number], self.terms[number]) for number in np.flatnonzero(self.target == group)]
-        sets += [(dialogue, self.source_terms[dialogue]) for dialogue in np.flatnonzero(self.source == group)]
+        return self._weights_of(self.target == group, self.source == group, self.terms, self.source_terms)
+
+    def _weights_of(
+        self,
+        is_target: np.ndarray,
+        is_source: np.ndarray,
+        terms: Sequence[frozenset[str]],
+        source_terms: Sequence[frozenset[str]],
+    ) -> tuple[sparse.csr_array, tuple[str, ...]]:
+        sets = [(self.of[number], terms[number]) for number in np.flatnonzero(is_target).tolist()]
+        sets += [(dialogue, source_terms[dialogue]) for dialogue in np.flatnonzero(is_source).tolist()]
         of = np.array([dialogue for dialogue, _ in sets], dtype=int)
         share = 1.0 / np.maximum(np.bincount(of, minlength=self.dialogues), 1)
         numbers: dict[str, int] = {}
@@ -108,6 +157,66 @@ class VariantIndex:
         row, column, weight = (np.array(some) for some in zip(*cells, strict=True)) if cells else ([], [], [])
         shape = (self.dialogues, max(1, len(numbers)))
         return sparse.csr_array(sparse.coo_array((weight, (row, column)), shape=shape)), tuple(numbers)
+
+    @cached_property
+    def levels(self) -> list[tuple[str, ...]]:
+        """Of each group its level of every factor; the group itself on an axis that is not crossed."""
+        widths = [1 + factor.count("×") for factor in self.factors] or [1]
+        levels = []
+        for group in self.groups:
+            parts = group.split("×") if len(self.factors) > 1 else [group]
+            ends = np.cumsum([0, *widths])
+            levels.append(tuple("×".join(parts[start:end]) for start, end in pairwise(ends)))
+        return levels
+
+    @cached_property
+    def level_terms(self) -> list[tuple[np.ndarray, list[tuple[sparse.csr_array, tuple[str, ...]]]]]:
+        """Of each factor whose levels have terms of their own: (groups,) number of the level, and of each level what
+        :meth:`terms_of` says of a group."""
+        factors = []
+        for place, terms in enumerate(self.by_factor):
+            names = list(dict.fromkeys(levels[place] for levels in self.levels))
+            level = np.array([names.index(levels[place]) for levels in self.levels], dtype=int)
+            has_source = self.source >= 0
+            factors.append(
+                (
+                    level,
+                    [
+                        self._weights_of(
+                            level[self.target] == number,
+                            has_source & (level[self.source] == number),
+                            terms.target,
+                            terms.source,
+                        )
+                        for number in range(len(names))
+                    ],
+                )
+            )
+        return factors
+
+    @property
+    def sets(self) -> list[sparse.csr_array]:
+        """(dialogues, terms) weights of every set of terms: of each group, or of each level of each factor."""
+        if not self.by_factor:
+            return [self.terms_of(group)[0] for group in range(len(self.groups))]
+        return [weights for _, levels in self.level_terms for weights, _ in levels]
+
+    def names_of(self, group: int) -> list[tuple[str, ...]]:
+        """The terms that express a group: its own, or on crossed axes those of its level of each factor."""
+        if not self.by_factor:
+            return [self.terms_of(group)[1]]
+        return [levels[number[group]][1] for number, levels in self.level_terms]
+
+    def weights_of_terms(self, columns: int) -> list[sparse.csr_array | None] | list[FactorTerms]:
+        """What a :class:`~tod_bias.statistics.group_model.GroupDesign` of the groups, and further columns without
+        terms, takes as terms."""
+        further = columns - len(self.groups)
+        if not self.by_factor:
+            return [*self.sets, *[None] * further]
+        return [
+            FactorTerms(np.append(number, np.full(further, -1)), [weights for weights, _ in levels])
+            for number, levels in self.level_terms
+        ]
 
     @cached_property
     def has_placebo(self) -> np.ndarray:

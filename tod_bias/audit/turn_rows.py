@@ -54,8 +54,10 @@ class Membership(NamedTuple):
 
     def text(self, number: int) -> str:
         """That of one counterfactual as JSON, for the column ``clusters``."""
-        source, target = self.terms[number]
-        record = {"source": sorted(source), "terms": sorted(target), "kinds": dict(self.kinds)}
+        source, target, factors = self.terms[number]
+        record: dict[str, Any] = {"source": sorted(source), "terms": sorted(target), "kinds": dict(self.kinds)}
+        if factors:
+            record["factors"] = [{"source": sorted(some.source), "terms": sorted(some.target)} for some in factors]
         return well_formed(json.dumps(record, ensure_ascii=False))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.audit.first_difference import most_frequent
-from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of
+from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE, ORIGINAL, REPEAT
 from tod_bias.documents import loads
 from tod_bias.errors import AxisError
@@ -362,6 +362,11 @@ def _variant_index(
         placebo=placebos.of,
         placebo_terms=tuple(map(str, rows["term"].iloc[placebos.starts])),
         factors=groups.factors,
+        by_factor=terms_by_factor(
+            copies.of,
+            [[(some["source"], some["terms"]) for some in record.get("factors", ())] for record in records],
+            dialogues,
+        ),
         references=tuple(
             (int(number), str(name))
             for number, name in zip(references.of, rows["group"].iloc[references.starts], strict=True)
@@ -393,7 +398,9 @@ def _clusters(text: Any) -> dict[str, Any]:
     """The clusters that a row names."""
     try:
         record = loads(text)
-        if isinstance(record["kinds"], dict) and all(isinstance(record[name], list) for name in ("source", "terms")):
+        terms = [record, *record.get("factors", ())]
+        lists = [some[name] for some in terms for name in ("source", "terms")]
+        if isinstance(record["kinds"], dict) and all(isinstance(some, list) for some in lists):
             return dict(record)
     except (ValueError, LookupError, TypeError):
         pass

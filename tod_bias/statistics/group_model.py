@@ -18,14 +18,16 @@ effective number of terms less one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import FEWEST
+from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
 
 PRIOR = 4.0
 """Degrees of freedom of the mean over groups, towards which the variance of a group's terms is moderated, at the least:
@@ -40,17 +42,14 @@ _TINY = 1e-12
 """What is smaller is rounding noise."""
 
 
-Columns = Callable[[int], np.ndarray]
-"""Of a group the weights of several rows, (units, rows)."""
-
-
 class GroupDesign:
     """Which units have a value for which groups, and which terms express the group there.
 
     Args:
         has: (units, groups) bool.
         terms: of each group (units, terms) weights, which sum to 1 where the unit has the group; None where a group is
-            not expressed by terms (a reference variant), so that nothing about it is sampled.
+            not expressed by terms (a reference variant), so that nothing about it is sampled. Of crossed axes the terms
+            of each factor, whose levels share them.
         is_original: (units, groups) bool, what was not rewritten; None where nothing was.
         clusters: further kinds of clusters of units.
     """
@@ -58,7 +57,7 @@ class GroupDesign:
     def __init__(
         self,
         has: np.ndarray,
-        terms: Sequence[sparse.csr_array | None],
+        terms: Sequence[sparse.csr_array | None] | Sequence[FactorTerms],
         is_original: np.ndarray | None = None,
         clusters: Sequence[Clusters] = (),
     ) -> None:
@@ -68,11 +67,11 @@ class GroupDesign:
         self.groups = has.shape[1]
         self.clusters = [kind.within(self.has.any(axis=1)) for kind in clusters]
         self._number = np.maximum(self.has.sum(axis=1), 1)
-        self._terms = [None if some is None else _masked(some, self.has[:, h]) for h, some in enumerate(terms)]
         moments = np.diag(self.has.sum(axis=0).astype(float)) - (self.has / self._number[:, None]).T @ self.has
         self._inverse = np.linalg.pinv(moments, rcond=1e-10, hermitian=True)
         self._set_originals(is_original)
-        self._set_moments()
+        self.families = families_of(self.has, terms)
+        """The terms, in sets whose effects vary alike."""
 
     def _set_originals(self, is_original: np.ndarray | None) -> None:
         self.has_originals = False
@@ -87,30 +86,6 @@ class GroupDesign:
         if total > 1e-9 * self.units and total**2 / float((by_unit**2).sum()) >= ORIGINALS:
             self.has_originals = True
             self._x, self._slope, self._residual_x, self._total_x = x, slope, residual, total
-
-    def _set_moments(self) -> None:
-        """What the variances of terms make of the squared sums of residuals over terms."""
-        share = self.has / self._number[:, None]
-        size = [_Size(some, self.has[:, h]) for h, some in enumerate(self._terms)]
-        self.freedom = np.array([some.freedom for some in size])
-        """(groups,) effective number of terms less one."""
-        self.scatter = np.stack([some.scatter for some in size], axis=1)
-        """(units, groups) squared distance of a unit's weights from their mean."""
-        self._squares = np.stack([some.squares for some in size], axis=1)
-        moments, of_units = np.zeros((2, self.groups, self.groups))
-        for h in range(self.groups):
-            for k in range(self.groups):
-                first, second = self._terms[h], self._terms[k]
-                if first is None or second is None:
-                    continue
-                weights = self.has[:, h] * ((h == k) - share[:, k])
-                moments[h, k] = _overlap(first, second, weights, size[h].mean)
-                of_units[h, k] = float((weights**2 * self.scatter[:, h] * self.scatter[:, k]).sum())
-        length = np.sqrt(np.maximum(np.diag(moments), _TINY))
-        self.common = np.maximum(moments / np.outer(length, length), np.eye(self.groups))
-        """(groups, groups), 0 to 1: how much the variances of two groups' terms rest on the same sums; wholly where
-        both have the same clusters of units, as the words of one paradigm make them."""
-        self._moments = (moments - of_units).sum(axis=1)
 
     def _centred(self, table: np.ndarray) -> np.ndarray:
         """(units, groups) values less the mean of those that the unit has; 0 where it has none."""
@@ -139,9 +114,16 @@ class GroupDesign:
 
         return column
 
-    def terms_of(self, group: int) -> sparse.csr_array | None:
-        """(units, terms) weights of the terms of a group."""
-        return self._terms[group]
+    def sets_of(self, group: int) -> list[TermSet]:
+        """The terms that express a group: its own, or on crossed axes those of its level of each factor."""
+        sets = [family.set(n) for family in self.families if family.is_main for n in family.sets_of(group)]
+        return [some for some in sets if some is not None]
+
+    def behind(self, contrast: np.ndarray) -> list[TermSet | None]:
+        """The terms of what a contrast is about; None for a group that is not expressed by terms."""
+        sets = [family.set(n) for family in self.families for n in focal(family.of_contrast(contrast))]
+        is_crossed = len(self.families) > 1
+        return sets + [None for group in focal(contrast) if is_crossed and not self.sets_of(group)]
 
     def fit(self, values: np.ndarray) -> GroupFit:
         """Estimate the model for (units, groups) values; what stands where a unit has no group is not read."""
@@ -168,24 +150,8 @@ class GroupFit:
         self.effects = design._inverse @ centred.sum(axis=0)
         """(groups,) γ, of which only contrasts are known."""
         self.residuals = centred - design.within(self.effects)
-        self.variances, self.prior = self._moderated()
-        """(groups,) τ² of the terms, moderated, and the degrees of freedom of the mean over groups in them."""
-
-    def _moderated(self) -> tuple[np.ndarray, float]:
-        design = self.design
-        sums = np.zeros(design.groups)
-        for h in range(design.groups):
-            terms = design.terms_of(h)
-            if terms is not None:
-                sums[h] = float(((terms.T @ self.residuals[:, h]) ** 2).sum())
-        noise = (self.residuals**2 * design.scatter).sum(axis=0)
-        is_known = (design._moments > 1e-6 * design.units) & (design.freedom > 0)
-        single = np.where(is_known, (sums - noise) / np.where(is_known, design._moments, 1.0), 0.0)
-        freedom = np.where(is_known, design.freedom, 0.0)
-        mean = float((freedom * single).sum() / max(freedom.sum(), _TINY))
-        prior = _prior(sums[is_known], (noise + design._moments * mean)[is_known], freedom[is_known])
-        moderated = np.maximum(0.0, (prior * mean + freedom * single) / (prior + freedom))
-        return np.where([design.terms_of(h) is None for h in range(design.groups)], 0.0, moderated), prior
+        self._parts = [family.part_of(self.residuals) for family in design.families]
+        self._moderated = [_moderated(*some) for some in zip(design.families, self._parts, strict=True)]
 
     def rows(self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True) -> RowEstimates:
         """Estimates of contrasts.
@@ -213,9 +179,10 @@ class GroupFit:
         units = np.full(len(contrasts), float(self.design.units))
         for number, contrast in enumerate(contrasts):
             sizes = [
-                self.design.freedom[h] + 1
-                for h in np.flatnonzero(np.abs(contrast) > _TINY)
-                if over[number] and self.design.terms_of(int(h)) is not None
+                family.freedom[place] + 1
+                for family in self.design.families
+                for place in np.flatnonzero(np.abs(family.of_contrast(contrast)) > _TINY)
+                if over[number] and family.terms[place] is not None
             ]
             units[number] = min([units[number], *sizes])
         return with_floor(rows, units)
@@ -232,20 +199,25 @@ class GroupFit:
         design = self.design
         correction = design.units / max(1, design.units - 1)
         covariance = correction * influence.T @ influence
-        parts = _Parts(np.diag(covariance).copy(), design.common, self.prior)
-        by_unit = np.zeros(influence.shape)
+        parts = _Parts(np.diag(covariance).copy())
+        by_unit, is_crossed = np.zeros(influence.shape), len(design.families) > 1
         for h in range(design.groups):
-            terms, weights = design.terms_of(h), columns(h)
-            by_unit += weights**2
-            noise = ((weights * self.residuals[:, h : h + 1]) ** 2).sum(axis=0)
-            if terms is None:
-                parts.add_noise(noise)
-                continue
-            by_term = terms.T @ weights
-            together = by_term.T @ by_term - (weights * design._squares[:, h : h + 1]).T @ weights
-            together = self.variances[h] * np.where(np.outer(over, over), together, 0.0)
-            covariance += together
-            parts.add_terms(noise, np.maximum(np.diag(together), 0.0), h, float(design.freedom[h]))
+            by_unit += columns(h) ** 2
+            if is_crossed and not design.sets_of(h):
+                parts.add_noise(((columns(h) * self.residuals[:, h : h + 1]) ** 2).sum(axis=0))
+        for family, part, (variances, prior) in zip(design.families, self._parts, self._moderated, strict=True):
+            between, takes_part = np.zeros((len(family.terms), len(values))), np.full(len(values), not is_crossed)
+            for place, terms in enumerate(family.terms):
+                if terms is None:
+                    continue
+                weights = family.column(columns, place)
+                takes_part |= (np.abs(weights) > _TINY).any(axis=0)
+                by_term = terms.T @ weights
+                together = by_term.T @ by_term - (weights * family.squares[:, place : place + 1]).T @ weights
+                together = variances[place] * np.where(np.outer(over, over), together, 0.0)
+                covariance += together
+                between[place] = np.maximum(np.diag(together), 0.0)
+            parts.add_terms(family, prior, family.noise_of(part, columns), between, takes_part)
         for kind in design.clusters:
             covariance = parts.add_clusters(kind, influence, covariance)
         values = np.where(np.abs(values) < _TINY, 0.0, values)
@@ -268,6 +240,28 @@ def with_floor(rows: RowEstimates, units: np.ndarray) -> RowEstimates:
     errors = np.where(constant, least, rows.errors)
     covariance = np.where(np.outer(constant, constant), np.outer(least, least) * np.eye(len(least)), rows.covariance)
     return RowEstimates(rows.values, errors, rows.freedom, covariance)
+
+
+def _moderated(family: TermFamily, part: np.ndarray) -> tuple[np.ndarray, float]:
+    """(sets,) variances τ² of the terms of a family, moderated, and the degrees of freedom of their mean in them.
+
+    Args:
+        family: of terms.
+        part: (units, groups) the part of residuals in which it is seen.
+    """
+    seen = family.sums_of(part)
+    sums = np.zeros(len(family.terms))
+    for place, terms in enumerate(family.terms):
+        if terms is not None:
+            sums[place] = float(((terms.T @ seen[:, place]) ** 2).sum())
+    noise = (seen**2 * family.scatter).sum(axis=0)
+    is_known = (family.moments > 1e-6 * family.units) & (family.freedom > 0)
+    single = np.where(is_known, (sums - noise) / np.where(is_known, family.moments, 1.0), 0.0)
+    freedom = np.where(is_known, family.freedom, 0.0)
+    mean = float((freedom * single).sum() / max(freedom.sum(), _TINY))
+    prior = _prior(sums[is_known], (noise + family.moments * mean)[is_known], freedom[is_known])
+    moderated = np.maximum(0.0, (prior * mean + freedom * single) / (prior + freedom))
+    return np.where([some is None for some in family.terms], 0.0, moderated), prior
 
 
 def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float:
@@ -309,23 +303,26 @@ class RowEstimates:
 class _Parts:
     """The parts of the variances of rows, with their degrees of freedom."""
 
-    def __init__(self, between_units: np.ndarray, common: np.ndarray, prior: float) -> None:
-        self._units, self._prior = between_units, prior
+    def __init__(self, between_units: np.ndarray) -> None:
+        self._units = between_units
         self._noise = np.zeros(len(between_units))
-        self._common = common
-        self._noise_of, self._between, self._freedom_of_terms = np.zeros((3, len(between_units), len(common)))
+        self._families: list[_FamilyPart] = []
         self._clusters: list[tuple[np.ndarray, float]] = []
 
     def add_noise(self, noise: np.ndarray) -> None:
         """Errors of a group without terms."""
         self._noise += noise
 
-    def add_terms(self, noise: np.ndarray, between_terms: np.ndarray, group: int, freedom: float) -> None:
-        """A group's errors, the variance between its terms, and its degrees of freedom, which count in all rows, as its
-        variance takes part in the mean over groups."""
-        self._noise += noise
-        self._noise_of[:, group], self._between[:, group] = noise, between_terms
-        self._freedom_of_terms[:, group] = freedom
+    def add_terms(
+        self, family: TermFamily, prior: float, noise: np.ndarray, between: np.ndarray, takes_part: np.ndarray
+    ) -> None:
+        """The errors, (sets, rows), of the sets of a family, the variances between their terms, and (rows,) whether any
+        moves a row. Their degrees of freedom count in all rows, as each variance takes part in the mean over sets."""
+        for some in noise:
+            self._noise += some
+        has_terms = np.array([terms is not None for terms in family.terms])
+        noise, freedom = noise * has_terms[:, None], family.freedom * has_terms
+        self._families.append(_FamilyPart(noise.T, between.T, freedom, family.common, prior, takes_part))
 
     def add_clusters(self, kind: Clusters, influence: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """The covariance with that between clusters of units, where these vary more than their units do (CV3)."""
@@ -343,20 +340,52 @@ class _Parts:
         """Satterthwaite's degrees of freedom of each row, (rows,), from those of the variances between units."""
         bottom = self._units**2 / of_units
         most = np.full(len(variance), np.inf)
-        noise = self._noise_of * (self._units / np.maximum(self._noise, _TINY))[:, None]
-        by_terms = self._together((noise + self._between) / np.sqrt(self._prior + self._freedom_of_terms))
-        number = self._freedom_of_terms.sum(axis=1)
-        total = number**2 / np.maximum(self._together(np.sqrt(self._freedom_of_terms)), _TINY)
+        by_terms = np.zeros(len(variance))
+        for part in self._families:
+            by_terms += part.doubt((self._units / np.maximum(self._noise, _TINY))[:, None])
+            total = part.total
+            most = np.where(over & part.takes_part & (total > 0), np.minimum(most, CERTAIN * total), most)
         bottom = np.where(over, np.maximum(bottom, by_terms), bottom)
-        most = np.where(over & (total > 0), CERTAIN * total, most)
         for between_clusters, of_clusters in self._clusters:
             bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
         most = np.minimum(most, of_units)
         return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
 
+
+class _FamilyPart(NamedTuple):
+    """What a family of terms adds to the variances of rows."""
+
+    noise: np.ndarray
+    """(rows, sets) errors."""
+    between: np.ndarray
+    """(rows, sets) variance between terms."""
+    freedom: np.ndarray
+    """(sets,)."""
+    common: np.ndarray
+    """(sets, sets)."""
+    prior: float
+    """Degrees of freedom of the mean over sets."""
+    takes_part: np.ndarray
+    """(rows,) whether the terms move a row."""
+
+    def doubt(self, scale: np.ndarray) -> np.ndarray:
+        """(rows,) squared variances by their degrees of freedom, with the errors times (rows, 1)."""
+        return self._together((self.noise * scale + self.between) / np.sqrt(self.prior + self.freedom))
+
+    @property
+    def total(self) -> float:
+        """All degrees of freedom."""
+        return float(self.freedom.sum() ** 2 / max(self._together(np.sqrt(self.freedom)[None])[0], _TINY))
+
     def _together(self, parts: np.ndarray) -> np.ndarray:
-        """(rows,) sums of products of (rows, groups) parts, as far as they rest on the same sums."""
-        return np.asarray(((parts @ self._common) * parts).sum(axis=1))
+        """(rows,) sums of products of (rows, sets) parts, as far as they rest on the same sums."""
+        return np.asarray(((parts @ self.common) * parts).sum(axis=1))
+
+
+def focal(contrast: np.ndarray) -> list[int]:
+    """The groups, or sets of terms, that a contrast is about: with more than half of its largest coefficient."""
+    size = np.abs(contrast)
+    return [int(group) for group in np.flatnonzero(size > size.max() / 2 + _TINY)]
 
 
 def _small(covariance: np.ndarray) -> np.ndarray:
@@ -373,35 +402,3 @@ def _freedom(by_unit: np.ndarray) -> np.ndarray:
 def stacked(weights: Sequence[np.ndarray]) -> Columns:
     """(units, groups) weights of each row, by group."""
     return lambda group: np.stack([some[:, group] for some in weights], axis=1)
-
-
-class _Size:
-    """How the terms of one group are used."""
-
-    def __init__(self, terms: sparse.csr_array | None, has: np.ndarray) -> None:
-        self.mean = np.zeros(0)
-        self.squares = self.scatter = np.zeros(len(has))
-        self.freedom = 0.0
-        if terms is None:
-            return
-        number = max(1, int(has.sum()))
-        sums = np.asarray(terms.sum(axis=0)).ravel()
-        self.mean = sums / number
-        self.squares = np.asarray(terms.multiply(terms).sum(axis=1)).ravel()
-        distance = self.squares - 2 * (terms @ self.mean) + float(self.mean @ self.mean)
-        self.scatter = np.where(has, distance, 0.0)
-        self.freedom = max(0.0, number**2 / max(float(sums @ sums), _TINY) - 1)
-
-
-def _masked(terms: sparse.csr_array, has: np.ndarray) -> sparse.csr_array:
-    """The weights of the units that take part."""
-    return sparse.csr_array(sparse.diags_array(has.astype(float)) @ terms)
-
-
-def _overlap(first: sparse.csr_array, second: sparse.csr_array, weights: np.ndarray, mean: np.ndarray) -> float:
-    """The squared sum over pairs of terms of what the second group's add to the sums over the first's."""
-    table = (first.T @ sparse.diags_array(weights) @ second).tocoo()
-    sums = weights @ second
-    row, column = table.coords
-    mixed = float((table.data * mean[row] * sums[column]).sum())
-    return float((table.data**2).sum()) - 2 * mixed + float(mean @ mean) * float(sums @ sums)

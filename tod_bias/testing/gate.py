@@ -268,8 +268,9 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
     if stage is not None and stage not in result.stages:
         raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
     is_known = row.scale == "ratio" or row.original.value is not None
+    unmeasured = row.unmeasured or ("nobody is served at all" if row.nobody_is_served else "")
     for name, group in row.groups.items():
-        gap, beyond = group.terms_only or group.gap if limits.terms_only else group.gap, group.beyond_placebo
+        gap, beyond = _gap_of(group, limits), group.beyond_placebo
         part, what = (gap, f"gap of {name}") if stage is None else _share(group, name, stage, result)
         yield CheckedValue(
             axis=row.axis,
@@ -282,13 +283,17 @@ def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Lim
             dialogues=group.dialogues or 0,
             terms=group.effective_terms or 0.0,
             of_terms_only=_is_of_terms_only(group.gap, limits),
-            unmeasured=row.unmeasured or ("nobody is served at all" if row.nobody_is_served else ""),
+            unmeasured=unmeasured,
             first_differences=differences_of(row, name),
             claim_p=_claim_p(gap, beyond),
             beyond=beyond if stage is None else None,
             needs_placebo=row.needs_placebo and (stage is None or beyond is None),
             both_sides=limits.both_sides or row.metric.better == "neither",
         )
+
+
+def _gap_of(group: Group, limits: Limits) -> Estimate:
+    return group.terms_only or group.gap if limits.terms_only else group.gap
 
 
 def _share(group: Group, name: str, stage: str, result: AuditResult) -> tuple[Estimate, str]:

@@ -227,6 +227,8 @@ def gate(
         TodBiasError: a limit that makes no sense.
     """
     limits = limits if isinstance(limits, Limits) else Limits(limits)
+    if stage is not None and stage not in result.stages:
+        raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
     values = [value for row in _rows(result, axes, metrics) for value in _values(row, result, stage, limits)]
     verdicts = tuple(_verdict(value, len(values), limits) for value in values)
     chosen = dict.fromkeys(value.metric for value in values)
@@ -265,8 +267,6 @@ def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str
 
 
 def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Limits) -> Iterator[CheckedValue]:
-    if stage is not None and stage not in result.stages:
-        raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
     is_known = row.scale == "ratio" or row.original.value is not None
     unmeasured = row.unmeasured or ("nobody is served at all" if row.nobody_is_served else "")
     for name, group in row.groups.items():

@@ -101,7 +101,7 @@ def test_the_headline_is_the_largest_harm_and_how_the_best_served_compare():
     reading = reading_of(result(groups=groups))
     headline, others, compared = reading.who.split(";")
     assert headline.startswith("woman is served worse")
-    assert missing(headline, ["BLEU lower by 20% [18%, 22%] of the originals'", "p=0.001", "score 0.420"]) == []
+    assert missing(headline, ["BLEU lower by 20% [18%, 22%] of the originals' score", "p=0.001", "score 0.420"]) == []
     assert missing(others, ["non-binary", "lower by 10%"]) == []
     assert missing(compared, ["compared with man", "BLEU lower by 50% [48%, 52%]"]) == []
     assert "served better" not in reading.result
@@ -168,10 +168,10 @@ def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
     ("number", "scale", "text"),
     [
         (estimate(0.1), "difference", "BLEU 0.100 lower [0.080, 0.120]"),
-        (estimate(-0.1, scope="terms"), "ratio", "BLEU higher by 10% [8.0%, 12%]‡ of the originals'"),
+        (estimate(-0.1, scope="terms"), "ratio", "BLEU higher by 10% [8.0%, 12%]‡ of the originals' score"),
         (Estimate(value=0.0), "ratio", "BLEU unchanged"),
         (Estimate(), "ratio", "BLEU not known"),
-        (estimate(1.39), "ratio", "BLEU lower by 139% [137%, 141%] of the originals'"),
+        (estimate(1.39), "ratio", "BLEU lower by 139% [137%, 141%] of the originals' score"),
     ],
 )
 def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number, scale, text):
@@ -296,7 +296,7 @@ def test_of_these_terms_the_gap_with_terms_as_they_are_counts():
         (None, None, False, ["--axes …,placebo"]),
         (None, None, True, ["no placebo fits"]),
         (estimate(0.15), beyond(edits=(13.2, 2.9)), True, ["woman", "BLEU lower by 15%", "13.2", "2.9", "fewer words"]),
-        (estimate(0.15), beyond(edits=(None, None)), True, ["by 15% [13%, 17%] of the originals', p=0.001."]),
+        (estimate(0.15), beyond(edits=(None, None)), True, ["by 15% [13%, 17%] of the originals' score, p=0.001."]),
     ],
 )
 def test_what_the_placebo_does_is_said_of_the_group_that_is_named(placebo, edits, has_one, facts):

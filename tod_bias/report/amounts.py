@@ -12,7 +12,7 @@ from tod_bias.results import PER_CENT, SHARES, AxisResult, Estimate
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, in the metric's units: "0.31 fewer results per turn [0.12, 0.50]".
 
-    A quality that has no unit is a share of the originals' score: "BLEU lower by 26% [21%, 31%] of the originals'".
+    A quality that has no unit is a share of the originals' score: "BLEU lower by 26% [21%, 31%] of the originals' score".
     Estimates are positive where the service is worse; wording and interval here are of the score itself.
     """
     metric, value = axis_result.metric, estimate.value
@@ -22,7 +22,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
         return f"{metric.label} {'not known' if value is None else 'unchanged'}{interval}"
     is_lower, number = (value > 0) == (metric.better != "lower"), write(abs(value))
     if is_share:
-        return f"{metric.label} {'lower' if is_lower else 'higher'} by {number}{interval} of the originals'"
+        return f"{metric.label} {'lower' if is_lower else 'higher'} by {number}{interval} of the originals' score"
     if metric.unit:
         return f"{number} {'fewer' if is_lower else 'more'} {metric.unit}{interval}"
     return f"{metric.label} {number} {'lower' if is_lower else 'higher'}{interval}"

@@ -1,15 +1,18 @@
-"""A served model: time against the ideal, and what is claimed of answers that are drawn.
+"""A served model and agents as processes: time against the ideal, and what is claimed of answers that are drawn.
 
-``python tests/benchmarks/served.py`` prints both; ``--audits 400`` for the simulation.
+``python tests/benchmarks/served.py`` prints all; ``--audits 400`` for the simulation, ``--conversations 2048`` for the
+agents.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import math
 import multiprocessing
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,16 +23,23 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from assistant import WOMEN, corpus
-from chat_server import ChatServer
+from chat_server import ChatServer, calling
 
-from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute, load_pipeline
 from tod_bias.stages import Answer
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.stage import StageInput
 
 
+def _rule(body: Any) -> Any:
+    """Calls a tool first, where it has some."""
+    if body.get("tools") and body["messages"][-1]["role"] != "tool":
+        return calling("find_place", {"seats": 2, "guest": "friend"})
+    return "Yes."
+
+
 def _serve(latency: float, address: Any) -> None:
-    with ChatServer(lambda body: "Yes.", latency=latency) as server:
+    with ChatServer(_rule, latency=latency) as server:
         address.send(server.url)
         address.recv()
 
@@ -48,8 +58,34 @@ def asking(questions: int = 1000, concurrency: int = 32, latency: float = 0.3) -
     ours.send("stop")
     ideal = questions / concurrency * latency
     print(f"{questions} questions, {latency * 1000:.0f} ms each, {concurrency} at once: {seconds:.2f} s")
-    print(f"  ideal {ideal:.2f} s (in whole rounds {math.ceil(questions / concurrency) * latency:.2f})   ratio "
-          f"{seconds / ideal:.2f}x")  # fmt: skip
+    rounds = math.ceil(questions / concurrency) * latency
+    print(f"  ideal {ideal:.2f} s (in whole rounds {rounds:.2f})   ratio {seconds / ideal:.2f}x")
+    return seconds / ideal
+
+
+def agents(command: str, conversations: int, concurrency: int = 32, latency: float = 1.0) -> float:
+    """How many times the ideal agents as processes take, their start included, with two calls a conversation."""
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(latency, theirs), daemon=True)
+    server.start()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "agent.yaml"
+        agent = {"command": command, "concurrency": concurrency}
+        stages = {"model": {"match": {"kind": "model"}}}
+        file.write_text(json.dumps({"agent": agent, "stages": stages, "upstream": {"base_url": ours.recv()}}))
+        turns = [Turn(f"A table for {number}") for number in range(conversations)]
+        runs = [Run(Dialogue(str(number), "", (turn,))) for number, turn in enumerate(turns)]
+        pipeline = load_pipeline(file)
+        start = time.perf_counter()
+        Execution(pipeline)(runs)
+        seconds = time.perf_counter() - start
+    ours.send("stop")
+    ideal = 2 * conversations / concurrency * latency
+    print(
+        f"{command.split()[0]}: {conversations} conversations, {concurrency} at once: {seconds:.1f} s, "
+        f"ideal {ideal:.1f} s   ratio {seconds / ideal:.2f}x",
+        flush=True,
+    )
     return seconds / ideal
 
 
@@ -102,8 +138,12 @@ def main() -> None:
     """Print both."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audits", type=int, default=200)
+    parser.add_argument("--conversations", type=int, default=2048)
     options = parser.parse_args()
     asking()
+    tests = Path(__file__).parent.parent
+    for command in (f"node {tests / 'proxy_agent.mjs'} chat", f"{sys.executable} {tests / 'proxy_agent.py'} chat"):
+        agents(command, options.conversations)
     print("| world | dialogues | samples | disparity | these terms only | covers | A/A covers | share of sampling |")
     print("|---|---|---|---|---|---|---|---|")
     for harm in (0.0, 0.3):

@@ -176,7 +176,7 @@ def test_a_name_is_a_cluster():
     perturber, dialogue = load_axis("names_race"), said("my name is Emily Meyer")
     candidate = Candidate("emily meyer", "white", "black", "Keisha Gaines")
     assert perturber.labels(candidate) == ("emily", "keisha")
-    assert perturber.terms(dialogue, [candidate]) == [({"emily"}, {"keisha"})]
+    assert perturber.terms(dialogue, [candidate]) == [({"emily"}, {"keisha"}, ())]
     free = Candidate("emily meyer", "white", "black")
     made = str(perturber.rewrite(dialogue, free)("Emily"))
     assert perturber.labels(free) == ("emily", made.lower())

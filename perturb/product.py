@@ -129,8 +129,8 @@ class ProductAxis(Axis):
         """The terms of both, those of a group that stays among them: the system sees them as well."""
         of_first, of_second = (self._terms_of_factor(dialogue, candidates, place) for place in range(2))
         return [
-            Expressions(one.source | other.source, one.target | other.target, (one, other))
-            for one, other in zip(of_first, of_second, strict=True)
+            Expressions(first.source | second.source, first.target | second.target, (first, second))
+            for first, second in zip(of_first, of_second, strict=True)
         ]
 
     def _terms_of_factor(self, dialogue: Dialogue, candidates: Sequence[Candidate], place: int) -> list[Expressions]:

@@ -259,18 +259,18 @@ def _noticed(subset: pd.DataFrame) -> Iterator[str]:
 def _joined(cells: pd.Series) -> Iterator[str]:
     """Notes on signs that may separate categories; names of some hold ``/``."""
     for sign, most in (("|", 0), (";", 0), ("/", 0.5)):
-        found = [name for cell in cells for name in cell if sign in name]
-        if len(found) > most * len(cells):
+        joined = [name for cell in cells for name in cell if sign in name]
+        if len(joined) > most * len(cells):
             yield (
-                f"{found[0]!r} and others look like several categories; if {sign} separates them, say so with "
+                f"{joined[0]!r} and others look like several categories; if {sign} separates them, say so with "
                 f"--separators '{sign}'"
             )
 
 
 def _empty_labels(cells: pd.Series) -> Iterator[str]:
     """A note on rows in which a dimension has no label: ``origin=``."""
-    found = cells.str.extract(r"([^;,=]+)=\s*(?:[;,]|$)", expand=False).dropna().str.strip()
-    for dimension, number in found.value_counts().items():
+    empty = cells.str.extract(r"([^;,=]+)=\s*(?:[;,]|$)", expand=False).dropna().str.strip()
+    for dimension, number in empty.value_counts().items():
         rows = "row" if number == 1 else "rows"
         yield f"empty labels ({dimension}=) in {number:,} {rows}, compared with nobody in {dimension!r}"
 

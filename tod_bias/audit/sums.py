@@ -38,14 +38,14 @@ def terms_by_factor(
         factors: of each variant, by factor, the terms of the dialogue's own level and of the one it is rewritten for.
         dialogues: their number.
     """
-    found = []
+    by_factor = []
     for place in range(min(map(len, factors), default=0)):
         source: list[set[str]] = [set() for _ in range(dialogues)]
         for number, some in zip(of, factors, strict=True):
             source[number].update(map(str, some[place][0]))
         target = tuple(frozenset(map(str, some[place][1])) for some in factors)
-        found.append(TermsByFactor(tuple(map(frozenset, source)), target))
-    return tuple(found)
+        by_factor.append(TermsByFactor(tuple(map(frozenset, source)), target))
+    return tuple(by_factor)
 
 
 @dataclass(frozen=True)

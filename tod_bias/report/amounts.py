@@ -12,7 +12,7 @@ from tod_bias.results import PER_CENT, SHARES, AxisResult, Estimate
 def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, in the metric's units: "0.31 fewer results per turn [0.12, 0.50]".
 
-    A quality that has no unit is a share of the originals' score: "BLEU lower by 26% [21%, 31%] of the originals' score".
+    A quality that has no unit is a share of the originals': "BLEU lower by 26% [21%, 31%] of the originals' score".
     Estimates are positive where the service is worse; wording and interval here are of the score itself.
     """
     metric, value = axis_result.metric, estimate.value

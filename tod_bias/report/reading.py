@@ -187,9 +187,9 @@ def worst_claim(axis_result: AxisResult) -> tuple[str, Estimate] | None:
 def compared_with(axis_result: AxisResult, group: str) -> str | None:
     """The group to compare one with: the best served, or the farthest off where no score is better."""
     known = {name: other.gap.value for name, other in axis_result.groups.items() if other.gap.value is not None}
-    own = known.pop(group, 0.0)
+    gap = known.pop(group, 0.0)
     if axis_result.metric.better == "neither":
-        return max(known, key=lambda name: abs(known[name] - own), default=None)
+        return max(known, key=lambda name: abs(known[name] - gap), default=None)
     return min(known, key=lambda name: known[name], default=None)
 
 

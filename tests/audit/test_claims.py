@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
+from tod_bias.audit.contrasts import largest_effect
 from tod_bias.audit.row_sets import Affected, RowSet, exact_half, exact_p, of_dialogues
 from tod_bias.results import (
     DISPARITY,
@@ -140,3 +141,13 @@ def test_a_change_that_is_the_same_everywhere_is_shown():
     rows = of_dialogues(["quality"], np.full((40, 1), 0.1), np.ones(40, dtype=bool))
     assert rows.p[0] < 0.001
     assert of_dialogues(["quality"], np.zeros((40, 1)), np.zeros(40, dtype=bool)).within(0.05) > 0
+
+
+def test_the_largest_effect_is_the_largest_score_of_a_dialogue_and_at_least_one():
+    class PerTurn:
+        def score(self, sums):
+            return sums[..., 0] / sums[..., 1]
+
+    unscored_and_endless = np.array([[0.0, 0.0], [1.0, 0.0]])
+    assert largest_effect(PerTurn(), np.array([[40.0, 2.0], [3.0, 1.0]]), unscored_and_endless) == 20
+    assert largest_effect(PerTurn(), np.array([[1.0, 4.0]])) == 1

@@ -181,7 +181,7 @@ def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | Non
         pseudo_values(np.array([pair[side] for pair in rows.values()])[:, None], metric) for side in (0, 1)
     )
     differs = np.array([bool((first != second).any()) for first, second in rows.values()])
-    most = largest_effect(*(metric.score(np.array(list(some))) for some in zip(*rows.values(), strict=True)))
+    most = largest_effect(metric, *(np.array(list(some)) for some in zip(*rows.values(), strict=True)))
     changes = of_dialogues(["quality"], after - before, differs, kinds, most)
     return ChangeRows(changes, None, before.mean(axis=0), after.mean(axis=0), metric.better, margin)
 

@@ -137,14 +137,20 @@ class Contrasts:
         return mean
 
 
-def largest_effect(*scores: np.ndarray) -> float:
+def largest_effect(metric: Metric, *sums: np.ndarray) -> float:
     """The largest effect that a dialogue can have: 1, or from 0 to the largest score of a dialogue that was seen.
 
     Shares and qualities lie in 0–1; what else a metric counts (results, points of a hundred) may fall to 0. Of a ratio
     it is 1: the whole of the originals' score.
+
+    Args:
+        metric: scores dialogues.
+        sums: (dialogues, statistics) of some.
     """
-    seen = np.concatenate([np.zeros(1), *(some.ravel() for some in scores)])
-    return max(1.0, float(np.nanmax(seen) - np.nanmin(seen)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of dialogues without a scored turn
+        scores = [np.asarray(metric.score(some), dtype=float).ravel() for some in sums]
+    seen = np.concatenate([np.zeros(1), *scores])
+    return max(1.0, float(np.ptp(seen[np.isfinite(seen)])))
 
 
 def enough_clusters(variants: VariantIndex) -> list[Clusters]:
@@ -267,8 +273,7 @@ class AuditContrasts:
         design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
         beyond = self._beyond(has, values[DISPARITY], kinds)
         made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
-        served = np.where(has[:, :, None], ends[:, :, 0], 0.0)
-        made.largest_score = largest_effect(self._metric.score(self._table.original), self._metric.score(served))
+        made.largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
         made.most = 1.0 if self.scale.is_ratio else made.largest_score
         return made
 

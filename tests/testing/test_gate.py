@@ -199,6 +199,8 @@ def test_a_metric_of_which_no_score_is_better_is_named_where_it_is_not_checked_a
     assert (chosen.state, chosen.record["left_out"]) == ("above", {})
     assert "gap of woman -0.300" in pages.headline(chosen.record)
     assert "either sign" in pages.markdown(chosen.record)
+    both = pages.left_out({"left_out": {"length": ["gender"], "money": ["gender"]}})
+    assert "length shows a gap in gender; money shows a gap in gender" in both
 
 
 def test_a_gap_that_is_not_told_from_rewording_neither_passes_nor_fails():

@@ -18,7 +18,7 @@ from tod_bias.audit.choices import scored_by
 from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.audit.row_sets import Affected, RowSet, are_enough, counted, of_dialogues, plain_rows, used_terms
+from tod_bias.audit.row_sets import Affected, RowSet, are_enough, counted, counted_terms, of_dialogues, plain_rows
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
@@ -271,11 +271,7 @@ class AxisDifference:
         design, differs = self._change.contrasts.design, self._change.contrasts.differs
         most = self._change.contrasts.largest_score
         units = [counted(differs[design.has[:, place]], most=most)]
-        for some in design.sets_of(place) if over else ():
-            if some is not None:
-                used, hit = used_terms(some.weights, differs)
-                units.append(counted(hit[used], most=most))
-        return units
+        return units + [counted_terms(terms, differs, most=most) for terms in design.sets_of(place) if over]
 
     def _scores(self, margin: float | None) -> ChangeRows:
         """Changes of the groups' scores; terms are a sample in them as in the gaps."""

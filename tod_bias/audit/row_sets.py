@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -258,19 +258,21 @@ def affected_of(
     counts = [counted(differs[takes_part], adds[takes_part], most)]
     for some in sets:
         if some is not None:
-            used, hit = used_terms(some.weights, differs)
-            counts.append(counted(hit[used], (some.weights.T @ adds)[used], most))
+            counts.append(counted_terms(some, differs, some.weights.T @ adds, most))
     return tuple(counts)
 
 
-def used_terms(weights: Any, differs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(terms,) bool each: whether any dialogue has a term, and whether one that differs does.
+def counted_terms(terms: TermSet, differs: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) -> Affected:
+    """How many terms differ, of those that any dialogue has.
 
     Args:
-        weights: (dialogues, terms) of a group.
+        terms: a set of them.
         differs: (dialogues,) bool.
+        adds: (terms,) what each adds to a row; by default it is not known.
+        most: the largest effect that a unit can have.
     """
-    return tuple(np.asarray(some.sum(axis=0)).ravel() > 0 for some in (weights, weights[differs]))  # type: ignore[return-value]
+    used, hit = (np.asarray(some.sum(axis=0)).ravel() > 0 for some in (terms.weights, terms.weights[differs]))
+    return counted(hit[used], None if adds is None else adds[used], most)
 
 
 def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) -> Affected:

@@ -64,18 +64,21 @@ def entered(row: AxisChange, group: str) -> str:
     return f"in {name} {before} to {after}" if sizes[name] else ""
 
 
-def findings(result: Comparison) -> list[str]:
-    """The changes of gaps that are shown, in a sentence each, with the stage of it."""
-    lines = []
+def gap_changes(result: Comparison) -> Iterator[tuple[str, Change, str]]:
+    """The gaps that matter (:func:`chosen_gaps`): whose each is, its change, and the stage of it (:func:`entered`)."""
     for axis, by_metric in result.axes.items():
         for metric, row in by_metric.items():
             for name, gap in chosen_gaps(row).items():
-                if gap.verdict in SHOWN:
-                    values = f"{fixed(gap.before, sign=True)} to {fixed(gap.after, sign=True)}"
-                    change = f"{fixed(gap.change.value, sign=True)} {bounds(gap)}".rstrip()
-                    text = f"{axis}, {result.metrics[metric].label}: gap of {name} {values}, change {change}"
-                    lines.append("; ".join(filter(None, (f"{gap.verdict}: {text}", entered(row, name)))))
-    return lines
+                yield f"{axis}, {result.metrics[metric].label}: gap of {name}", gap, entered(row, name)
+
+
+def findings(result: Comparison) -> Iterator[str]:
+    """The changes of gaps that are shown, in a sentence each, with the stage of it."""
+    for where, gap, stage in gap_changes(result):
+        if gap.verdict in SHOWN:
+            values = f"{fixed(gap.before, sign=True)} to {fixed(gap.after, sign=True)}"
+            change = f"{fixed(gap.change.value, sign=True)} {bounds(gap)}".rstrip()
+            yield "; ".join(filter(None, (f"{gap.verdict}: {where} {values}, change {change}", stage)))
 
 
 def bounds(change: Change) -> str:

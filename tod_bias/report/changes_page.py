@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.files import check_plain_file, subfolder
-from tod_bias.report.changes import SHOWN, bounds, chosen_gaps, entered, rows, sentences
+from tod_bias.report.changes import SHOWN, bounds, gap_changes, rows, sentences
 from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed, p_cell
@@ -84,11 +84,8 @@ def _readings(result: Comparison) -> Iterator[tuple[str, str, str, str]]:
     for metric, change in result.quality.items():
         if not result.metrics[metric].counterfactual:
             yield _reading(change, f"quality, {result.metrics[metric].label}")
-    for axis, by_metric in result.axes.items():
-        for metric, row in by_metric.items():
-            for name, change in chosen_gaps(row).items():
-                where = f"{axis}, {result.metrics[metric].label}: gap of {name}"
-                yield _reading(change, where, entered(row, name))
+    for where, change, stage in gap_changes(result):
+        yield _reading(change, where, stage)
 
 
 def _reading(change: Change, where: str, stage: str = "") -> tuple[str, str, str, str]:

@@ -56,6 +56,7 @@ def plain(
     uneven: float = 1.0,
     zipf: float = 0.0,
     aligned: bool = False,
+    steady: int = 0,
 ) -> Drawn:
     """Mean-zero quirks of terms, and noise.
 
@@ -69,6 +70,7 @@ def plain(
         uneven: how many times larger the first group's quirks are.
         zipf: exponent of how often terms are used; 0: they are dealt out evenly.
         aligned: whether the terms of all groups stand for each other, as "wife" and "husband" do.
+        steady: how many of the last groups have terms without quirks.
     """
     if zipf:
         share = 1 / np.arange(1, terms + 1) ** zipf
@@ -79,6 +81,7 @@ def plain(
         used[:] = used[:, :1]
     spread = np.full(groups, quirks)
     spread[0] *= uneven
+    spread[groups - steady :] = 0.0
     quirk = rng.normal(0, 1, (groups, terms)) * spread[:, None]
     values = rng.normal(0, 0.3, dialogues)[:, None] + rng.normal(0, noise, (dialogues, groups))
     values += np.stack([quirk[h, used[:, h]] for h in range(groups)], axis=1)
@@ -232,6 +235,12 @@ REVIEWED: dict[str, World] = {
     },
     "one group's quirks four times as large, 6 x 4, n 100": lambda rng: plain(rng, 100, 6, 4, uneven=4),
     "one group's quirks ten times as large, 2 x 12": lambda rng: plain(rng, 130, 2, 12, uneven=10),
+    **{
+        f"quirks in one group alone, {g} x {k}, noise {noise}": (
+            lambda rng, g=g, k=k, noise=noise: plain(rng, 120, g, k, noise=noise, steady=g - 1)
+        )
+        for g, k, noise in ((2, 6, 0.05), (3, 4, 0.05), (3, 4, 0.2), (6, 4, 0.05), (6, 4, 0.2), (3, 8, 0.05))
+    },
     "Zipf 1.5, 2 x 20": lambda rng: plain(rng, 200, 2, 20, zipf=1.5),
     "t(1.5) noise": _tails(1.5),
     "Cauchy noise": _tails(1.0),
@@ -260,6 +269,10 @@ FRESH: dict[str, World] = {
     "refusals of 3%": _refusals(0.03, 130),
     "refusals by term, 10% of 40": _refusals(0.1, 300, 40, by_term=True),
     "Zipf 1, 6 x 12": lambda rng: plain(rng, 180, 6, 12, zipf=1.0),
+    "quirks in two of five groups, 5 x 5, noise .05": lambda rng: plain(rng, 120, 5, 5, noise=0.05, steady=3),
+    "one group's quirks twice as large, 4 x 4": lambda rng: plain(rng, 120, 4, 4, uneven=2, noise=0.05),
+    "one group's quirks three times as large, 5 x 6": lambda rng: plain(rng, 120, 5, 6, uneven=3, noise=0.05),
+    "quirks in all but one of ten groups, 10 x 4": lambda rng: plain(rng, 200, 10, 4, noise=0.05, steady=1),
     "12 dialogues, 3 x 4": lambda rng: plain(rng, 12, 3, 4),
 }
 """Worlds that it was not tuned on."""
@@ -286,14 +299,14 @@ class Judged:
 
     rows: RowSet
     p: np.ndarray
-    """(groups,) simultaneous."""
+    """(groups,) simultaneous; 1 where a row is of these terms only, which is no claim."""
     covers: bool
     """Whether all intervals hold 0 at once."""
     may_be_claimed: bool
     """Not where nearly all dialogues are originals of one group: what any rewriting does is not known then without a
     placebo, and an audit claims nothing."""
     intervals: Sequence[tuple[float, float] | None]
-    """Simultaneous, (groups,)."""
+    """Simultaneous, (groups,); None where a row is of these terms only."""
 
 
 def judged(drawn: Drawn) -> Judged:
@@ -341,9 +354,10 @@ def judged_rows(drawn: Drawn, fit: GroupFit, contrasts: Mapping[str, np.ndarray]
     rows = RowSet.of(fit, differs, contrasts, Inference(permutations=1000))
     family = Family([rows.block(0)])
     estimates = rows.estimates(family)
-    intervals = [found.ci for found in estimates.values()]
+    over = rows.over_terms
+    intervals = [found.ci if known else None for found, known in zip(estimates.values(), over, strict=True)]
     covers = all(found is None or found[0] <= 0 <= found[1] for found in intervals)
-    p = np.array([found.p for found in estimates.values()], dtype=float)
+    p = np.where(over, np.array([found.p for found in estimates.values()], dtype=float), 1.0)
     return Judged(rows, p, covers, drawn.source is None or fit.design.has_originals, intervals)
 
 
@@ -371,12 +385,10 @@ def crossed_size(world: Crossed, runs: int, seed: int) -> tuple[float, float, fl
         fit, planted = fit_of(drawn), world.effect * (drawn.factors[0][0] == 0)
         for place, contrasts in enumerate((gaps, effects_of(drawn))):
             judged = judged_rows(drawn, fit, contrasts)
-            claimed[place] += bool(((judged.p < 0.05) & judged.rows.over_terms).any())
+            claimed[place] += bool((judged.p < 0.05).any())
             covers[place] += all(
-                found is None or not over or found[0] <= contrast @ planted <= found[1]
-                for found, over, contrast in zip(
-                    judged.intervals, judged.rows.over_terms, contrasts.values(), strict=True
-                )
+                found is None or found[0] <= contrast @ planted <= found[1]
+                for found, contrast in zip(judged.intervals, contrasts.values(), strict=True)
             )
     return float(claimed[0] / runs), float(claimed[1] / runs), float(covers[0] / runs), float(covers[1] / runs)
 

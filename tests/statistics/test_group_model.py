@@ -36,13 +36,14 @@ def gaps(values, terms, source=None, clusters=()):
     return rows, np.array([family.adjusted(p) for p in single]), family
 
 
-def world(rng, units=120, groups=3, terms=8, quirks=0.1, *, aligned=False, uneven=1.0):
+def world(rng, units=120, groups=3, terms=8, quirks=0.1, *, aligned=False, uneven=1.0, steady=0):
     """Values without any effect of groups, and the terms of each."""
     used = np.stack([dealt(rng, units, terms) for _ in range(groups)], axis=1)
     if aligned:  # words of one paradigm stand for each other, as wife and husband do
         used[:] = used[:, :1]
     quirk = rng.normal(0, quirks, (groups, terms))
     quirk[0] *= uneven
+    quirk[groups - steady :] = 0.0
     values = rng.normal(0, 0.3, units)[:, None] + rng.normal(0, 0.2, (units, groups))
     return values + np.stack([quirk[h, used[:, h]] for h in range(groups)], axis=1), used
 
@@ -105,6 +106,8 @@ WORLDS = {
     "six groups of four terms": {"groups": 6, "terms": 4},
     "no quirks": {"quirks": 0.0},
     "one group's terms four times as uneven": {"groups": 4, "terms": 6, "uneven": 4.0},
+    "one group's terms uneven and no others, three groups of four": {"terms": 4, "steady": 2},
+    "one group's terms uneven and no others, six groups of four": {"groups": 6, "terms": 4, "steady": 5},
     "words of one paradigm": {"groups": 2, "terms": 10, "aligned": True},
 }
 
@@ -112,8 +115,8 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_without_an_effect_any_group_is_claimed_in_5_percent(name):
     """Short; tests/benchmarks/validity.py makes the whole table."""
-    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(30)]
-    assert np.mean(claimed) <= 0.14
+    claimed = [(gaps(*world(np.random.default_rng([5, seed]), **WORLDS[name]))[1] < 0.05).any() for seed in range(100)]
+    assert np.mean(claimed) <= 0.11
 
 
 def test_domains_that_differ_are_no_difference_of_groups():

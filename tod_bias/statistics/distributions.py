@@ -1,4 +1,4 @@
-"""Quantiles and tails of Student's t, the normal and the χ² distribution.
+"""Quantiles and tails of Student's t, the normal and the χ² distribution, and the inverse of the trigamma function.
 
 They are those of :mod:`scipy.stats`, taken from where it takes them: that module takes longer to load than a whole
 audit of words needs.
@@ -40,3 +40,15 @@ def normal_share(value: Any) -> Any:
 def normal_tail(value: Any) -> Any:
     """The share of the standard normal distribution above a value."""
     return special.ndtr(-np.asarray(value, dtype=float))
+
+
+def inverse_trigamma(value: float) -> float:
+    """x at which ψ'(x) is a value above 0: Newton's method on 1/ψ' (Smyth 2004, appendix), which is convex."""
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+        x += step
+        if abs(step) <= 1e-10 * x:
+            break
+    return x

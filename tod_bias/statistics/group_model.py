@@ -23,15 +23,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.distributions import inverse_trigamma
 from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
 
-PRIOR = 4.0
-"""Degrees of freedom of the mean over groups, towards which the variance of a group's terms is moderated, at the least:
-:func:`_prior`."""
 CERTAIN = 0.8
 """Share of all degrees of freedom of the terms that a contrast has at the most: variances of groups that are estimated
 on the same units, and are cut off at 0, hold less than all of them. In simulations with two groups of six terms the
@@ -267,23 +265,26 @@ def _moderated(family: TermFamily, part: np.ndarray) -> tuple[np.ndarray, float]
 def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float:
     """Degrees of freedom of the mean over groups: the more alike the groups' variances are, the more.
 
-    Where variances are drawn from an inverse χ² distribution of d degrees of freedom, those estimated with f vary by
-    2/f + (1 + 2/f) 2/(d - 4) of their squared mean. What they vary by beyond 2/f is taken with one standard error on
-    top of it, and d is f or :data:`PRIOR` per further group at the most, as few terms or groups tell little about how
-    alike variances are.
+    Where variances are drawn from an inverse χ² distribution of d degrees of freedom, the logarithm of one that is
+    estimated with f varies by ψ'(f/2) + ψ'(d/2) (Smyth 2004, section 6.2). What they vary by beyond ψ'(f/2) is taken
+    with one standard error on top of it, as few groups tell little about how alike they are; d is at most what the
+    groups have together beside one of them.
 
     Args:
         sums: (groups,) squared sums over terms, to which
         expected: (groups,) belong, if all terms vary alike.
         freedom: (groups,) of their terms.
     """
-    if len(sums) < 2 or (expected <= 0).any():
-        return PRIOR
-    f = float(freedom.mean())
-    most = max(PRIOR, min(PRIOR * (len(sums) - 1), f))
-    error = np.sqrt((8 + 48 / f) / len(sums)) / f
-    beyond = ((sums / expected - 1) ** 2 - 2 / freedom).mean() + error
-    return float(min(most, PRIOR + 2 * (1 + 2 / f) / beyond)) if beyond > 0 else most
+    number = len(sums)
+    most = float(freedom.sum() * (number - 1) / number) if number > 1 else 1.0
+    if number < 2 or (expected <= 0).any():
+        return max(1.0, most)
+    half = freedom / 2
+    logs = np.log(np.maximum(sums / expected, _TINY)) - special.digamma(half) + np.log(half)
+    by_chance = special.polygamma(1, half)
+    fourth = special.polygamma(3, half).mean() + 2 * by_chance.mean() ** 2 * number / (number - 1)
+    beyond = logs.var(ddof=1) - by_chance.mean() + np.sqrt(fourth / number)
+    return max(_TINY, min(most, 2 * inverse_trigamma(beyond))) if beyond > 0 else most
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import sys
 
 import pytest
 from assistant import OPTIONS, assistant, corpus, system
@@ -109,7 +110,7 @@ def test_the_command_writes_and_prints_it(command, tmp_path):
 
 def test_of_an_agent_elsewhere_turns_are_bounded(tmp_path):
     (tmp_path / "agent.yaml").write_text(
-        "agent: {command: python never_started.py}\nupstream: {base_url: 'http://127.0.0.1:9/v1'}\n"
+        f"agent: {{command: {sys.executable} never_started.py}}\nupstream: {{base_url: 'http://127.0.0.1:9/v1'}}\n"
         "stages: {model: {match: {kind: model}}}\n"
     )
     options = ("--axes", "gender", "--out", tmp_path / "o")

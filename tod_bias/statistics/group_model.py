@@ -267,8 +267,8 @@ def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float
 
     Where variances are drawn from an inverse χ² distribution of d degrees of freedom, the logarithm of one that is
     estimated with f varies by ψ'(f/2) + ψ'(d/2) (Smyth 2004, section 6.2). What they vary by beyond ψ'(f/2) is taken
-    with one standard error on top of it, as few groups tell little about how alike they are; d is at most what the
-    groups have together beside one of them.
+    with one standard error on top of it, as few groups tell little about how alike they are. At most, d is the degrees
+    of freedom of all groups but one.
 
     Args:
         sums: (groups,) squared sums over terms, to which
@@ -276,8 +276,10 @@ def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float
         freedom: (groups,) of their terms.
     """
     number = len(sums)
-    most = float(freedom.sum() * (number - 1) / number) if number > 1 else 1.0
-    if number < 2 or (expected <= 0).any():
+    if number < 2:
+        return 1.0
+    most = float(freedom.sum() * (number - 1) / number)
+    if (expected <= 0).any():
         return max(1.0, most)
     half = freedom / 2
     logs = np.log(np.maximum(sums / expected, _TINY)) - special.digamma(half) + np.log(half)

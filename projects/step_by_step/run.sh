@@ -25,62 +25,70 @@ tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
   --split valid "${AUDIT[@]}" --max-per-axis 150 --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
 
-# A pretrained model: SmolLM2-135M-Instruct (from the package registry) with the adapter that is kept here. To train it
-# again (3,000 dialogues once, 1.65 million tokens of text; six hours of a busy core without AMX, resumable):
-#   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd --datapath "$DATAPATH" --max-dialogues 3040 --held-out 40 \
-#     --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 --learning-rate 2e-3 --epochs 1 --evaluations 8 \
-#     --patience 99 --seed 0 --out adapter
+# A pretrained model: SmolLM2-135M-Instruct (from the package registry) with a LoRA adapter. Two adapters are kept in this folder; any
+# other is trained once into $MODELS/adapters (README.md: hours of a busy core, resumable).
 HERE=$(cd "$(dirname "$0")" && pwd)
+ADAPTERS=$MODELS/adapters
 test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
 
-pretrained() { # MODEL ADAPTER NEW_MODEL CORPUS DIALOGUES PER_AXIS RUN: adds the adapter, evaluates, attributes
-  test -f "$MODELS/$3/model.safetensors" ||
-    python "$HERE/../tool_agents/with_adapter.py" "$MODELS/$1" "$HERE/$2" "$MODELS/$3"
-  tod-bias evaluate --corpus "$4" --datapath "$DATAPATH" --split valid --max-dialogues "$5" \
-    --model "$MODELS/$3" --max-new-tokens 96 --out "$OUT/evaluation_$7"
-  tod-bias attribute --corpus "$4" --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-    --max-per-axis "$6" --model "$MODELS/$3" --max-new-tokens 96 --out "$OUT/attribution_$7"
+learn() { # MODEL CORPUS DIALOGUES HELD_OUT EVALUATIONS ADAPTER [OPTION …]: trains an adapter on MODEL
+  test -f "$6/adapter_model.safetensors" || tod-bias train --init "$MODELS/$1" --corpus "$2" --datapath "$DATAPATH" \
+    --max-dialogues "$3" --held-out "$4" --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 \
+    --learning-rate 2e-3 --epochs 1 --evaluations "$5" --patience 99 --seed 0 --out "$6" "${@:7}"
 }
 
-pretrained smollm2 adapter sgd google_sgd 120 30 smollm2
+merge() { # MODEL ADAPTER NEW_MODEL: adds the adapter to the model's weights
+  test -f "$MODELS/$3/model.safetensors" ||
+    python "$HERE/../tool_agents/with_adapter.py" "$MODELS/$1" "$2" "$MODELS/$3"
+}
+
+audit() { # MODEL CORPUS DIALOGUES PER_AXIS RUN: evaluates and attributes
+  tod-bias evaluate --corpus "$2" --datapath "$DATAPATH" --split valid --max-dialogues "$3" \
+    --model "$MODELS/$1" --max-new-tokens 96 --out "$OUT/evaluation_$5"
+  tod-bias attribute --corpus "$2" --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+    --max-per-axis "$4" --model "$MODELS/$1" --max-new-tokens 96 --out "$OUT/attribution_$5"
+}
+
+# The kept adapter: 3,000 dialogues of SGD once, 1.65 million tokens of text; six hours of a busy core without AMX.
+learn smollm2 google_sgd 3040 40 8 "$HERE/adapter"
+merge smollm2 "$HERE/adapter" sgd
+audit sgd google_sgd 120 30 smollm2
 tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 
-# Cross-trained: having learnt SGD it goes on with STAR (DATAPATH/star), real people's dialogues. The adapter is kept, too; to
-# train it again (600 dialogues once, 215 steps, 50 minutes of a core without AMX):
-#   tod-bias train --init "$MODELS/sgd" --corpus star --datapath "$DATAPATH" --max-dialogues 620 --held-out 20 \
-#     --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 --learning-rate 2e-3 --epochs 1 --evaluations 4 \
-#     --patience 99 --seed 0 --out adapter_star
-pretrained sgd adapter_star star star 60 226 star
+# Cross-trained: STAR (DATAPATH/star), dialogues of real people, after SGD (600 dialogues once, 215 steps, 50 minutes of a core).
+learn sgd star 620 20 4 "$ADAPTERS/star"
+merge sgd "$ADAPTERS/star" star
+audit star star 60 226 star
 
 # Plain on STAR: the same training without SGD before it (33 minutes of two threads).
-#   tod-bias train --init "$MODELS/smollm2" … as above … --out adapter_star_plain
-pretrained smollm2 adapter_star_plain star_plain star 60 226 star_plain
+learn smollm2 star 620 20 4 "$ADAPTERS/star_plain"
+merge smollm2 "$ADAPTERS/star_plain" star_plain
+audit star_plain star 60 226 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
-# Pre-finetuned: having learnt SGD it goes on with τ-bench (106 steps), and then with STAR (half an hour in bfloat16 on two
-# cores with AMX that other work shared).
-#   tod-bias train --init "$MODELS/sgd" --corpus tau_bench --max-dialogues 60 --held-out 6 … as above … --bf16 \
-#     --out adapter_tau_bench_after_sgd
-#   tod-bias train --init "$MODELS/tau_bench_after_sgd" --corpus star … as above … --bf16 --out adapter_star_pre
-test -f "$MODELS/tau_bench_after_sgd/model.safetensors" || python "$HERE/../tool_agents/with_adapter.py" \
-  "$MODELS/sgd" "$HERE/adapter_tau_bench_after_sgd" "$MODELS/tau_bench_after_sgd"
-pretrained tau_bench_after_sgd adapter_star_pre star_pre star 60 226 star_pre
+# Pre-finetuned: τ-bench after SGD (106 steps), then STAR (half an hour in bfloat16 on two cores with AMX).
+learn sgd tau_bench 60 6 4 "$ADAPTERS/tau_bench_after_sgd" --bf16
+merge sgd "$ADAPTERS/tau_bench_after_sgd" tau_bench_after_sgd
+learn tau_bench_after_sgd star 620 20 4 "$ADAPTERS/star_pre" --bf16
+merge tau_bench_after_sgd "$ADAPTERS/star_pre" star_pre
+audit star_pre star 60 226 star_pre
 for other in star_plain star; do
   tod-bias compare "$OUT/attribution_$other" "$OUT/attribution_star_pre" --out "$OUT/star_pre_after_$other"
 done
 
 # SGD from three beginnings: the pretrained model, the one that has learnt STAR, and that one having learnt τ-bench too (54
 # runs of a tool agent, 106 steps) learn 600 dialogues of SGD, drawn by domain (258 steps, about an hour of one thread each).
-#   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd … as above … --out adapter_sgd_short
-#   tod-bias train --init "$MODELS/star_plain" --corpus google_sgd … as above … --out adapter_sgd_after_star
-#   tod-bias train --init "$MODELS/star_plain" --corpus tau_bench --max-dialogues 60 --held-out 6 … as above … \
-#     --out adapter_tau_bench_after_star
-#   tod-bias train --init "$MODELS/tau_bench_after_star" --corpus google_sgd … as above … --out adapter_sgd_pre
-pretrained smollm2 adapter_sgd_short sgd_short google_sgd 60 20 sgd_short
-pretrained star_plain adapter_sgd_after_star sgd_after_star google_sgd 60 20 sgd_after_star
-test -f "$MODELS/tau_bench_after_star/model.safetensors" || python "$HERE/../tool_agents/with_adapter.py" \
-  "$MODELS/star_plain" "$HERE/adapter_tau_bench_after_star" "$MODELS/tau_bench_after_star"
-pretrained tau_bench_after_star adapter_sgd_pre sgd_pre google_sgd 60 20 sgd_pre
+learn smollm2 google_sgd 620 20 4 "$ADAPTERS/sgd_short"
+merge smollm2 "$ADAPTERS/sgd_short" sgd_short
+learn star_plain google_sgd 620 20 4 "$ADAPTERS/sgd_after_star"
+merge star_plain "$ADAPTERS/sgd_after_star" sgd_after_star
+learn star_plain tau_bench 60 6 4 "$ADAPTERS/tau_bench_after_star"
+merge star_plain "$ADAPTERS/tau_bench_after_star" tau_bench_after_star
+learn tau_bench_after_star google_sgd 620 20 4 "$ADAPTERS/sgd_pre"
+merge tau_bench_after_star "$ADAPTERS/sgd_pre" sgd_pre
+for other in sgd_short sgd_after_star sgd_pre; do
+  audit "$other" google_sgd 60 20 "$other"
+done
 for other in sgd_after_star sgd_pre; do
   tod-bias compare "$OUT/attribution_sgd_short" "$OUT/attribution_$other" --out "$OUT/$other"_compared
 done

@@ -4,8 +4,8 @@ An :class:`Axis` is a demographic dimension with its groups. ``axis.counterfactu
 that mentions a group for every other group; each :class:`Counterfactual` carries its rewrite T and T⁻¹.
 
 * ``axis`` is the base class, the design of a corpus and what comes out;
-* ``loading`` makes axes by name: of terms (``lexicon_axis``), of ``names``, introductions (``personas``),
-  ``dialect`` and two of them crossed (``product``);
+* ``loading`` makes axes by name: of terms (``lexicon_axis``), of ``names``, introductions (``personas``)
+  and two of them crossed (``product``);
 * ``rewriter`` rewrites one text with a ``lexicon``; ``pronouns``, ``english`` and ``context`` are the English it needs;
 * ``rewrite`` carries a rewrite over a whole dialogue and back;
 * ``placebo`` makes the matched placebo, ``dealing`` deals terms out evenly, ``records`` writes counterfactuals down;

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
@@ -141,8 +141,6 @@ class Axis(ABC):
     """Whether the originals have an introduction that the corpus's dialogues lack."""
     has_placebo: bool = False
     """Whether the axis makes placebos of its own (:meth:`placebo`); the matched placebo stands in otherwise."""
-    reads_originals: ClassVar[bool] = False
-    """Whether T knows only strings of the original dialogue, so that of crossed axes it is applied first."""
 
     @property
     def signature(self) -> str:

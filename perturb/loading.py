@@ -10,8 +10,6 @@ from typing import Any, TypedDict, Unpack
 from tod_bias.errors import AxisError, meant
 from tod_bias.imports import is_import, made
 from tod_bias.perturb.axis import PLACEBO, Axis
-from tod_bias.perturb.dialect.axis import DialectAxis
-from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
 from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
@@ -24,8 +22,8 @@ _MEANS = {"names_gender": "gender", "names_race": "race", "race_people": "race"}
 
 
 def axes() -> tuple[str, ...]:
-    """The axes that ship with the package: those of lexicons, over names, of introductions, and dialects."""
-    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects(), *persona_axes())))
+    """Return the names of the axes that ship with the package: lexicons, names and introductions."""
+    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *persona_axes())))
 
 
 class AxisSettings(TypedDict, total=False):
@@ -33,7 +31,7 @@ class AxisSettings(TypedDict, total=False):
 
     lexicon: str | Path | None
     """A lexicon file that takes the place of the shipped one; of ``persona_…`` a sheet
-    (:mod:`tod_bias.perturb.personas.sheet`), of ``dialect:…`` a file of rules."""
+    (:mod:`tod_bias.perturb.personas.sheet`)."""
     scope: str | None
     """``attribute`` or ``word``; the lexicon's own default if not given."""
     protected: Iterable[str]
@@ -55,19 +53,16 @@ _TAKES: Mapping[str, frozenset[str]] = {
     "an axis of terms": _TERMS,
     "an axis of names": _CHOSEN | {"protected", "name_slots"},
     "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
-    "a dialect": _CHOSEN | {"lexicon", "protected"},
     "a crossed axis": _CHOSEN | {"protected"},
     "an axis of your own": frozenset(),
 }
 """Kind of axis to the settings that it takes."""
 
 
-def _kind_of(axis: str, lexicon: str | Path | None = None) -> str:
-    """Which of :data:`_TAKES` an axis is; a shipped dialect wins over a module of its name."""
+def _kind_of(axis: str) -> str:
+    """Return the key of :data:`_TAKES` that an axis belongs to."""
     if CROSS in axis:
         return "a crossed axis"
-    if axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None):
-        return "a dialect"
     if axis.startswith(PREFIX):
         return "an introduction"
     if is_import(axis):
@@ -82,8 +77,8 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
 
     Args:
         axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
-            ``dialect:aae`` or another dialect, or ``module:axis``: an :class:`Axis` of your own, or what makes one
-            without arguments. It has its own terms, so it takes none of the settings. ``a×b`` crosses two.
+            or ``module:axis``: an :class:`Axis` of your own, or a class or function that makes one without arguments.
+            An axis of your own has its own terms, so it takes none of the settings. ``a×b`` crosses two.
         settings: those of :class:`AxisSettings`.
 
     Raises:
@@ -93,13 +88,11 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     if unknown := settings.keys() - AxisSettings.__annotations__.keys():
         raise TypeError(f"load_axis() has no setting {min(unknown)!r}")
     lexicon = settings.get("lexicon")
-    kind = _kind_of(axis, lexicon)
+    kind = _kind_of(axis)
     terms = _terms_of(axis, kind, settings)
     groups = {name: terms[name] for name in _CHOSEN}
     if kind == "a crossed axis":
         return _crossed(axis, settings)
-    if kind == "a dialect":
-        return DialectAxis(load_dialect(axis, lexicon), protected=terms["protected"], **groups)
     if kind == "an introduction":
         return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
     if kind == "an axis of your own":
@@ -192,12 +185,7 @@ def _crossed(axis: str, settings: AxisSettings) -> Axis:
 
 
 def _imported(spec: str) -> Axis:
-    try:
-        axis = made(spec, f"axis {spec!r}", error=AxisError)
-    except AxisError as error:
-        if not spec.startswith(DIALECT):
-            raise
-        raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
+    axis = made(spec, f"axis {spec!r}", error=AxisError)
     if not isinstance(axis, Axis):
         raise AxisError(f"axis {spec!r}: expected an Axis (tod_bias.perturb.Axis), got {type(axis).__name__}")
     return axis

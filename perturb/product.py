@@ -29,7 +29,7 @@ class CandidatePair(Candidate):
 
 
 class ProductAxis(Axis):
-    """Rewrites along two axes at once: T = T₂ ∘ T₁; a dialect, which knows what was said as it was said, comes first.
+    """Rewrites along two axes at once: T = T₂ ∘ T₁.
 
     Args:
         first: an axis.
@@ -95,8 +95,7 @@ class ProductAxis(Axis):
             raise AxisError(
                 f"axis {self.name}: {candidate} is no pair of candidates; take one from candidates(dialogue)"
             )
-        ordered = sorted(self._each(candidate), key=lambda pair: not pair[0].reads_originals)
-        rewrites = [axis.rewrite(dialogue, part) for axis, part in ordered]
+        rewrites = [axis.rewrite(dialogue, part) for axis, part in self._each(candidate)]
 
         def forward(text: str) -> str:
             for rewrite in rewrites:

@@ -194,11 +194,9 @@ def test_a_repair_measures_nothing_that_only_the_run_names(run):
         ("own:people", CASES),
         ("gender×own:people", CASES),
         ("age,own:people", ["mitigate", "run"]),
-        ("dialect:people", ["mitigate", "run"]),
     ],
 )
 def test_an_axis_of_results_is_not_imported(run, tmp_path, name, arguments):
-    shutil.copy(tmp_path / "own.py", tmp_path / "dialect.py")
     changed(run / "results.json", lambda record: record["axes"].update({name: record["axes"].pop("gender")}))
     code, said = command(*arguments)
     assert (code, len(said), "give it again with --axes" in said[0]) == (2, 1, True), said

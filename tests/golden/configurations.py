@@ -101,10 +101,6 @@ def names(command: Command) -> None:
     audit(command, "names_gender,names_race", "router", "--metrics", "corpus_bleu,golden_stages:Vowels")
 
 
-def dialect(command: Command) -> None:
-    audit(command, "dialect:aae", "straight", "--metrics", "chrf")
-
-
 def samples(command: Command) -> None:
     audit(command, "gender,placebo", "draws", "--samples", 2)
 
@@ -222,7 +218,7 @@ def recommenders(command: Command) -> None:
 CONFIGURATIONS = {
     one.__name__: one
     for one in (
-        crossed, draws, tool_loop, router, persona_by_gender, persona, names, dialect, samples, responses, batches,
+        crossed, draws, tool_loop, router, persona_by_gender, persona, names, samples, responses, batches,
         served, after, recommenders,
     )
 }  # fmt: skip

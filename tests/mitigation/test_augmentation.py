@@ -64,8 +64,6 @@ def test_personas_speak_in_every_dialogue(corpus):
     [
         ("gender", ("gender",), "crossed"),
         ("gender, age,race:draws", ("gender", "age", "race"), "draws"),
-        ("dialect:aae", ("dialect:aae",), "crossed"),
-        ("gender,dialect:aae:draws", ("gender", "dialect:aae"), "draws"),
         ("mine:Axis", ("mine:Axis",), "crossed"),
         ("gender,race:personas", ("persona_gender", "persona_race"), "personas"),
     ],

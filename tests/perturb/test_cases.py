@@ -8,8 +8,6 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb import Candidate, load_axis, perturb_text
-from tod_bias.perturb.dialect.rules import load_dialect
-from tod_bias.perturb.dialect.speaker import speak
 
 
 def table(name: str) -> list[tuple[str, ...]]:
@@ -17,7 +15,7 @@ def table(name: str) -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")) for line in lines if not line.startswith("#")]
 
 
-TERMS, NAMES, DIALECTS = table("cases.tsv"), table("name_cases.tsv"), table("dialect_cases.tsv")
+TERMS, NAMES = table("cases.tsv"), table("name_cases.tsv")
 
 
 @pytest.mark.parametrize(("axis", "source", "target", "text", "accepted"), TERMS)
@@ -41,23 +39,7 @@ def test_renames_as_a_careful_person_would(axis, source, target, name, slots, te
     assert made == (text if expected == "=" else expected)
 
 
-@pytest.mark.parametrize(("dialect", "text", "expected"), DIALECTS)
-def test_speaks_as_the_dialect_does(dialect, text, expected) -> None:
-    said, counts = speak(load_dialect(f"dialect:{dialect}"), text)
-    assert said == (text if expected == "=" else expected)
-    assert bool(counts) == (said != text)
-
-
-@pytest.mark.parametrize(("cases", "most", "unchanged"), [(TERMS, 200, 60), (NAMES, 200, 60), (DIALECTS, 60, 20)])
+@pytest.mark.parametrize(("cases", "most", "unchanged"), [(TERMS, 200, 60), (NAMES, 200, 60)])
 def test_the_tables_are_large_and_test_restraint(cases, most, unchanged) -> None:
     assert len(set(cases)) == len(cases) >= most
     assert sum(case[-1] == "=" for case in cases) >= unchanged
-
-
-@pytest.mark.parametrize("axis", ["dialect:aae", "dialect:nonnative"])
-def test_every_rule_of_a_dialect_has_a_case(axis: str) -> None:
-    dialect = load_dialect(axis)
-    applied = {rule for case in DIALECTS if axis.endswith(case[0]) for rule in speak(dialect, case[1])[1]}
-    rare = {"wasnt", "indirect_has", "negative_none", "article_for", "agreement_there", "article_more", "prep_look",
-            "prep_discuss", "prep_arrive", "infinitive_gerund", "no_do_yes", "there_aint", "person_that"}  # fmt: skip
-    assert {rule.id for rule in dialect.rules} - applied <= rare

@@ -171,8 +171,7 @@ def test_every_string_of_real_dialogues_comes_back(axis: str, real_dialogues: di
             rewrite = perturber.rewrite(dialogue, candidate)
             twin = rewrite(dialogue)
             assert rewrite.inverse(twin) == dialogue != twin
-            for turn, image in zip(dialogue.turns, twin.turns, strict=True):
+            for turn in dialogue.turns:
                 assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
-                assert not axis.startswith("dialect:") or (image.response, image.steps) == (turn.response, turn.steps)
     assert sum(counts.values()) > 0 or axis == "race_people"  # no user of these corpora says their race
     assert all(counts[corpus] >= least for corpus, least in LEAST.get(axis, {}).items()), counts

@@ -204,9 +204,7 @@ def test_a_fair_system_has_no_cases(tmp_path, corpus):
 # --- T from a file
 
 
-@pytest.mark.parametrize(
-    "axis", ["gender", "age", "placebo", "names_gender", "dialect:aae", "persona_gender", "persona_age"]
-)
+@pytest.mark.parametrize("axis", ["gender", "age", "placebo", "names_gender", "persona_gender", "persona_age"])
 def test_a_counterfactual_read_back_is_rewritten_alike(axis):
     perturber = load_axis(axis)
     dialogues = [

@@ -23,7 +23,7 @@ class PerturbOptions(TermOptions):
     title = "Rewriting"
 
     axis: str = "gender"
-    """gender, age, race, another axis of terms, names or dialects."""
+    """gender, age, race, or another axis of terms or names."""
     source: str
     """Group whose terms are rewritten."""
     target: str

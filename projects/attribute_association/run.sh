@@ -6,15 +6,16 @@ OUT=${OUT:-runs/attribute_association}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 for seed in 0 1 2; do
-  tod-bias associate --seed "$seed" --quiet --out "$OUT/seed_$seed"
+  python "$HERE/case_study.py" audit "$OUT/seed_$seed" --seed "$seed"
 done
 for strength in 0 0.2; do
-  tod-bias associate --strength "$strength" --quiet --out "$OUT/strength_$strength"
+  python "$HERE/case_study.py" audit "$OUT/strength_$strength" --strength "$strength"
 done
 
 # The control: the same recommender, users split by an attribute on which nothing depends.
-tod-bias associate train --seed 0 --quiet --out "$OUT/model"
-tod-bias associate --embeddings "$OUT/model/embeddings.npz" --interactions "$OUT/model" \
+python "$HERE/case_study.py" train "$OUT/model"
+tod-bias associate --embeddings "$OUT/model/embeddings.npz" --interactions "$OUT/model/interactions.csv" \
+  --users "$OUT/model/users.csv" --items "$OUT/model/items.csv" \
   --attribute region=north,south --test genre=crime,sport --quiet --out "$OUT/control"
 
 python "$HERE/summary.py" "$OUT" > "$OUT/summary.md"

@@ -35,7 +35,7 @@ from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.crossed import effective_number
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.latent_factor.interactions import Interactions
+    from tod_bias.recommenders.embeddings.interactions import Interactions
 
 RECORD = "associations.json"
 """The file that tells the folder of an audit."""

@@ -20,7 +20,7 @@ from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
 from tod_bias.statistics.adjustment import holm
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.latent_factor.interactions import Interactions
+    from tod_bias.recommenders.embeddings.interactions import Interactions
 
 TOP_ITEMS = 3
 """Items of a user's history that describe the user (Beattie section 5.2.4)."""

@@ -33,7 +33,7 @@ class AssociationRequest(Options):
     """Items that belong together (books of one series, tracks of one artist): a column of the items, or a key of
     "clusters" in --sets."""
     interactions: Path | None = None
-    """CSV or Parquet, or a folder of associate train: who used which item; for audiences and histories."""
+    """CSV or Parquet: who used which item; for audiences and histories."""
     pairs: Path | None = None
     """CSV of pairs (id of A, id of B) for the directions pca and bolukbasi."""
     overlap: Literal["refuse", "drop"] = "refuse"

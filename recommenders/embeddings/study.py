@@ -1,4 +1,4 @@
-"""From what a user names to finished audits: what is read, what is written, and the case study."""
+"""Read what a request names, audit it, and write the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tod_bias.files import check_plain_file, subfolder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations, audit
-from tod_bias.recommenders.embeddings.comparison import NAME, compare
+from tod_bias.recommenders.embeddings.comparison import NAME
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.reading import LIMITS, reading
 from tod_bias.recommenders.embeddings.sets import (
@@ -32,7 +32,7 @@ from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tod_bias.recommenders.latent_factor.interactions import Interactions
+    from tod_bias.recommenders.embeddings.interactions import Interactions
 
 _TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
 
@@ -47,7 +47,7 @@ def audit_request(request: AssociationRequest, settings: AuditSettings, *, show_
     embeddings = load_embeddings(request.embeddings)
     interactions = None
     if request.interactions is not None:
-        from tod_bias.recommenders.latent_factor.interactions import load_interactions
+        from tod_bias.recommenders.embeddings.interactions import load_interactions
 
         interactions = load_interactions(request.interactions, request.users, request.items)
         for kind, ids in (("users", interactions.user_ids), ("items", interactions.item_ids)):
@@ -177,46 +177,3 @@ def _figures(result: Associations, comparison: Mapping[str, Any] | None) -> Iter
         yield "deciles", "Labels of items by audience (Beattie Table 4)", figures.deciles(run)
     if comparison is not None:
         yield "changes", "Change of every metric", figures.changes(comparison)
-
-
-def case_study(
-    out: Path, settings: AuditSettings, *, strength: float | None = None, show_progress: bool = False
-) -> tuple[Associations, dict[str, Any]]:
-    """Audit the reference recommender, trained on synthetic interactions with and without gender, and compare both.
-
-    The first training's results lie in ``out`` itself, the second one's in ``out/compared``.
-
-    Returns:
-        The first audit, and the comparison.
-
-    Raises:
-        InteractionsError: a strength that cannot be used.
-    """
-    from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
-    from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions
-    from tod_bias.recommenders.latent_factor.two_tower import train_two_tower
-
-    interactions = synthetic_interactions(strength=STRENGTH if strength is None else strength, seed=settings.seed)
-    specs = {
-        "A": {"in": "users", "where": {"gender": "female"}},
-        "B": {"in": "users", "where": {"gender": "male"}},
-        "E": {"in": "items", "where": {"genre": "crime"}},
-        "P": {"in": "items", "where": {"genre": "sport"}},
-    }
-    runs = []
-    for name, attribute in (("with gender", "gender"), ("without gender", None)):
-        config = TwoTowerConfig(attribute=attribute, seed=settings.seed)
-        embeddings, _ = train_two_tower(interactions, config, show_progress=show_progress)
-        sets = resolve_sets(specs, embeddings)
-        how: dict[str, Any] = {"name": name, "interactions": interactions, "show_progress": show_progress}
-        runs.append(audit(embeddings, sets, settings, attribute="gender", **how))
-    comparison = compare(
-        *runs,
-        permutations=settings.permutations,
-        resamples=settings.bootstrap,
-        seed=settings.seed,
-        names=("with gender", "without gender"),
-    )
-    write_audit(runs[1], subfolder(out, "compared"))
-    write_audit(runs[0], out, comparison)
-    return runs[0], comparison

@@ -98,7 +98,7 @@ def run_page(name, folder):
 
 def is_run(words):
     """Whether a command needs nothing but the demo and the files of the pages, and no training."""
-    return not NOT_BUNDLED & set(words) and words != ["tod-bias", "associate"]
+    return not NOT_BUNDLED & set(words)
 
 
 def rows():

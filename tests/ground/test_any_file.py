@@ -29,10 +29,10 @@ from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.slots import name_slots
 from tod_bias.recommenders.embeddings.comparison import compare as compare_associations
 from tod_bias.recommenders.embeddings.comparison import load_run
+from tod_bias.recommenders.embeddings.interactions import load_interactions
 from tod_bias.recommenders.embeddings.readers import load_embeddings, save_embeddings
 from tod_bias.recommenders.embeddings.sets import load_sets
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
-from tod_bias.recommenders.latent_factor.interactions import load_interactions
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations
 from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES

@@ -20,7 +20,9 @@ HEADER = ",".join(f"c{number}" for number in range(COLUMNS + 1))
 MESSAGE = {"role": "user", "content": "Hi"}
 CASES = {
     "a table of many columns": ("f.csv", HEADER, "recommend audit --recommendations f.csv", f"{COLUMNS + 1:,} columns"),
-    "interactions": ("f.csv", HEADER, "associate train --interactions f.csv", f"{COLUMNS + 1:,} columns"),
+    "interactions": (
+        "f.csv", HEADER, "associate --embeddings e.npz --attribute a --interactions f.csv", f"{COLUMNS + 1:,} columns",
+    ),
     "a long line": ("f.jsonl", LONG, "words --corpus f.jsonl", f"line 1 is longer than {LONGEST:,} characters"),
     "a long answer": (
         "f.jsonl", LONG, "attribute --responses f.jsonl --max-dialogues 5", f"longer than {LONGEST:,} characters",

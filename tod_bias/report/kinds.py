@@ -44,7 +44,6 @@ KINDS = (
     Kind("check.json", "check", "its results are in check.json"),
     Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
-    Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
 )
 """In order: a folder is of the first kind whose file it holds, as an attribution may hold files of others."""
 

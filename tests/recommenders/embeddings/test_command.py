@@ -238,34 +238,3 @@ def test_wrong_input_ends_in_one_line(folder, options, message):
     (folder / "pairs.csv").write_text("a,b\n20,0\n")
     (folder / "plays.csv").write_text("user,item\nx,1\ny,2\n")
     assert message in refused("associate", *options, "--out", "run")
-
-
-def test_trained_model_is_audited(folder):
-    code, out, err = run_command("associate train --attribute gender --epochs 1 --out model")
-    assert code == 0, err
-    assert "recall at 50" in out
-    code, _, err = run_command(
-        "associate --embeddings model/embeddings.npz --interactions model --attribute gender "
-        "--test genre=crime,sport --out run --quiet",
-        *QUICK,
-    )
-    assert code == 0, err
-    written = json.loads((folder / "run" / "associations.json").read_text())
-    assert written["sets"]["A"]["name"] == "female"
-    result = written["classification"]
-    assert result["users_from_items"]["top_items"] == 3
-    assert len(result["svc"]["audience_deciles"]) == 10
-    assert (folder / "run" / "tables" / "table4_deciles.csv").is_file()
-
-
-@pytest.mark.slow
-def test_case_study_lowers_the_association_and_says_what_is_left(folder):
-    code, out, err = run_command("associate --out run --permutations 2999 --bootstrap 50")
-    assert code == 0, err
-    said = " ".join(out.split())
-    assert "without gender lowers the association: difference of means" in said
-    assert "but does not remove it: what is left is flagged as well" in said
-    assert "but does not remove it: what is left is flagged as well" in (folder / "run" / "report.html").read_text()
-    change = json.loads((folder / "run" / "comparison.json").read_text())["metrics"]["DEAA"]
-    assert 0 < change["after"] < change["before"]
-    assert change["ci"][1] < 0

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tod_bias.errors import TodBiasError
-from tod_bias.recommenders.latent_factor.interactions import interactions_of, load_interactions, save_interactions
+from tod_bias.recommenders.embeddings.interactions import interactions_of, load_interactions
 
 
 def test_a_file_with_its_attributes(tmp_path):
@@ -22,15 +22,11 @@ def test_a_file_with_its_attributes(tmp_path):
     assert dict(zip(items, result.items["genre"], strict=True)) == {"10": "Action|Crime", "20": "unknown"}
 
 
-def test_parquet_and_back(tmp_path):
+def test_parquet(tmp_path):
     frame = pd.DataFrame({"user_id": ["a", "a", "b", "b"], "item_id": ["x", "y", "x", "x"]})
     frame.to_parquet(tmp_path / "events.parquet")
     result = load_interactions(tmp_path / "events.parquet")
     assert result.weight.tolist() == [1, 1, 2]
-    save_interactions(result, tmp_path / "saved")
-    again = load_interactions(tmp_path / "saved")
-    assert again.user_ids == result.user_ids
-    assert again.weight.tolist() == [1, 1, 2]
 
 
 def test_top_items():

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import InteractionsError
-from tod_bias.recommenders.latent_factor.interactions import Interactions, interactions_of
+from tod_bias.recommenders.embeddings.interactions import Interactions, interactions_of
 
 GENRES = ("crime", "sport", "news", "comedy", "science", "history", "music", "business")
 LEANS = {"crime": 1.0, "sport": -1.0}

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import InteractionsError
-from tod_bias.files import write_table
-from tod_bias.folder import writable
 from tod_bias.recommenders.files import read_frame
 
 _USER, _ITEM = ("user", "user_id", "userId"), ("item", "item_id", "itemId", "movieId")
@@ -124,26 +122,12 @@ def load_interactions(
     """Read interactions, every rating or play counting as one.
 
     Args:
-        path: CSV, TSV or Parquet; or a folder that :func:`save_interactions` wrote.
-        users: attributes of users, CSV, TSV or Parquet; of a folder its own.
-        items: the same of items.
+        path: CSV, TSV or Parquet.
+        users: attributes of users, CSV, TSV or Parquet.
+        items: attributes of items, likewise.
 
     Raises:
         TodBiasError: a file cannot be read, or is not what is expected.
     """
-    place = Path(path)
-    if place.is_dir():
-        users, items = (given or place / f"{name}.csv" for name, given in (("users", users), ("items", items)))
-        place /= "interactions.csv"
     people, shelf = (None if part is None else read_frame(part) for part in (users, items))
-    return interactions_of(read_frame(place), people, shelf, str(place))
-
-
-def save_interactions(interactions: Interactions, folder: str | Path) -> None:
-    """Write ``interactions.csv``, ``users.csv`` and ``items.csv``, which :func:`load_interactions` reads."""
-    place = writable(folder)
-    names = np.array(interactions.user_ids)[interactions.user], np.array(interactions.item_ids)[interactions.item]
-    frame = pd.DataFrame({"user": names[0], "item": names[1], "weight": interactions.weight})
-    write_table(place / "interactions.csv", frame)
-    write_table(place / "users.csv", interactions.users)
-    write_table(place / "items.csv", interactions.items)
+    return interactions_of(read_frame(path), people, shelf, str(path))

@@ -9,6 +9,7 @@ with popular items weigh less (importance weights).
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,39 @@ from torch import nn
 
 from tod_bias.errors import InteractionsError
 from tod_bias.progress import progress_bar
+from tod_bias.recommenders.embeddings.interactions import Interactions
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
-from tod_bias.recommenders.latent_factor.interactions import Interactions
-from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
 
 START = 0.1
 """Standard deviation of the embeddings before training."""
+
+
+@dataclass(frozen=True)
+class TwoTowerConfig:
+    """What training depends on, beside the interactions."""
+
+    attribute: str | None = None
+    """Attribute of the users that the user tower sees; none by default."""
+    dimensions: int = 32
+    """Length of the embeddings."""
+    hidden: int = 64
+    """Width of the hidden layers."""
+    epochs: int = 8
+    """Passes over the interactions."""
+    batch: int = 512
+    """Interactions in a batch."""
+    learning_rate: float = 5e-3
+    """Learning rate of AdamW."""
+    weight_decay: float = 1e-5
+    """Weight decay of AdamW."""
+    negatives: int = 128
+    """Items drawn per batch."""
+    sampling: float = 0.75
+    """Negatives are drawn with probability proportional to popularity to this power."""
+    importance: float = 0.3
+    """The weight of an interaction is its item's popularity to minus this power; 0 for equal weights."""
+    seed: int = 0
+    """Seed of the initial weights, the held-out interactions and the batches."""
 
 
 class TwoTower(nn.Module):
@@ -113,7 +141,7 @@ def train_two_tower(
         name,
     )
     record = {
-        "settings": chosen.model_dump(),
+        "settings": asdict(chosen),
         "users": len(interactions.user_ids),
         "items": len(interactions.item_ids),
         "interactions": len(trained_on),

@@ -1,1 +1,0 @@
-"""A reference latent-factor recommender: a two-tower network, and interactions to train it on."""

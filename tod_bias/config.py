@@ -119,7 +119,7 @@ class CorpusSource(Options):
     title: ClassVar[str] = "Dialogues"
 
     corpus: str = DEMO
-    """A corpus's name, a .jsonl or .json file of dialogues, chats or traces, a folder of them, or module:function."""
+    """A corpus's name, a .jsonl or .json file of dialogues or chats, a folder of them, or module:function."""
     datapath: Path | None = None
     """Folder that holds the corpora, in ParlAI's layout."""
 

@@ -143,17 +143,17 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def text_lines(path: str | Path, encoding: str = "utf-8-sig", longest: int | None = None) -> Iterator[tuple[int, str]]:
+def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, str]]:
     """The lines of a file that are not blank, with their numbers.
 
     Raises:
-        OSError: it cannot be read, a line is longer than ``longest`` characters (:data:`LONGEST` by default), or more
-            than :data:`BLANK_LINES` blank ones follow each other.
+        OSError: it cannot be read, a line is longer than :data:`LONGEST` characters, or more than
+            :data:`BLANK_LINES` blank ones follow each other.
         NotUtf8Error: it is no text.
     """
     with utf8(path), open(path, encoding=encoding, opener=awaited) as stream:
         last = 0
-        for number, line in enumerate(bounded_lines(stream, longest), start=1):
+        for number, line in enumerate(bounded_lines(stream), start=1):
             if not line.isspace():
                 last = number
                 yield number, line
@@ -161,18 +161,18 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig", longest: int | Non
                 raise OSError(errno.EFBIG, f"more than {BLANK_LINES:,} blank lines after line {last}")
 
 
-def bounded_lines(stream: TextIO, longest: int | None = None) -> Iterator[str]:
+def bounded_lines(stream: TextIO) -> Iterator[str]:
     """The lines of a stream with their ends.
 
     Raises:
-        OSError: it cannot be read, or a line is longer than ``longest`` characters (:data:`LONGEST` by default).
+        OSError: it cannot be read, or a line is longer than :data:`LONGEST` characters.
         UnicodeDecodeError: it is no text.
     """
-    number, longest = 0, longest or LONGEST
-    while line := stream.readline(longest + 1):
+    number = 0
+    while line := stream.readline(LONGEST + 1):
         number += 1
-        if len(line) > longest:
-            raise OSError(errno.EFBIG, f"line {number} is longer than {longest:,} characters")
+        if len(line) > LONGEST:
+            raise OSError(errno.EFBIG, f"line {number} is longer than {LONGEST:,} characters")
         yield line
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,8 @@ from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
     from tod_bias.dialogues.dialogue import Dialogue
-    from tod_bias.dialogues.traces import Component
     from tod_bias.pipelines import AgentFile
 
-_CALLED = ("model", "tool")
-"""Kinds of components whose calls can be those of stages."""
-_SYSTEMS = (".yaml", ".yml")
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
 _TRIED = 200
 """Conversations of a corpus from which one is chosen."""
@@ -36,7 +31,6 @@ def doctor(
     /,
     *,
     corpus: str = "",
-    pipeline: Path | None = None,
     json: bool = False,
     output: DoctorOutput,
 ) -> None:
@@ -47,25 +41,19 @@ def doctor(
     is worth knowing. The exit code is 0 whatever is found; "ready" in the JSON says whether audits run.
 
     Args:
-        file: Traces of a system (.json, .jsonl or a folder): its models, tools, retrievers and agents are listed with
-            the number of their spans. Or a pipeline file: the system answers one conversation, and what its stages
-            were called with and put out is shown. Of an agent that is a command or url its requests to models are
-            listed instead, as stages to paste into the file. What is declared as no stage is unattributed. The machine
-            is not looked at.
+        file: Pipeline file: the system answers one conversation, and the calls and outputs of its stages are shown. For
+            an agent that is a command or url, its requests to models are listed instead, as stages to paste into the
+            file. A component that is not declared as a stage is unattributed. The machine is not looked at.
         corpus: The system answers a conversation of this corpus, one that calls most tools; by default of the demo's.
-        pipeline: Of traces: the pipeline file of the agent that left them. Models and tools that belong to none of its
-            stages are marked.
         json: Print one JSON object instead.
     """
     from json import dumps
 
-    _check_used(file, corpus, pipeline)
     if file is not None:
-        if file.suffix in _SYSTEMS:
-            _try_system(file, corpus, json, output)
-        else:
-            _list_components(file, pipeline, json, output)
+        _try_system(file, corpus, json, output)
         return
+    if corpus:
+        raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
     from tod_bias.environment import examined
 
     environment = examined()
@@ -92,15 +80,6 @@ def doctor(
         if environment.ready
         else "\nAudits do not run here yet: run the commands above that belong to lines marked --."
     )
-
-
-def _check_used(file: Path | None, corpus: str, pipeline: Path | None) -> None:
-    """Raise TodBiasError where an option would be passed over."""
-    is_system = file is not None and file.suffix in _SYSTEMS
-    if pipeline is not None and (file is None or is_system):
-        raise TodBiasError(f"--pipeline goes with a file of traces; to try a system: tod-bias doctor {pipeline}")
-    if corpus and not is_system:
-        raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
 
 
 def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:
@@ -178,47 +157,3 @@ def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -
         write_json(claimed(output.out) / "doctor.json", report)
     if not output.quiet:
         echo(json_text(report) if json else text)
-
-
-def _list_components(file: Path, pipeline: Path | None, json: bool, output: DoctorOutput) -> None:
-    from tod_bias.dialogues.files import read_traces
-
-    components = sorted(read_traces(file).components().items(), key=lambda item: (item[0].kind, -item[1], item[0]))
-    missed = set() if pipeline is None else _in_no_stage([component for component, _ in components], pipeline)
-    report = {
-        "components": [
-            {**component._asdict(), "spans": number}
-            | ({"stage": component not in missed} if pipeline and component.kind in _CALLED else {})
-            for component, number in components
-        ]
-    }
-    lines, kind = list[str](), ""
-    for component, number in components:
-        if component.kind != kind:
-            kind = component.kind
-            lines.append(kind)
-        agent = f"  (agent {component.agent})" if component.agent else ""
-        lines.append(f"  {number:>7,}  {component.name}{agent}{'  in no stage' if component in missed else ''}")
-    lines.append(
-        "" if components else "No span there says what it is (gen_ai.operation.name or openinference.span.kind)."
-    )
-    _show(report, "\n".join(lines), json, output)
-
-
-def _in_no_stage(components: Sequence[Component], path: Path) -> set[Component]:
-    """Models and tools whose calls belong to no stage of an agent's file, as far as traces tell."""
-    from tod_bias.errors import StageError
-    from tod_bias.integrations.adapter import stage_of
-    from tod_bias.pipelines import AgentFile, check_pipeline
-
-    file = check_pipeline(path)
-    if not isinstance(file, AgentFile):
-        raise StageError(f"{path}: --pipeline takes the file of an agent (agent: …, stages: …)")
-    matches = {name: entry.match for name, entry in file.stages.items()}
-    missed = set()
-    for component in components:
-        facts = {"kind": component.kind, component.kind: component.name, "agent": component.agent}
-        unknown = ("node", "system", "offers") if component.kind == "model" else ("node", "server")
-        if component.kind in _CALLED and stage_of(matches, facts, unknown=unknown) is None:
-            missed.add(component)
-    return missed

@@ -1,4 +1,4 @@
-"""Corpora: the bundled demo, files of dialogues, chats and traces, real ones as they are distributed (without ParlAI).
+"""Corpora: the bundled demo, files of dialogues and chats, real ones as they are distributed (without ParlAI).
 
 Real corpora are read from ParlAI's datapath layout, for Google SGD
 ``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.
@@ -47,7 +47,7 @@ def load_corpus(
     """Load a corpus by name, or dialogues from files by path.
 
     Args:
-        name: one of :data:`CORPORA`; the path of a ``.jsonl`` or ``.json`` file of dialogues, OpenAI chats or traces
+        name: one of :data:`CORPORA`; the path of a ``.jsonl`` or ``.json`` file of dialogues or OpenAI chats
             (:mod:`tod_bias.dialogues.files`), or of a folder of them; ``hf:`` and the name or folder of a Hugging Face
             dataset whose rows have the fields of :meth:`Dialogue.to_json`; or ``module:function``, a reader of your
             own: it takes the datapath and the split and yields dialogues.

@@ -1,19 +1,18 @@
-"""Dialogues in files: JSON lines, JSON, or a folder of them; in our own form, as chats or as traces."""
+"""Dialogues in files: JSON lines, JSON, or a folder of them; in the form of this package or as chats."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
-from tod_bias.dialogues.traces import EXPORTS, Traces, is_trace
-from tod_bias.documents import LARGEST_RECORD, LONGEST, loads, read_text, text_lines
+from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 from tod_bias.files import write_lines
 
@@ -25,9 +24,8 @@ SUFFIXES = (".json", ".jsonl")
 def read_files(path: str | Path) -> Iterator[Dialogue]:
     """Read a file of dialogues, or all files of a folder in order of their names.
 
-    A ``.json`` file holds one dialogue, a list of dialogues, the messages of one chat, or traces; any other file one
-    dialogue, span or export of traces a line, where blank lines are skipped. A chat without an id is called by its
-    file and number. Conversations of traces, which may be spread over the files, come last.
+    A ``.json`` file holds one dialogue, a list of dialogues, or the messages of one chat. Any other file holds one
+    dialogue per line; blank lines are skipped. A chat without an id is named after its file and its number.
 
     Raises:
         CorpusError: something cannot be read or an id stands twice; names the file, and the line or the number of the
@@ -36,12 +34,8 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
     path = Path(path)
     seen: dict[str, str] = {}
     odd: Counter[str] = Counter()
-    traces = Traces()
     for file, number, place, record in _all_records(path):
         try:
-            if is_trace(record):
-                traces.add(record)
-                continue
             dialogue = dialogue_of(record, f"{file.stem}_{number}")
         except ValueError as error:
             raise CorpusError(f"{file}, {place}: {error}") from error
@@ -50,41 +44,8 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
         seen[dialogue.id] = place if file == path else f"{file.name}, {place}"
         odd.update(passed_over(record))
         yield dialogue
-    if traces:
-        yield from _traced(path, traces, seen)
     for what, number in odd.items():
         log.warning("%s: in %d dialogue%s %s", path, number, "s" * (number != 1), what)
-
-
-def _traced(path: Path, traces: Traces, seen: Mapping[str, str]) -> Iterator[Dialogue]:
-    try:
-        dialogues, notes = traces.dialogues()
-    except CorpusError as error:
-        raise CorpusError(f"{path}: {error}") from error
-    for dialogue in dialogues:
-        if dialogue.id in seen:
-            raise CorpusError(f"{path}: dialogue id {dialogue.id!r} of a trace is already on {seen[dialogue.id]}")
-        yield dialogue
-    for note in notes:
-        log.warning("%s: %s", path, note)
-
-
-def read_traces(path: str | Path) -> Traces:
-    """Read the traces of a file or a folder; what is no trace is passed over.
-
-    Raises:
-        CorpusError: something cannot be read, or there are no traces; names the file and the place.
-    """
-    traces = Traces()
-    for file, _, place, record in _all_records(Path(path)):
-        try:
-            if is_trace(record):
-                traces.add(record)
-        except ValueError as error:
-            raise CorpusError(f"{file}, {place}: {error}") from error
-    if not traces:
-        raise CorpusError(f"{path}: no spans of OpenTelemetry or OpenInference and no log of Inspect there")
-    return traces
 
 
 def _all_records(path: Path) -> Iterator[tuple[Path, int, str, Any]]:
@@ -102,10 +63,8 @@ def _all_records(path: Path) -> Iterator[tuple[Path, int, str, Any]]:
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     begun = False
     try:
-        for number, line in text_lines(path, longest=LARGEST_RECORD):
+        for number, line in text_lines(path):
             place = f"line {number}"
-            if len(line) > LONGEST and not line.startswith(EXPORTS):
-                raise CorpusError(f"{path}: cannot be read: {place} is longer than {LONGEST:,} characters")
             yield place, _parsed(line, f"{path}, {place}") if begun else _first_of_lines(line, path, place)
             begun = True
     except (OSError, UnicodeDecodeError) as error:
@@ -132,7 +91,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
     content = _parsed(text, str(path))
-    if len(text) > LONGEST and isinstance(content, dict) and not is_trace(content):
+    if len(text) > LONGEST and isinstance(content, dict):
         raise CorpusError(
             f"{path}: one dialogue of {len(text):,} characters, and one has {LONGEST:,} at the most; "
             "write several as a list, or one a line as .jsonl"

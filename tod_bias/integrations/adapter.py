@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -42,22 +42,6 @@ _KINDS = ("tool", "server", "node", "guardrail", "agent")
 """What the calls of a stage are of, by what it matches."""
 _GROUPS = {kind: f"{kind}s" for kind in ("model", *_KINDS)} | {"server": "tools"}
 """The kind of a stage's calls to the name of its group."""
-
-
-def stage_of(stages: Mapping[str, Match], facts: Mapping[str, str], *, unknown: Collection[str] = ()) -> str | None:
-    """The first stage that a call fits; None where it fits none.
-
-    Args:
-        stages: stage to the calls that belong to it.
-        facts: what is known of the call.
-        unknown: facts that nobody knows; any pattern of them fits.
-    """
-    for stage, match in stages.items():
-        if all(
-            fnmatchcase(facts[fact], pattern) if fact in facts else fact in unknown for fact, pattern in match.items()
-        ):
-            return stage
-    return None
 
 
 @dataclass(frozen=True)
@@ -128,8 +112,11 @@ class Adapter:
         return dict(matches)
 
     def stage_of(self, **facts: str) -> str | None:
-        """The stage that a call belongs to; None where it belongs to none."""
-        return stage_of(self.stages, facts)
+        """Return the first stage that a call fits, or None."""
+        for stage, match in self.stages.items():
+            if all(fact in facts and fnmatchcase(facts[fact], pattern) for fact, pattern in match.items()):
+                return stage
+        return None
 
     def parts(self) -> Sequence[Any]:
         """The functions and classes that decide what models and tools put out."""

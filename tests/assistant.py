@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from chat_server import calling, completion
+from chat_server import calling
 
 from tod_bias import Dialogue, Pipeline, Step, Turn
 from tod_bias.stages import Answer, ToolCalls, Tools
@@ -129,21 +128,3 @@ def comparable(result):
     del found["config"]
     found["signature"] = {name: text for name, text in found["signature"].items() if not name.startswith("stage ")}
     return found
-
-
-def answer_batches(files, out, skip=()):
-    """A provider of batches, whose policy is biased: reads batch files and writes replies, in no order."""
-    for file in files:
-        lines = []
-        for line in file.read_text(encoding="utf-8").splitlines():
-            request = json.loads(line)
-            assert request.keys() == {"custom_id", "method", "url", "body"}
-            assert (request["method"], request["url"]) == ("POST", "/v1/chat/completions")
-            if request["custom_id"] in skip:
-                continue
-            reply = completion(assistant(request["body"], policy_bias=True), request["body"])
-            response = {"status_code": 200, "request_id": "r", "body": reply}
-            lines.append({"id": "b", "custom_id": request["custom_id"], "response": response, "error": None})
-        random.Random(0).shuffle(lines)  # in no order
-        out.mkdir(exist_ok=True)
-        (out / file.name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -270,10 +270,6 @@ class RunOptions(TurnOptions):
     """Outputs drawn per call, where temperature is above 0."""
     max_failures: Annotated[float, Field(ge=0, le=1)] = 0.01
     """Share of a stage's calls that may stay without an output."""
-    batch_out: Path | None = None
-    """Call no server: write what must still be called here, as OpenAI batch files."""
-    batch_in: tuple[Path, ...] = ()
-    """Batch output, a file or a folder: all there is; may be repeated."""
     responses: Path | None = None
     """Responses of a system that cannot be run again, to what export writes."""
     executor: Literal["local", "ray"] = "local"

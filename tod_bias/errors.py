@@ -10,8 +10,7 @@ import os
 import sysconfig
 import traceback
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -140,15 +139,6 @@ class IncompleteError(TodBiasError):
         super().__init__(message)
         self.result = result
         """What :func:`tod_bias.attribute` would have returned for the other axes alone."""
-
-
-class PendingError(TodBiasError):
-    """Questions wait in batch files; :attr:`files` are these."""
-
-    def __init__(self, message: str, files: Sequence[Path]) -> None:
-        super().__init__(message)
-        self.files = tuple(files)
-        """What is to be asked elsewhere."""
 
 
 class NothingToPerturbError(TodBiasError):

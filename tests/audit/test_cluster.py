@@ -186,7 +186,6 @@ def test_what_cannot_run_on_a_cluster_is_refused_before_any_call(gpt2, tmp_path)
         (Pipeline({"response": len}), {"executor": "slurm"}, "executor must be 'local' or 'ray', got 'slurm'"),
         (Pipeline({"response": len}), {"workers": 3}, "workers: executor 'ray' has them"),
         (Pipeline({"response": len}), {"executor": "ray", "workers": 0}, "workers must be at least 1, got 0"),
-        (Pipeline({"response": len}), {"executor": "ray", "batch_in": [], "batch_out": tmp_path}, "with batch files"),
     ):
         with pytest.raises(TodBiasError, match=said):
             audited(pipeline, corpus, **options)

@@ -1,4 +1,4 @@
-"""Audits of a served assistant: planted biases, failures, killed runs, batch files, samples."""
+"""Audits of a served assistant: planted biases, failures, killed runs, samples."""
 
 import functools
 import json

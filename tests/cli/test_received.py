@@ -157,16 +157,6 @@ def test_the_lock_is_a_file_of_its_own(run, tmp_path, kind):
     assert (tmp_path / "victim" / "f").read_text() == "mine"
 
 
-def test_a_batch_folder_that_a_run_names_is_one_of_batch_files(run, tmp_path):
-    from tod_bias.cli.attribute import _batches
-
-    (run / "batches.json").write_text(json.dumps({"batch_out": str(tmp_path / "victim")}))
-    with pytest.raises(TodBiasError, match="give --batch-out"):
-        _batches(run, None, (tmp_path,))
-    (tmp_path / "victim" / "wave001_response.jsonl").write_text("")
-    assert _batches(run, None, (tmp_path,)) == tmp_path / "victim"
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"), [("own:Words", ["compare", "run", "run"]), ("http.server:test", ["cases", "run"])]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from assistant import TOOLS, assistant, corpus
 from builders import small_corpus
-from chat_server import ChatServer, completion
+from chat_server import ChatServer
 
 from tod_bias import Dialogue, Turn
 from tod_bias.dialogues.chat import write_chat
@@ -120,40 +119,8 @@ def responses(command: Command) -> None:
     command("attribute", *options, "--responses", "answers.jsonl", "--out", "run", *QUICK, *metrics)
 
 
-def batches(command: Command) -> None:
-    """A served assistant, asked by batch files."""
-    nobody = "http://127.0.0.1:9/v1"
-    chat = f"{{model: m, base_url: '{nobody}', tools: tools.json, system: You book hotels."
-    Path("served.yaml").write_text(
-        f"flow: tool_loop\nstages:\n  policy: {chat}, stage: 'tod_bias.stages:ToolCalls'}}\n"
-        "  tools: {stage: 'tod_bias.stages:Tools', functions: {find_hotels: 'assistant:find_hotels'}, "
-        f"schemas: tools.json}}\n  answer: {chat}, stage: 'tod_bias.stages:Answer'}}\n"
-    )
-    options = ("attribute", "--corpus", "chats.jsonl", "--axes", "gender", "--pipeline", "served.yaml", "--out", "run")
-    given: tuple[object, ...] = ("--batch-out", "asked")
-    Path("answered").mkdir()
-    for _ in range(4):
-        if command(*options, *given, *QUICK) == 0:
-            break
-        for file in Path("asked").glob("*.jsonl"):
-            _answered(file, Path("answered") / file.name)
-        given = ("--batch-in", "answered")
-
-
-def _answered(file: Path, out: Path) -> None:
-    lines = []
-    for line in file.read_text().splitlines():
-        request = json.loads(line)
-        with Path("calls.jsonl").open("a") as notes:
-            notes.write(json.dumps(["server", request["body"]["messages"]]) + "\n")
-        reply = completion(assistant(request["body"], policy_bias=True), request["body"])
-        lines.append({"custom_id": request["custom_id"], "response": {"status_code": 200, "body": reply}})
-    random.Random(0).shuffle(lines)
-    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 def served(command: Command) -> None:
-    """The same assistant behind a server, two axes and an answer that is biased."""
+    """A served assistant in a tool loop, two axes and an answer that is biased."""
     with ChatServer(lambda body: assistant(body, answer_bias=True)) as server:
         chat = f"{{model: m, base_url: '{server.url}', tools: tools.json"
         Path("served.yaml").write_text(
@@ -218,7 +185,7 @@ def recommenders(command: Command) -> None:
 CONFIGURATIONS = {
     one.__name__: one
     for one in (
-        crossed, draws, tool_loop, router, persona_by_gender, persona, names, samples, responses, batches,
-        served, after, recommenders,
+        crossed, draws, tool_loop, router, persona_by_gender, persona, names, samples, responses, served,
+        after, recommenders,
     )
 }  # fmt: skip

@@ -12,7 +12,7 @@ import pandas as pd
 
 _RECORDS = (
     "results.json", "check.json", "mitigation.json", "compare.json", "plan.json", "pilot.json", "evaluation.json",
-    "audit.json", "associations.json", "batches.json",
+    "audit.json", "associations.json",
 )  # fmt: skip
 _NOT_COMPARED = {
     "reason",  # prose
@@ -24,7 +24,6 @@ _NOT_COMPARED = {
     "created",
     "versions",
     "run",
-    "batch_out",
     "before",
     "after",
     "files",

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
-from tod_bias.audit.batches import read_batches
 from tod_bias.audit.matching import FinishedRun
 from tod_bias.cache import Cache
 from tod_bias.dialogues.corpora import DEMO
@@ -193,10 +192,6 @@ PIPELINE = (
 LISTS = "query,label,venue,rank,price,categories\nq1,woman,v1,1,$,Bars\nq1,man,v2,1,$$,Food\n"
 REVIEWS = "business_id,review_text,name,price,categories\nb1,good,Ann,1,Bars\nb2,bad,Bob,2,Food\n"
 ANSWER = '{"id": "d1", "turn": 0, "variant": "original", "response": "Hi", "steps": []}\n'
-MESSAGE = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
-BATCH = json.dumps(
-    {"custom_id": f"chat-{'0' * 32}", "response": {"status_code": 200, "body": {"choices": [MESSAGE]}}, "error": None}
-)
 SETS = json.dumps({"A": {"in": "users", "rows": [0, 1]}, "B": {"in": "users", "rows": [2, 3]}, "E": {"rows": [0]}})
 LEXICON = (DEMO.parents[1] / "perturb" / "lexicons" / "gender.tsv").read_text()
 
@@ -223,7 +218,6 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "comparison": file("compare.json", comparison, Comparison.load),
     "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
     "kept answers": file("cache.sqlite", answered, lambda path: Cache(path).get(["a", "b"])),
-    "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Cache())),
     "cases": file("c.jsonl", kept_cases, lambda path: axes_of_cases(read_cases(path))),
     "recommendations": file("r.csv", LISTS, lambda path: read_recommendations([(None, path)])),
     "reviews": file("r.csv", REVIEWS, lambda path: list(read_csv(path)())),

@@ -1,14 +1,13 @@
-"""A chat component behind guards: tokens, failures, kept answers and batch files as without them."""
+"""A chat component behind guards: tokens, failures, and kept answers as without them."""
 
 import functools
 import json
 
 import pytest
-from assistant import OPTIONS, answer_batches, assistant, comparable, corpus, system
+from assistant import OPTIONS, assistant, comparable, corpus, system
 from chat_server import ChatServer
 
 from tod_bias import attribute
-from tod_bias.errors import PendingError
 from tod_bias.perturb.guards.guard import with_guards
 
 BIASED = functools.partial(assistant, policy_bias=True)
@@ -34,20 +33,6 @@ def test_requests_tokens_and_failures_are_those_of_the_stage(guards):
     assert after["cost"]["tokens"] == {"read": 7 * requests, "written": 3 * requests}
     assert requests < plain
     assert after["cost"]["calls"] == before["cost"]["calls"]
-
-
-def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
-    with ChatServer(BIASED) as server:
-        online = attribute(guarded(server.url), corpus(12), **OPTIONS)
-    nobody, out = "http://127.0.0.1:9/v1", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "requests"}
-    for component in ("policy", "policy", "answer"):
-        with pytest.raises(PendingError) as waiting:
-            attribute(guarded(nobody), corpus(12), **options)
-        assert [file.stem.split("_")[1] for file in waiting.value.files] == [component]
-        answer_batches(waiting.value.files, out)
-        options["batch_in"] = [out]
-    assert comparable(attribute(guarded(nobody), corpus(12), **options)) == comparable(online)
 
 
 def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):

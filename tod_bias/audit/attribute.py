@@ -53,7 +53,6 @@ def attribute(
         NothingToPerturbError: no dialogue can be rewritten along any axis.
         IncompleteError: that holds for some of the axes, or a metric has no value on the originals of one; it carries
             the result of the others, which names what it lacks under ``left_out``.
-        PendingError: with ``batch_out``, calls wait in the files that it names.
         StageError: a stage broke its contract or left too many calls without an output, or ``order`` does not name
             every stage once.
         AxisError: an unknown axis, or one given twice.

@@ -182,28 +182,25 @@ def check_executor(executor: str, workers: int | None) -> None:
         raise TodBiasError(f"workers: executor 'ray' has them, 1 or more; got {workers!r} with {executor!r}")
 
 
-def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
+def check_shareable(work: Work, *, is_saved: bool) -> None:
     """See to it that workers can do it.
 
     Args:
         work: what is to be done.
-        has_batches: whether requests are written to batch files, or outputs read from them.
         is_saved: whether the system's responses are saved ones.
 
     Raises:
         TodBiasError: a stage calls a server or a language model of this package, an axis is rewritten by one, or no
             stage is called.
     """
-    if is_saved or has_batches:
-        what = "saved responses" if is_saved else "batch files"
-        raise TodBiasError(f"executor 'ray' is for stages in Python; with {what} there is nothing to spread")
+    if is_saved:
+        raise TodBiasError("executor 'ray' is for stages in Python; with saved responses there is nothing to spread")
     if several_processes():
         raise TodBiasError("executor 'ray' has workers of its own: run it without accelerate launch or torchrun")
     for name, stage in work.pipeline.stages.items():
         if isinstance(innermost(stage), RemoteStage):
             raise TodBiasError(
-                f"stage {name!r} calls a server: executor 'ray' is for stages in Python; use its concurrency, or "
-                "batch files"
+                f"stage {name!r} calls a server: executor 'ray' is for stages in Python; use its concurrency"
             )
     if isinstance(work.pipeline.flow, HostedFlow):
         raise TodBiasError(

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
@@ -124,19 +123,17 @@ def run(
         show_progress: on stderr.
 
     Raises:
-        PendingError: with ``batch_out``, calls wait in the files that it names.
         StageError: a stage broke its contract or left too many calls without an output.
     """
     options = RunOptions() if options is None else options
     check_executor(options.executor, options.workers)
     started = time.monotonic()
-    known = _cache_of(cache, options)
-    refused = read_batches(options.batch_in, known) if options.batch_in and known is not None else {}
+    known = None if cache is None else Cache(cache)
     for generator in generators_of(pipeline):
         generator.keep_in(known)
         generator.show_progress = show_progress
     before = total_cost(generators_of(pipeline))
-    execution = _execution(pipeline, options, known, refused, show_progress, design.counterfactuals.seed)
+    execution = _execution(pipeline, options, known, show_progress, design.counterfactuals.seed)
     groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
     schema = schema_of(pipeline.names, measures.metrics)
     arms: ArmDesign | None = execution.arms
@@ -162,8 +159,6 @@ def run(
             arms,
         )
         parted = _run_chunks(work, outputs, design, options, show_progress)
-        if options.batch_out is not None and execution.pending:
-            raise write_batches(options.batch_out, execution.pending)
         execution.check()
         _leave_out_lost(outputs)
         outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
@@ -189,17 +184,10 @@ def _arms_after(
     return arms.with_more_pairs if any(more_orders_matter(table, metric) for table, metric in tables) else None
 
 
-def _cache_of(cache: str | Path | None, options: RunOptions) -> Cache | None:
-    if cache is not None:
-        return Cache(cache)
-    return Cache() if options.batch_in else None
-
-
 def _execution(
     pipeline: Pipeline,
     options: RunOptions,
     outputs: Cache | None,
-    refused: dict[str, str],
     show_progress: bool,
     seed: int,
 ) -> Execution | SavedExecution:
@@ -217,7 +205,7 @@ def _execution(
             pipeline,
             options.history,
             outputs,
-            CallOptions(options.max_failures, options.batch_out is not None, refused, show_progress),
+            CallOptions(options.max_failures, show_progress=show_progress),
             arms=ArmDesign.first(pipeline.names, pipeline.groups, seed),
         )
     if options.samples > 1 and not execution.is_sampled:
@@ -234,8 +222,7 @@ def _run_chunks(
     parted: set[str] = set()
     execute: Executor = run_here
     if options.executor == "ray":
-        is_saved = isinstance(outputs.execution, SavedExecution)
-        check_shareable(work, has_batches=options.batch_out is not None or bool(options.batch_in), is_saved=is_saved)
+        check_shareable(work, is_saved=isinstance(outputs.execution, SavedExecution))
         execute = RayExecutor(options.workers)
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")

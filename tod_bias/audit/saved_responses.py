@@ -47,7 +47,6 @@ class SavedExecution:
         self.lost_unswapped: set[int] = set()
         self.parted: set[str] = set()
         self.arms = ArmDesign((SYSTEM,))
-        self.pending: dict[str, dict[str, dict[str, Any]]] = {}
         self.callers = {SYSTEM: StageCaller(SYSTEM, responses)}
         self._max_failures = max_failures
         self._missing = ""

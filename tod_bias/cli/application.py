@@ -1,7 +1,7 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-3, calls wait in batch files; 128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
+128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
 terminal, 141 whoever read the output went away. ``check`` says what it found: 0 within the limit, 1 above it, 3
 neither is shown; of cases 0 all are fixed, 1 some are not, 3 a call had no output.
 """
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from tod_bias.cli import signals
-from tod_bias.errors import PendingError, TodBiasError, described, shortened
+from tod_bias.errors import TodBiasError, described, shortened
 from tod_bias.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import ShownFormatter
@@ -86,9 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # no command does that; one of the user's own modules did
         _tell(f"error: {described(error)}; what was finished before is kept")
         sys.exit(2)
-    except PendingError as error:
-        _tell(" ".join(str(error).split()))
-        sys.exit(3)
     except (TodBiasError, CycloptsError) as error:
         if signals.received():  # what a library made of it
             _interrupted()

@@ -51,7 +51,6 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     if responses is not None:
         _check_recorded(config, how)
     check_metrics(config.analysis.metrics or ())
-    from tod_bias.audit.batches import check_calls_server
     from tod_bias.audit.choices import checked_order, clusters_of
     from tod_bias.audit.cluster import check_executor
     from tod_bias.audit.saved_responses import SYSTEM
@@ -66,10 +65,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes)
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
-    batches = (config.run.batch_out, config.run.batch_in)
-    if any(batches):
-        check_calls_server(system)
-    if not how.dry_run and not any(batches):
+    if not how.dry_run:
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)
     if how.dry_run:
@@ -98,7 +94,6 @@ def _run(
             dialogues,
             axes=axes,
             config=config,
-            batch_out=_batches(folder, config.run.batch_out, config.run.batch_in),
             cache=cache_of(folder, config.run.resume),
             show_progress=not quiet,
         )
@@ -132,7 +127,7 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
     """See to it that nothing is asked of a system whose responses are recorded."""
     if config.system.is_named:
         raise TodBiasError("--responses stands for the system: leave out --pipeline and --model")
-    idle = {*GENERATION, "device", "history", "batch_out", "batch_in", "executor", "workers"}
+    idle = {*GENERATION, "device", "history", "executor", "workers"}
     refuse(config, idle, "no system is called where its --responses are given; leave it out")
     refuse(how, ("dry_run",), "no system is called where its --responses are given; leave it out")
 
@@ -144,35 +139,6 @@ def _recorded(responses: Path) -> Any:
     from tod_bias.systems.stages.recorded import SavedResponses
 
     return Pipeline({SYSTEM: SavedResponses(responses)})
-
-
-_BATCHES = "batches.json"
-"""Where a run's batch files go, for the rounds after the first."""
-
-
-def _batches(folder: Path, out: Path | None, given: tuple[Path, ...]) -> Path | None:
-    """Where what must still be called is written: where it was before, if only outputs are given."""
-    from tod_bias.documents import check_plain, read_json
-    from tod_bias.files import subfolder, write_json
-
-    place = folder / _BATCHES
-    if out is not None:
-        write_json(place, {"batch_out": str(out.resolve())})
-        return out
-    if not given:
-        return None
-    if not place.exists():
-        return subfolder(folder, "asked")  # who has outputs from elsewhere does not want them called here
-    try:
-        check_plain(place)
-        problem = Path(str(read_json(place)["batch_out"]))
-        if not any(problem.glob("wave*.jsonl")):  # a folder received names any place
-            raise TodBiasError(f"{place}: names {problem}, where no batch files of this run lie; give --batch-out")
-        return problem
-    except TodBiasError:
-        raise
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise TodBiasError(f"{place}: cannot be read ({error}); give --batch-out") from error
 
 
 def _replaced(folder: Path, result: Any) -> str:

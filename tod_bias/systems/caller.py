@@ -155,8 +155,6 @@ class CallOptions:
 
     max_failures: float = MAX_FAILURES
     """Share of a stage's calls that may fail."""
-    collect: bool = False
-    """Call no server: requests whose output is not known are collected in :attr:`StageCaller.pending`."""
     refused: dict[str, str] = field(default_factory=dict)
     """Key of a request to the reason why it fails for good; shared by stages, which add to it."""
     show_progress: bool = False
@@ -223,8 +221,6 @@ class StageCaller:
         self.cost = CallCost()
         self.not_cached = ""
         """Why its outputs are not cached; empty where they are, or where its model does so itself."""
-        self.pending: dict[str, dict[str, Any]] = {}
-        """Key to request: what must still be sent elsewhere."""
         self._options = options or CallOptions()
         self._failure = ""
         self._failures = 0
@@ -245,7 +241,7 @@ class StageCaller:
             self._inner = StageCaller(
                 name, stage.inner, cache, self._options, concurrency=concurrency, signature=signature
             )
-            self.cost, self.pending, self.not_cached = self._inner.cost, self._inner.pending, self._inner.not_cached
+            self.cost, self.not_cached = self._inner.cost, self._inner.not_cached
         elif isinstance(stage, RemoteStage):
             if several_processes():
                 raise StageError(f"stage {name!r}: a server is called by one process; run this without other processes")
@@ -398,7 +394,7 @@ class StageCaller:
             self._memory.update((key, output) for key in wanted[request])
             if not isinstance(output, Failure):
                 self._has_output = True
-            elif not output.is_pending:
+            else:
                 self._count_failure(output.reason, len(wanted[request]))
 
         cached = cache.get(wanted)
@@ -410,11 +406,6 @@ class StageCaller:
             if request in refused:
                 take(request, Failure(refused[request]))
         rest = [request for request in unknown if request not in refused]
-        if self._options.collect:
-            for request in rest:
-                self.pending[request] = bodies[request]
-                take(request, Failure("its request is still to be sent", is_pending=True))
-            return
 
         def send(request: str) -> Any:
             reply = stage.client.ask(bodies[request])
@@ -450,10 +441,10 @@ class StageCaller:
             raise StageError(f"stage {self.name!r}: none of {self._failures} calls got an output ({reason})")
 
     def _too_many(self) -> StageError:
-        advice = "" if self._options.collect else ": run the same command again to retry the others, or allow more"
         return StageError(
             f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} calls failed "
-            f"({self._failure}), more than --max-failures {self._options.max_failures:g}; outputs are cached{advice}"
+            f"({self._failure}), more than --max-failures {self._options.max_failures:g}; outputs are cached: "
+            "run the same command again to retry the others, or allow more"
         )
 
     def end(self, *, at_once: bool = False) -> None:

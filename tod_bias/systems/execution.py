@@ -148,7 +148,6 @@ class Execution:
         self.pipeline = pipeline
         self.history = history
         options = options or CallOptions()
-        self._collect = options.collect
         self._max_failures = options.max_failures
         self._lock = threading.Lock()
         self._has_ended = self._is_ending = False
@@ -226,11 +225,6 @@ class Execution:
     def is_sampled(self) -> bool:
         """Whether any stage draws its outputs."""
         return any(caller.stage.is_random for caller in self.callers.values())
-
-    @property
-    def pending(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Stage to the requests that must still be sent, by key."""
-        return {name: caller.pending for name, caller in self.callers.items() if caller.pending}
 
     def check(self) -> None:
         """See to it, at the end, that not too many calls and turns failed.
@@ -493,7 +487,7 @@ class Execution:
                     plain[number] = output
         for number, node in enumerate(live):
             # where requests are collected, the other turns of a run that waits have more to ask
-            if number not in broken and (self._collect or node.job.run not in self.lost):
+            if number not in broken and node.job.run not in self.lost:
                 yield from self._parted(node, number, plain, twin)
 
     def _parted(self, node: _Node, number: int, plain: Mapping[int, Any], twin: Mapping[int, Any]) -> Iterator[_Node]:

@@ -36,8 +36,6 @@ class Failure:
 
     reason: str
     """Why there is none."""
-    is_pending: bool = False
-    """The call is still to be made, elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Client:
 
     def __init__(self, settings: ChatSettings) -> None:
         self.settings = settings
-        self._key = ""  # read when it is needed: a plan and batch files need none
+        self._key = ""  # read when it is needed: a plan needs none
         self._client: Any = None
         self._lock = threading.Lock()
         self._pace = _Pace(settings.requests_per_minute)

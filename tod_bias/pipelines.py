@@ -59,7 +59,7 @@ from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
-    from tod_bias.integrations.mcp_servers import McpServer
+    from tod_bias.integrations.mcp import McpServer
     from tod_bias.integrations.proxied import ProxyAdapter
 
 _SHIPPED = "tod_bias.stages"
@@ -329,7 +329,7 @@ def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
 
 
 def _mcp_server(name: str, entry: ServerEntry, folder: Path) -> McpServer:
-    from tod_bias.integrations.mcp_servers import McpServer, command_target
+    from tod_bias.integrations.mcp import McpServer, command_target
 
     if not re.fullmatch(r"[A-Za-z]\w*", name) or (entry.command is None) == (entry.url is None):
         raise StageError(f"mcp: {name!r}: expected NAME: {{command: …}} or NAME: {{url: …}}, the name a word")

@@ -156,11 +156,11 @@ class Seats:
 
 def test_objects_of_a_cached_state_are_made_again_in_another_process(monkeypatch):
     pytest.importorskip("langgraph")
-    from tod_bias.integrations.langgraph_state import decoded, encoded
+    from tod_bias.integrations.langgraph import decoded, encoded
 
     value = {"place": Place(seats=3), "seats": [Seats(2)]}
     made = encoded(value, "look")
-    monkeypatch.setattr("tod_bias.integrations.langgraph_state._classes", {})
+    monkeypatch.setattr("tod_bias.integrations.langgraph._classes", {})
     assert decoded(made) == value
     for name in ("os:system", "nowhere:Place", f"{__name__}:Nobody"):
         with pytest.raises(StageError, match="is not there now; start in another folder"):
@@ -334,7 +334,7 @@ def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
         ({"search": {"tool": "find_plaice"}}, "no tool 'find_plaice'; there are find_place, free_day; did you mean"),
         (
             {"search": {"name": "x"}},
-            "stages: 'search': expected some of kind, agent, tool, node, server, guardrail, got 'name'",
+            "stages: 'search': expected some of kind, agent, tool, node, server, got 'name'",
         ),
         ({"reply": {"kind": "model"}}, "'reply' is the name of the agent's response"),
     ],
@@ -458,56 +458,6 @@ def test_a_guardrail_that_trips_for_one_group_is_a_gap_in_refusals(kind):
     assert woman.unattributed.value == pytest.approx(woman.gap.value)
 
 
-def shares_of_refusals(agent, **options):
-    """The gap of women in refusals, and the stages' shares of it with guardrails among them."""
-    stages = {"guard": {"kind": "guardrail"}, "model": {"kind": "model"}, "tools": {"kind": "tool"}}
-    pipeline = pipeline_of(agent, stages, **options)
-    result = attribute(pipeline, about_people(6), axes=["gender"], metrics="refusal", bootstrap=20, permutations=20)
-    woman = result.axes["gender"]["refusal"].groups["woman"]
-    assert woman.gap.value > 0.5
-    assert woman.unattributed.value == pytest.approx(0)
-    return {stage: round(part.shapley.value / woman.gap.value, 9) for stage, part in woman.contributions.items()}
-
-
-@pytest.mark.parametrize("kind", ["input", "run"])
-def test_a_guardrail_may_be_a_stage_and_has_its_gap(kind):
-    agent, options = tripping(kind, {"why": 1})
-    assert shares_of_refusals(agent, **options) == {"guard": 1, "model": 0, "tools": 0}
-
-
-class Found(BaseModel):
-    found: str
-
-
-def structured(agent):
-    """The agent, whose model puts out JSON."""
-    stub = agent.model
-
-    class Structured(type(stub)):
-        async def get_response(self, *args, **kwargs):
-            response = await stub.get_response(*args, **kwargs)
-            for text in (part for item in response.output for part in getattr(item, "content", ())):
-                text.text = Found(found=text.text).model_dump_json()
-            return response
-
-    agent.output_type, agent.model = Found, Structured()
-    return agent
-
-
-@pytest.mark.parametrize("is_structured", [False, True])
-def test_what_a_guardrail_finds_in_a_models_output_is_the_models(is_structured):
-    agents = pytest.importorskip("agents")
-    agent = assistants.openai_agent(World(biased="model"))
-
-    @agents.output_guardrail
-    def look(context, agent, output):
-        text = output.found if is_structured else output
-        return agents.GuardrailFunctionOutput(None, "place 0" in text)
-
-    agent.output_guardrails = [look]
-    assert shares_of_refusals(structured(agent) if is_structured else agent) == {"guard": 0, "model": 1, "tools": 0}
-
-
 @pytest.mark.parametrize(
     ("info", "response"),
     [("Not today.", "I cannot help with this. Not today."), ({"why": 1}, "I cannot help with this.")],
@@ -540,7 +490,7 @@ def test_a_models_refusal_of_structured_output_is_the_response():
     pytest.importorskip("agents")
     from agents.exceptions import ModelRefusalError
 
-    from tod_bias.integrations.openai_agents_guardrails import REFUSALS, refusal_of
+    from tod_bias.integrations.openai_agents import REFUSALS, refusal_of
 
     error = ModelRefusalError("I will not name people.")
     assert isinstance(error, REFUSALS)

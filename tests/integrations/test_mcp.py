@@ -26,7 +26,7 @@ pytest.importorskip("mcp", reason="not installed: pip install -e '.[agents]'")
 from agents.mcp import MCPServerStdio
 from mcp import StdioServerParameters
 
-from tod_bias.integrations.mcp_servers import McpServer
+from tod_bias.integrations.mcp import McpServer
 
 HERE = Path(framework_agents.__file__).parent
 SERVER = HERE / "mcp_places.py"

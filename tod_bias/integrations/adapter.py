@@ -25,11 +25,11 @@ from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import place_of
 
 if TYPE_CHECKING:
-    from tod_bias.integrations.mcp_servers import McpServer
+    from tod_bias.integrations.mcp import McpServer
 
 Match = Mapping[str, str]
 """Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, ``server``
-(of MCP), ``guardrail``, or a ``kind`` (``model``, ``tool``, ``node``, ``guardrail``); all must fit."""
+(of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
 SETS: Mapping[str, Mapping[str, Match]] = {
     "model": {"model": {"kind": "model"}},
     "tools": {"tools": {"kind": "tool"}},
@@ -38,7 +38,7 @@ SETS: Mapping[str, Mapping[str, Match]] = {
 """Stages by a word."""
 _OF_MODELS = ("model", "system", "offers")
 """What matches requests to models alone."""
-_KINDS = ("tool", "server", "node", "guardrail", "agent")
+_KINDS = ("tool", "server", "node", "agent")
 """What the calls of a stage are of, by what it matches."""
 _GROUPS = {kind: f"{kind}s" for kind in ("model", *_KINDS)} | {"server": "tools"}
 """The kind of a stage's calls to the name of its group."""
@@ -71,11 +71,11 @@ class Adapter:
     """
 
     framework = ""
-    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server", "guardrail")
+    facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
     """What stages match."""
     known: Mapping[str, list[str]] = {}
-    """The kinds, agents, tools, nodes, MCP servers and guardrails that there are, ``*`` where calls alone show; empty
-    where stages have no patterns."""
+    """Kinds, agents, tools, nodes and MCP servers by fact; ``*`` if only calls show them. Empty if stages have no
+    patterns."""
     settle = 0.0
     """See :class:`~tod_bias.systems.hosted.HostedFlow`."""
     servers: Mapping[str, McpServer] = {}
@@ -233,19 +233,6 @@ def tool_call(name: str, arguments: str | Mapping[str, Any]) -> dict[str, Any] |
         return None
 
 
-def renumbered(calls: Sequence[dict[str, Any]], key: str, before: Any) -> None:
-    """Give the calls that a model made ids that count on from those in its request, in place of random ones.
-
-    Args:
-        calls: of its output; changed.
-        key: under which a call has its id.
-        before: the request's messages.
-    """
-    number = canonical(before).count(f'"{key}"')
-    for place, call in enumerate(calls):
-        call[key] = f"call_{number + place}"
-
-
 def text_of_output(output: Any) -> str:
     """An agent's final output as its response: a text as it is, anything else as JSON."""
     return output if isinstance(output, str) else json.dumps(to_jsonable_python(output), ensure_ascii=False)
@@ -276,7 +263,6 @@ __all__ = [
     "identity_of",
     "place",
     "refused",
-    "renumbered",
     "text_of_output",
     "tool_call",
 ]

@@ -2,22 +2,219 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+    message_to_dict,
+    messages_from_dict,
+)
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+from pydantic import BaseModel
 
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, refused, renumbered, text_of_output
-from tod_bias.integrations.langgraph_state import BLOCKED, BlockedError, blocking, calls_in, decoded, encoded
-from tod_bias.integrations.langgraph_tools import hosted_tools, output_of, update_of
-from tod_bias.systems.hosted import AgentRequest
+from tod_bias.integrations.adapter import Adapter, Match, refused, text_of_output, tool_call
+from tod_bias.integrations.model_apis import renumbered
+from tod_bias.systems.hosted import AgentRequest, ask
+
+BLOCKED = "blocked"
+"""Under which the output of a node says why it blocks the run."""
+_CHANGING = ("id", "response_metadata", "usage_metadata")
+_classes: dict[str, type] = {}
+"""Classes of the owner's objects in states, by their places."""
+
+
+class BlockedError(Exception):
+    """A node that is a stage blocks the run."""
+
+
+def blocking() -> tuple[type[Exception], ...]:
+    """What ends a run because a node blocks it: what a middleware of LangChain raises, and its like of a stage."""
+    middleware = sys.modules.get("langchain.agents.middleware")
+    return (BlockedError,) if middleware is None else (BlockedError, middleware.PIIDetectionError)
+
+
+def encoded(value: Any, node: str) -> Any:
+    """A state or an update as JSON, without random ids.
+
+    Args:
+        value: the state or update.
+        node: whose it is.
+
+    Raises:
+        StageError: it holds what is no JSON.
+    """
+    if isinstance(value, RemoveMessage):
+        raise StageError(f"node {node!r}: removes messages by their ids, which is not hosted; leave it out of stages")
+    if isinstance(value, BaseMessage):
+        made = message_to_dict(value)
+        data = {key: item for key, item in made["data"].items() if key not in _CHANGING}
+        return {"message": made["type"], "data": {**data, "additional_kwargs": {}}}
+    if isinstance(value, Command):
+        return {"command": [encoded(part, node) for part in (value.graph, value.update, value.goto)]}
+    if isinstance(value, Send):
+        return {"send": [value.node, encoded(value.arg, node)]}
+    if isinstance(value, Mapping):
+        return {str(key): encoded(item, node) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encoded(item, node) for item in value]
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        return {"object": _class_name(value), "fields": encoded(_fields(value), node)}
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise StageError(f"node {node!r}: its state or update holds a {type(value).__name__}, which is no JSON")
+
+
+def _class_name(value: Any) -> str:
+    """By which :func:`_class_of` finds the class of an object."""
+    name = f"{type(value).__module__}:{type(value).__qualname__}"
+    _classes[name] = type(value)
+    return name
+
+
+def _class_of(name: str) -> type:
+    """A class of pydantic or of data that is there already: nothing is imported for a name in a cache.
+
+    Raises:
+        StageError: it is not there.
+    """
+    module, _, path = name.partition(":")
+    known: Any = _classes.get(name, sys.modules.get(module))
+    if name not in _classes:
+        for part in path.split("."):
+            known = getattr(known, part, None)
+    if isinstance(known, type) and (issubclass(known, BaseModel) or is_dataclass(known)):
+        return known
+    raise StageError(f"a cached state holds a {name!r:.100}, which is not there now; start in another folder")
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """What an object is made of."""
+    names = value.model_fields_set if isinstance(value, BaseModel) else {each.name for each in fields(value)}
+    return {name: getattr(value, name) for name in sorted(names) if hasattr(value, name)}
+
+
+def _object(kind: type, values: Mapping[str, Any]) -> Any:
+    """An object of such fields; its ``__init__`` and its checks are not run."""
+    if issubclass(kind, BaseModel):
+        return kind.model_construct(**values)
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def decoded(value: Any) -> Any:
+    """The state or update that JSON stands for."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"message", "data"}:
+        return messages_from_dict([{"type": value["message"], "data": value["data"]}])[0]
+    if value.keys() == {"command"}:
+        graph, update, goto = map(decoded, value["command"])
+        return Command(graph=graph, update=update, goto=goto)
+    if value.keys() == {"send"}:
+        return Send(value["send"][0], decoded(value["send"][1]))
+    if value.keys() == {"object", "fields"}:
+        values = {key: decoded(item) for key, item in value["fields"].items()}
+        return _object(_class_of(value["object"]), values)
+    return {key: decoded(item) for key, item in value.items()}
+
+
+def calls_in(value: Any) -> list[dict[str, Any]]:
+    """The tool calls in an encoded update, in order."""
+    if isinstance(value, list):
+        return [call for item in value for call in calls_in(item)]
+    if not isinstance(value, dict):
+        return []
+    return list(value.get("tool_calls") or ()) + [call for item in value.values() for call in calls_in(item)]
+
+
+_FAILED = "failed with"
+"""Under this name stands what a tool that failed says to the model."""
+
+
+def hosted_tools(adapter: Adapter, node: ToolNode, agent: str) -> ToolNode:
+    """A copy of a tool node of a graph whose tools ask their stages.
+
+    Raises:
+        StageError: a tool that belongs to a stage reads the graph's state.
+    """
+    inner, plain = node._awrap_tool_call, node._wrap_tool_call
+
+    async def unstaged(request: Any, handler: Any) -> Any:
+        assert inner is not None
+        try:
+            return await inner(request, handler)
+        except NotImplementedError:  # see update_of
+            if plain is None:
+                raise
+        loop = asyncio.get_running_loop()
+        return await asyncio.to_thread(
+            plain,
+            request,
+            lambda changed: asyncio.run_coroutine_threadsafe(handler(changed), loop).result(),
+        )
+
+    async def call(request: Any, handler: Any) -> Any:
+        name = request.tool_call["name"]
+        stage = adapter.stage_of(kind="tool", tool=name, agent=agent)
+        made = tool_call(name, request.tool_call["args"])
+        if stage is None or made is None:
+            return await (handler(request) if inner is None else unstaged(request, handler))
+        output = await ask(stage, made)
+        has_failed = isinstance(output, dict) and output.keys() == {_FAILED}
+        content, status = (output[_FAILED], "error") if has_failed else (output, "success")
+        return ToolMessage(content, name=name, tool_call_id=request.tool_call["id"], status=status)
+
+    for name, injected in node._injected_args.items():
+        if injected.state and adapter.stage_of(kind="tool", tool=name, agent=agent) is not None:
+            raise StageError(
+                f"tool {name!r} reads the graph's state, which a call does not hold; make its node a stage: "
+                f'{{"tools": {{"node": {node.name!r}}}}}'
+            )
+    tools, errors = list(node.tools_by_name.values()), node._handle_tool_errors
+    return ToolNode(
+        tools, name=node.name, handle_tool_errors=errors, messages_key=node._messages_key, awrap_tool_call=call
+    )
+
+
+async def update_of(node: Runnable[Any, Any], state: Any, config: Any) -> Any:
+    """What a node returns; on a thread where middleware of ``create_agent`` cannot be awaited, as it is not async."""
+    try:
+        return await node.ainvoke(state, config)
+    except NotImplementedError:
+        return await asyncio.to_thread(node.invoke, state, config)
+
+
+async def output_of(node: ToolNode, name: str, arguments: dict[str, Any], config: Any) -> Any:
+    """The content of a tool's message; what :func:`hosted_tools` hands on as an error where the tool failed.
+
+    Raises:
+        StageError: the tool returns no message.
+    """
+    with_call = AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call", "type": "tool_call"}])
+    (message,) = await update_of(node, [with_call], config)
+    if not isinstance(message, ToolMessage):
+        raise StageError(f"tool {name!r}: returns a {type(message).__name__}; make its node a stage")
+    return {_FAILED: message.content} if message.status == "error" else message.content
+
 
 _MODEL_NODES = ("model", "agent")
 """What ``create_agent`` and its predecessor call the node of their model."""

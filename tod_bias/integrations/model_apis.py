@@ -15,9 +15,8 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from tod_bias.canonical import digest
+from tod_bias.canonical import canonical, digest
 from tod_bias.errors import StageError, UnansweredError, shortened
-from tod_bias.integrations.adapter import renumbered
 from tod_bias.systems.hosted import AgentRequest
 
 CHAT, RESPONSES, ANTHROPIC = "/chat/completions", "/responses", "/messages"
@@ -257,3 +256,16 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "\n".join(str(part.get("text", "")) for part in _dicts(value))
+
+
+def renumbered(calls: Sequence[dict[str, Any]], key: str, before: Any) -> None:
+    """Give the calls that a model made ids that count on from those in its request, in place of random ones.
+
+    Args:
+        calls: of its output; changed.
+        key: under which a call has its id.
+        before: the request's messages.
+    """
+    number = canonical(before).count(f'"{key}"')
+    for place, call in enumerate(calls):
+        call[key] = f"call_{number + place}"

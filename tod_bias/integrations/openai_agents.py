@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK: models and function tools of an agent and of all that it hands over to."""
+"""Agents of the OpenAI Agents SDK: models and tools of an agent and of all that it hands over to."""
 
 from __future__ import annotations
 
@@ -8,17 +8,152 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.exceptions import (
+    InputGuardrailTripwireTriggered,
+    ModelRefusalError,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+from agents.items import TResponseOutputItem
+from agents.mcp import MCPServer
+from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.tool_context import ToolContext
+from mcp.types import CallToolResult, Tool
+from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from agents import Agent, FunctionTool, Handoff, Model, RunConfig, Runner, function_span, trace
+from agents import (
+    Agent,
+    FunctionTool,
+    Handoff,
+    InputGuardrail,
+    Model,
+    ModelResponse,
+    RunConfig,
+    Runner,
+    Usage,
+    function_span,
+    trace,
+)
+from tod_bias.canonical import canonical, digest
 from tod_bias.errors import StageError
-from tod_bias.integrations.adapter import Adapter, Match, identity_of, renumbered, text_of_output
-from tod_bias.integrations.mcp_servers import McpServer
-from tod_bias.integrations.openai_agents_guardrails import REFUSALS, GuardrailCheck, hosted_guardrails, refusal_of
-from tod_bias.integrations.openai_agents_model import HostedModel, items_of
-from tod_bias.integrations.openai_agents_tools import hosted_server, hosted_tool
-from tod_bias.systems.hosted import AgentRequest
+from tod_bias.integrations.adapter import Adapter, Match, identity_of, refused, text_of_output, tool_call
+from tod_bias.integrations.mcp import McpServer
+from tod_bias.integrations.model_apis import give_ids, renumbered, with_numbers
+from tod_bias.systems.hosted import AgentRequest, ask
+from tod_bias.systems.stage import place_of
+
+_OF_RUNS = (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)
+_OF_TOOLS = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
+REFUSALS = (*_OF_RUNS, *_OF_TOOLS, ModelRefusalError)
+"""What ends a run because somebody refuses: a guardrail, or the model."""
+
+
+def refusal_of(error: Exception) -> str:
+    """The response where one of :data:`REFUSALS` ended a run."""
+    if isinstance(error, _OF_RUNS):
+        return refused(error.guardrail_result.output.output_info)
+    if isinstance(error, _OF_TOOLS):
+        return refused(error.output.output_info)
+    return refused(getattr(error, "refusal", None))
+
+
+def _before_model(guardrails: Sequence[InputGuardrail[Any]] | None) -> list[InputGuardrail[Any]]:
+    """Return copies of guardrails of the input that run before the first request to the model.
+
+    A guardrail that runs beside the model would stop it now and then, depending on which of the two is faster.
+    """
+    return [dataclasses.replace(guardrail, run_in_parallel=False) for guardrail in guardrails or ()]
+
+
+_OUTPUT = TypeAdapter(list[TResponseOutputItem])
+
+
+class HostedModel(Model):
+    """A model whose requests are calls of a stage."""
+
+    def __init__(self, adapter: Adapter, agent: str, inner: Model) -> None:
+        self._adapter, self._agent, self._inner = adapter, agent, inner
+
+    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
+        """The response of the agent's own model, from its stage."""
+        names = ("model_settings", "tools", "output_schema", "handoffs", "tracing")
+        given = {"system_instructions": system_instructions, **dict(zip(names, args, strict=False)), **kwargs}
+        fixed = {
+            "agent": [self._agent, place_of(self._inner), str(getattr(self._inner, "model", ""))],
+            "system": system_instructions,
+            "settings": given["model_settings"].to_json_dict(),
+            "tools": [[tool.name, tool.description, tool.params_json_schema] for tool in given["tools"]],
+            "handoffs": [[handoff.tool_name, handoff.tool_description] for handoff in given["handoffs"]],
+            "output": None if given["output_schema"] is None else given["output_schema"].name(),
+            "prompt": given.get("prompt"),
+        }
+        items = [{"role": "user", "content": input}] if isinstance(input, str) else to_jsonable_python(input)
+        for item in items:
+            if item.get("id") == FAKE_RESPONSES_ID:
+                del item["id"]
+        stage = self._adapter.stage_of(kind="model", agent=self._agent)
+        identity = digest(canonical([items, fixed]))[:24]
+        output = await self._adapter.ask_model(stage, with_numbers(items), fixed, (self._inner, given))
+        give_ids(output, identity)
+        made = [{"id": FAKE_RESPONSES_ID, **item} if item["type"] == "message" else item for item in output]
+        return ModelResponse(output=_OUTPUT.validate_python(made), usage=Usage(), response_id=None)
+
+    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Not hosted."""
+        raise StageError("a streamed run is not hosted; the agent is run with Runner.run")
+
+
+def items_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """A message of a chat as items of the Responses API."""
+    if message["role"] == "tool":
+        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}]
+    text = [{"role": message["role"], "content": message["content"]}] if message["content"] else []
+    calls = [
+        {"type": "function_call", "call_id": call["id"], **call["function"]} for call in message.get("tool_calls", ())
+    ]
+    return [*text, *calls]
+
+
+def hosted_tool(adapter: Adapter, agent: str, tool: FunctionTool) -> FunctionTool:
+    """A copy of a tool of an agent that asks its stage; the tool itself where it belongs to none."""
+    stage = adapter.stage_of(kind="tool", tool=tool.name, agent=agent)
+    if stage is None:
+        return tool
+    hosted, invoke = copy.copy(tool), tool.on_invoke_tool
+
+    async def call(context: Any, arguments: str) -> Any:
+        made = tool_call(tool.name, arguments)
+        return await (invoke(context, arguments) if made is None else ask(stage, made))
+
+    hosted.on_invoke_tool = call
+    return hosted
+
+
+def hosted_server(adapter: Adapter, agent: str, server: MCPServer, seen: McpServer) -> MCPServer:
+    """A copy of an agent's MCP server whose tools ask their stages.
+
+    Args:
+        adapter: of the agent.
+        agent: its name.
+        server: the agent's.
+        seen: the same server, as its tools were listed.
+    """
+    facts = {"kind": "tool", "agent": agent, "server": server.name}
+    stages = {tool: adapter.stage_of(tool=tool, **facts) for tool in seen.tools}
+    seen.check(stages)
+
+    async def list_tools(context: Any = None, agent: Any = None) -> list[Tool]:
+        return await server._apply_tool_filter(list(seen.tools.values()), context, agent)
+
+    async def call_tool(name: str, arguments: Any, meta: Any = None) -> CallToolResult:
+        return await seen.ask(stages[name], name, arguments or {})
+
+    hosted = copy.copy(server)
+    hosted.list_tools, hosted.call_tool = list_tools, call_tool  # type: ignore[method-assign, assignment]
+    return hosted
+
 
 _SERVER_HISTORY = ("session", "previous_response_id", "conversation_id", "auto_previous_response_id")
 
@@ -37,28 +172,19 @@ class OpenAIAgentsAdapter(Adapter):
         self._tools: dict[str, FunctionTool] = {}
         self._servers: dict[int, McpServer] = {}
         self._names: list[str] = []
-        self._guardrails: list[Any] = []
         self._see(agent)
-        self._guardrails += [*(self._config.input_guardrails or ()), *(self._config.output_guardrails or ())]
         self.servers = {tool: server for server in self._servers.values() for tool in server.tools}
         self.known = {"kind": ["model", "tool"], "agent": self._names, "tool": [*self._tools, *self.servers]}
         self.known["server"] = [server.name for server in self._servers.values()]
-        self.known["guardrail"] = [guardrail.get_name() for guardrail in self._guardrails]
-        self.known["kind"] += ["guardrail"] if self._guardrails else []
         super().__init__(agent, stages, {key: value for key, value in options.items() if key != "run_config"})
         self._hosted = self._host(agent)
-        self._config = dataclasses.replace(
-            self._config,
-            input_guardrails=hosted_guardrails(self, agent, self._config.input_guardrails),
-            output_guardrails=hosted_guardrails(self, agent, self._config.output_guardrails),
-        )
+        self._config = dataclasses.replace(self._config, input_guardrails=_before_model(self._config.input_guardrails))
 
     def _see(self, agent: Agent[Any]) -> None:
         """Note the names of an agent, its tools, and all that it hands over to."""
         if agent.name in self._names:
             return
         self._names.append(agent.name)
-        self._guardrails += [*agent.input_guardrails, *agent.output_guardrails]
         for tool in agent.tools:
             if not isinstance(tool, FunctionTool):
                 raise StageError(
@@ -76,9 +202,8 @@ class OpenAIAgentsAdapter(Adapter):
                 self._see(target)
 
     def parts(self) -> Sequence[Any]:
-        """The classes of models, and the functions behind tools and guardrails."""
+        """Return the classes of models, and the functions behind tools."""
         functions = [getattr(tool, "__wrapped__", None) or tool.on_invoke_tool for tool in self._tools.values()]
-        functions += [guardrail.guardrail_function for guardrail in self._guardrails]
         return [*functions, *(identity_of(self._model(agent)) for agent, _ in self._agents.values())]
 
     def _model(self, agent: Agent[Any]) -> Model:
@@ -96,8 +221,7 @@ class OpenAIAgentsAdapter(Adapter):
                     hosted_server(self, agent.name, each, self._servers[id(each)]) for each in agent.mcp_servers
                 ],
                 handoffs=[],
-                input_guardrails=hosted_guardrails(self, agent, agent.input_guardrails),
-                output_guardrails=hosted_guardrails(self, agent, agent.output_guardrails),
+                input_guardrails=_before_model(agent.input_guardrails),
             )
             self._agents[id(agent)] = (agent, hosted)
             hosted.handoffs = [self._handoff(entry) for entry in agent.handoffs]
@@ -128,11 +252,8 @@ class OpenAIAgentsAdapter(Adapter):
         return text_of_output(result.final_output)
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """The items of a response, without random ids; of a guardrail's stage, what it found."""
-        held = self.fixed[request.fixed]
-        if isinstance(held, GuardrailCheck):
-            return await held.run(request.content, self.options.get("context"))
-        model, arguments = held
+        """Return the items of a response, without random ids."""
+        model, arguments = self.fixed[request.fixed]
         response = await model.get_response(input=copy.deepcopy(request.content), **arguments)
         items = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
         if not any(item["type"] == "reasoning" for item in items):  # the server looks for the ids of these

@@ -26,7 +26,7 @@ from tod_bias.systems.hosted import AgentRequest, ask
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from tod_bias.integrations.mcp_servers import McpServer
+    from tod_bias.integrations.mcp import McpServer
 
 STDIO = (sys.executable, "-I", "-S", str(Path(__file__).parent / "mcp_stdio.py"))
 """What stands in place of an MCP server that is a command; it starts at once, as it loads no packages."""
@@ -164,7 +164,7 @@ class ProxyAdapter(Adapter):
         for server in servers.values():
             server.check({tool: self.stage_of(kind="tool", tool=tool, server=server.name) for tool in server.tools})
         if servers:
-            from tod_bias.integrations.mcp_relay import McpRelays
+            from tod_bias.integrations.mcp import McpRelays
 
             agent.mcp_urls = McpRelays(servers, self.call_server).urls
         self._upstream = upstream

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
+from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext, RunUsage, ToolReturn
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ContentFilterError
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.toolsets import AbstractToolset
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from tod_bias.errors import StageError
@@ -23,13 +24,109 @@ from tod_bias.integrations.adapter import (
     identity_of,
     place,
     refused,
-    renumbered,
     text_of_output,
+    tool_call,
 )
-from tod_bias.integrations.pydantic_ai_messages import model_message, stable, taken_instructions, with_instructions
-from tod_bias.integrations.pydantic_ai_tools import Held, HostedToolset, output_of
-from tod_bias.systems.hosted import AgentRequest
+from tod_bias.integrations.model_apis import renumbered
+from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
+
+_CHANGING = {"timestamp", "run_id", "conversation_id", "usage", "metadata", "provider_response_id", "model_name"}
+
+
+def stable(value: Any) -> Any:
+    """Messages without what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: stable(item) for key, item in value.items() if key not in _CHANGING}
+    return [stable(item) for item in value] if isinstance(value, list) else value
+
+
+def _places(content: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Where instructions stand in messages."""
+    parts = [part for message in content for part in message["parts"] if part["part_kind"] == "system-prompt"]
+    messages = [message for message in content if message.get("instructions")]
+    return [*((part, "content") for part in parts), *((message, "instructions") for message in messages)]
+
+
+def taken_instructions(content: list[dict[str, Any]]) -> list[str]:
+    """Take the instructions out of messages; their numbers stay."""
+    texts = []
+    for holder, key in _places(content):
+        texts.append(holder[key])
+        holder[key] = f"{len(texts)}"
+    return texts
+
+
+def with_instructions(content: list[dict[str, Any]], texts: list[str]) -> list[dict[str, Any]]:
+    """The messages with their instructions."""
+    content = json.loads(json.dumps(content))
+    for (holder, key), text in zip(_places(content), texts, strict=True):
+        holder[key] = text
+    return content
+
+
+def model_message(message: dict[str, Any], before: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A message of a chat as PydanticAI's."""
+    text = message["content"]
+    if message["role"] == "user":
+        return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": text}]}
+    if message["role"] == "tool":
+        calls = {call["id"]: call["function"]["name"] for earlier in before for call in earlier.get("tool_calls", ())}
+        identity = message["tool_call_id"]
+        part = {"part_kind": "tool-return", "tool_name": calls[identity], "content": text, "tool_call_id": identity}
+        return {"kind": "request", "parts": [part]}
+    parts = [{"part_kind": "text", "content": text}] if text else []
+    for call in message.get("tool_calls", ()):
+        named = {"tool_name": call["function"]["name"], "args": call["function"]["arguments"]}
+        parts.append({"part_kind": "tool-call", "tool_call_id": call["id"], **named})
+    return {"kind": "response", "parts": parts}
+
+
+_RETRY = "retry with"
+"""Under this name stands the message of a tool that asks the model to call it otherwise."""
+Held = tuple[Any, RunContext[Any], Any]
+"""A toolset, the context of a call, and the tool in it."""
+
+
+@dataclasses.dataclass
+class HostedToolset(WrapperToolset[Any]):
+    """Tools whose calls are calls of stages."""
+
+    adapter: Adapter
+    held: dict[str, Held]
+    """What :func:`output_of` needs, by the tool's name; filled in."""
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: Any) -> Any:
+        """What the tool returns, from its stage."""
+        stage = self.adapter.stage_of(kind="tool", tool=name, agent=place(self.adapter.agent))
+        call = tool_call(name, to_jsonable_python(tool_args))
+        if stage is None or call is None:
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        self.held.setdefault(name, (self.wrapped, ctx, tool))
+        output = await ask(stage, call)
+        if isinstance(output, dict) and output.keys() == {_RETRY}:
+            raise ModelRetry(output[_RETRY])
+        return output
+
+
+async def output_of(held: Held, name: str, arguments: dict[str, Any]) -> Any:
+    """What a tool returns, as JSON; what :class:`HostedToolset` hands on where it asks to be called otherwise.
+
+    Raises:
+        StageError: it returns more than a value.
+    """
+    toolset, context, tool = held
+    context = dataclasses.replace(
+        context, messages=[], prompt=None, run_step=0, retry=0, tool_call_id="call", usage=RunUsage()
+    )
+    try:
+        output = await toolset.call_tool(name, tool.args_validator.validate_python(arguments), context, tool)
+    except ModelRetry as retry:
+        return {_RETRY: retry.message}
+    if isinstance(output, ToolReturn):
+        raise StageError(f"tool {name!r}: returns a ToolReturn, which is not hosted; return its value")
+    return to_jsonable_python(output)
+
 
 _HISTORY = ("conversation", "message_history", "conversation_id")
 

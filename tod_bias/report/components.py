@@ -58,7 +58,7 @@ def outside(gap: Estimate, unattributed: Estimate | None) -> str:
     if unattributed is None or not unattributed.excludes_zero:
         return ""
     size = f"{_signed(unattributed)} of {_signed(gap)}"
-    remedy = "declare the agent's other models, tools and guardrails as stages"
+    remedy = "declare the agent's other models and tools as stages"
     limit = "tools inside a command or behind a url only as those of an MCP server"
     return f"{size} arises in code that no stage covers: to find it, {remedy} ({limit})"
 

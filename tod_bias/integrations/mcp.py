@@ -1,8 +1,9 @@
-"""Servers of the Model Context Protocol (MCP), whose tools are stages of an agent.
+"""Servers of the Model Context Protocol (MCP), whose tools are stages of an agent, and relays in their place.
 
-What a tool returns may depend on the calls before it: a basket holds what was put into it. A session is therefore used
-only by calls that have the same calls before them in their turn; where there is none, a fresh one is opened and makes
-those calls first. Tools that a server declares to be read-only (``readOnlyHint``) leave a session as it is.
+The output of a tool may depend on the calls before it: a basket holds the items that were put into it. A session is
+therefore used only by calls that have the same calls before them in their turn. If there is no such session, a fresh
+one is opened and makes those calls first. Tools that a server declares to be read-only (``readOnlyHint``) leave a
+session as it is.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import asyncio
 import logging
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, Tool
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
 from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, described
+from tod_bias.integrations.proxy import Proxy
 from tod_bias.systems.hosted import EventLoop, ask, current_run, is_hosted
 
 log = logging.getLogger(__name__)
@@ -206,3 +211,75 @@ class McpServer:
         for _, oldest in self._idle[:-_IDLE_SESSIONS]:
             oldest.close()
         del self._idle[:-_IDLE_SESSIONS]
+
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[CallToolResult]]
+"""Calls a tool by its name and arguments."""
+
+
+def server_of(name: str, tools: Sequence[Tool], call: Call) -> Server[Any]:
+    """A server with some tools, and what they do."""
+
+    async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=list(tools))
+
+    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        return await call(params.name, params.arguments or {})
+
+    return Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+class McpRelay:
+    """A server over HTTP, as an ASGI application; no request depends on one before.
+
+    Args:
+        name: of the server in whose place it is.
+        tools: that it lists.
+        call: makes a call, in the context of the request.
+    """
+
+    def __init__(self, name: str, tools: Sequence[Tool], call: Call) -> None:
+        server = server_of(name, tools, call)
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        self._ready = asyncio.Event()
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        async with self._manager.run():
+            self._ready.set()
+            await asyncio.Event().wait()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request."""
+        await self._ready.wait()
+        await self._manager.asgi_app(scope, receive, send)
+
+
+class McpRelays:
+    """What stands in place of some MCP servers.
+
+    Args:
+        servers: by name.
+        call: makes a call of a server's tool, by its name and arguments.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        call: Callable[[McpServer, str, Mapping[str, Any]], Awaitable[CallToolResult]],
+    ) -> None:
+        self._servers, self._call = servers, call
+        self._made: dict[str, McpRelay] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def urls(self, key: str) -> dict[str, str]:
+        """Their addresses for an agent with a key, by name."""
+        if self._loop is not asyncio.get_running_loop():
+            self._loop = asyncio.get_running_loop()
+            self._made = {
+                name: McpRelay(name, list(server.tools.values()), partial(self._call, server))
+                for name, server in self._servers.items()
+            }
+        proxy = Proxy.current()
+        proxy.servers[key] = self._made
+        return {name: proxy.address_of(key, name) for name in self._made}

@@ -15,9 +15,10 @@ from typing import Any
 import parlai.utils.logging as parlai_logging
 from parlai.core.tod.tod_core import TodStructuredEpisode
 
-from tod_bias.agents.episodes import DIALOGUE_ID, rewritten_episode
+from tod_bias.agents.episodes import rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS
 from tod_bias.agents.teachers import CounterfactualEpisodes
+from tod_bias.dialogues.parlai import DIALOGUE_ID
 from tod_bias.mitigation.augmentation import Augmentation
 
 DEFAULT = "gender,age,race"

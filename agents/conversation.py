@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tod_bias.agents.episodes import slot_texts
 from tod_bias.agents.protocol import (
     DONE,
     GOAL,
@@ -18,6 +17,7 @@ from tod_bias.agents.protocol import (
     without_prefix,
 )
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.parlai import slot_texts
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import HistoryMode

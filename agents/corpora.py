@@ -9,19 +9,25 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
-from tod_bias.agents.episodes import DIALOGUE_ID, episode_to_dialogue, rewrite_fields
+from tod_bias.agents.episodes import rewrite_fields
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedTeacher
-from tod_bias.dialogues import msr_e2e, multidogo, taskmaster
+from tod_bias.dialogues import taskmaster
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.metalwoz import dialogue_of
+from tod_bias.dialogues.parlai import (
+    DIALOGUE_ID,
+    METALWOZ,
+    episode_to_dialogue,
+    identified,
+    metalwoz_dialogue,
+    reading,
+)
 
 
 class _GoogleSgd(PerturbedEpisodes):
@@ -77,12 +83,8 @@ class _CorpusEpisodes(PerturbedEpisodes):
     tod-bias reads first: it reports a damaged file in one line, where ParlAI may read without end.
     """
 
-    def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of a split."""
-        return load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
-
     def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
-        self._read = self.read(fold)
+        self._read = load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
         return super()._stock_episodes(fold)
 
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
@@ -97,34 +99,12 @@ class _Taskmaster3(_CorpusEpisodes):
     corpus = "taskmaster3"
 
 
-class _MsrE2e(_CorpusEpisodes):
-    """Ids are domain and number (``movie-12``)."""
-
+class _MsrE2e(PerturbedEpisodes):
     corpus = "msr_e2e"
 
-    def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of the chosen domains."""
-        opt = self.opt  # type: ignore[attr-defined]
-        return list(msr_e2e.read_msr_e2e(Path(opt["datapath"]), fold, opt.get("msre2e_domains") or msr_e2e.DOMAINS))
 
-
-class _Multidogo(_CorpusEpisodes):
-    """Ids are the corpus's ``conversationId``."""
-
+class _Multidogo(PerturbedEpisodes):
     corpus = "multidogo"
-
-    def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of the chosen domains."""
-        opt = self.opt  # type: ignore[attr-defined]
-        domains = opt.get("multidogo_domains") or multidogo.DOMAINS
-        wanted = [domains] if isinstance(domains, str) else domains
-        return list(multidogo.read_multidogo(Path(opt["datapath"]), fold, wanted))
-
-    def _iterate_over_conversations(self, domains: Sequence[str], intent: str) -> Iterator[tuple[str, str, Any]]:
-        """ParlAI's conversations in the order of their files' names, where its own is that of the file system."""
-        folder, fold = Path(self.dpath), self.fold  # type: ignore[attr-defined]
-        for _, name, domain, conversation in multidogo.conversations(folder, fold, domains):
-            yield name, domain, conversation
 
 
 class _Metalwoz(PerturbedTeacher):
@@ -132,10 +112,10 @@ class _Metalwoz(PerturbedTeacher):
     words, answered by the bot's. The bot's instructions stay as they are, those of the user are rewritten.
     """
 
-    corpus = "metalwoz"
+    corpus = METALWOZ
 
     def setup_data(self, datapath: str) -> Iterator[tuple[dict[str, Any], bool]]:
-        """The stock teacher's messages of every dialogue, rewritten, each with its dialogue's id and rewrite.
+        """Yield the stock teacher's messages of every dialogue, rewritten, each with its dialogue's id and rewrite.
 
         Raises:
             AxisError: an unknown axis or group, or a negative draw.
@@ -143,11 +123,10 @@ class _Metalwoz(PerturbedTeacher):
             NothingToPerturbError: no dialogue can be rewritten.
         """
         fold: str = self.fold  # type: ignore[attr-defined]
-        known: dict[Any, list[Dialogue]] = {}  # read first: what is damaged is named in one line
-        for dialogue in load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold):  # type: ignore[attr-defined]
-            known.setdefault(_content(dialogue), []).append(dialogue)
-        rows = self.load_data(datapath)  # type: ignore[attr-defined]
-        for dialogue, row, rewrite in self.with_rewrites(fold, [(_dialogue_of_row(row, known), row) for row in rows]):
+        with reading(self.corpus, self.opt["datapath"]):  # type: ignore[attr-defined]
+            rows = self.load_data(datapath)  # type: ignore[attr-defined]
+            dialogues = identified(map(metalwoz_dialogue, rows), fold)
+        for dialogue, row, rewrite in self.with_rewrites(fold, zip(dialogues, rows, strict=True)):
             fields = {
                 **{name: row[name] for name in ("bot_role", "bot_prompt", "task_id")},
                 **{name: _rewritten(row[name], rewrite) for name in ("user_role", "user_prompt")},
@@ -163,17 +142,6 @@ class _Metalwoz(PerturbedTeacher):
 
 def _rewritten(value: Any, rewrite: Any) -> Any:
     return str(rewrite(value)) if isinstance(value, str) else value
-
-
-def _dialogue_of_row(row: dict[str, Any], known: dict[Any, list[Dialogue]]) -> Dialogue:
-    """The dialogue of one of ParlAI's rows, whose ids need not be unique."""
-    name = str(row["id"])
-    same = known[_content(dialogue_of(name, row["domain_x"], row["bot_role"], list(row["turns"])))]
-    return same.pop(next((place for place, dialogue in enumerate(same) if dialogue.id.startswith(name)), 0))
-
-
-def _content(dialogue: Dialogue) -> tuple[Any, ...]:
-    return dialogue.domain, dialogue.system, *(turn.digest for turn in dialogue.turns)
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -5,49 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parlai.core.tod.tod_core import STANDARD_DONE, SerializationHelpers, TodStructuredEpisode, TodStructuredRound
+from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode, TodStructuredRound
 
 from tod_bias.agents.protocol import value_to_parlai
-from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.errors import CorpusError
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue, slot_texts
 from tod_bias.systems.twin import Rewrite
-
-DIALOGUE_ID = "dialogue_id"
-"""Where ParlAI's google_sgd keeps a dialogue's id in an episode's ``extras``."""
-
-
-def slot_texts(slots: Mapping[str, Any]) -> dict[str, str]:
-    """A call or result of an episode with every value as the text that ParlAI makes of it."""
-    return {str(name): str(SerializationHelpers.maybe_inner_list_join(value)) for name, value in slots.items()}
-
-
-def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None = None) -> Dialogue:
-    """An episode as a dialogue, without the ``[DONE]`` round that ParlAI adds.
-
-    ParlAI keeps only the first result of a call.
-
-    Args:
-        dialogue_id: the dialogue's id; from the episode's ``extras`` where left out.
-
-    Raises:
-        CorpusError: there is no id.
-    """
-    name = dialogue_id if dialogue_id is not None else episode.extras.get(DIALOGUE_ID)
-    if name is None:
-        raise CorpusError(f"an episode of ParlAI has no {DIALOGUE_ID!r} in its extras; give dialogue_id")
-    rounds = episode.rounds
-    if rounds and rounds[-1].user_utt == STANDARD_DONE:
-        rounds = rounds[:-1]
-    turns = tuple(
-        Turn.with_call(
-            user=spoken.user_utt,
-            call=slot_texts(spoken.api_call_machine),
-            result=slot_texts(spoken.api_resp_machine),
-            response=spoken.sys_utt,
-        )
-        for spoken in rounds
-    )
-    return Dialogue(name, episode.domain, turns)
 
 
 def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | None = None) -> TodStructuredEpisode:

@@ -48,7 +48,7 @@ from parlai.core.opt import Opt
 from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, TodStructuredEpisode
 
 from tod_bias.agents.bias_metrics import Addend, AuditedVariant, SystemAndTwin, addends_of, measure_of, metric_class_of
-from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewritten_episode
+from tod_bias.agents.episodes import dialogue_to_episode, rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of
 from tod_bias.agents.teachers import CounterfactualEpisodes
@@ -56,8 +56,9 @@ from tod_bias.audit.choices import metrics_of
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.dialogues.corpora import load_corpus
+from tod_bias.dialogues.corpora import corpus_of_task, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
@@ -171,7 +172,8 @@ class FairscoreTeacher(CounterfactualEpisodes):
 
     def _in_corpus_order(self, fold: str, names: Collection[str]) -> list[Dialogue]:
         """The dialogues of these ids in the corpus's order; those that it does not have come last."""
-        corpus = load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
+        name = corpus_of_task(self.corpus)  # type: ignore[attr-defined]
+        corpus = load_corpus(name, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
         place = {dialogue.id: number for number, dialogue in enumerate(corpus)}
         return [self._dialogues[name] for name in sorted(names, key=lambda name: (place.get(name, len(place)), name))]
 

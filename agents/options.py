@@ -13,8 +13,9 @@ from parlai.core.loader import load_teacher_module
 from parlai.core.params import ParlaiParser
 from parlai.utils.data import DatatypeHelper
 
-from tod_bias.dialogues.corpora import CORPORA, load_corpus
+from tod_bias.dialogues.corpora import CORPORA, corpus_of_task, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.parlai import is_task_oriented
 from tod_bias.errors import AxisError, StageError, TodBiasError
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guards.guard import GUARDS, with_guards
@@ -174,8 +175,8 @@ def _db_dialogues(opt: Mapping[str, Any]) -> list[Dialogue]:
 
 
 def _corpus_of(task: str) -> str | None:
-    """The corpus of a ParlAI task, by its own name or as its teacher says; None where it is not one of ours."""
+    """Return the corpus of a ParlAI task, by its own name or as its teacher says; None if it is not task-oriented."""
     name = task.split(":")[0]
     if "." in name:
         name = getattr(load_teacher_module(task), "corpus", "")
-    return name if name in CORPORA else None
+    return corpus_of_task(name) if name in CORPORA or is_task_oriented(name) else None

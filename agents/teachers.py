@@ -14,7 +14,6 @@ tod_bias.agents:PerturbedGoogleSgdTeacher:draw=0,tod_bias.agents:PerturbedGoogle
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -23,9 +22,10 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import TodStructuredEpisode
 
-from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, episode_to_dialogue, rewritten_episode
+from tod_bias.agents.episodes import as_shown, rewritten_episode
 from tod_bias.agents.options import DRAW_OPTIONS, Options, add_options, axis_of
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue, identified, reading
 from tod_bias.errors import CorpusError, NothingToPerturbError
 from tod_bias.perturb.axis import draw_rewrites
 from tod_bias.systems.twin import Rewrite
@@ -108,7 +108,7 @@ class PerturbedTeacher:
 class PerturbedEpisodes(PerturbedTeacher):
     """Mix-in that stands before one of ParlAI's ``TodStructuredDataParser`` and rewrites its episodes.
 
-    A new one is two lines where the episodes' extras hold a ``dialogue_id``::
+    A new one is two lines::
 
         class PerturbedTeacher(PerturbedEpisodes, SystemTeacher):
             corpus = "my_task"
@@ -134,17 +134,13 @@ class PerturbedEpisodes(PerturbedTeacher):
         return by_fold[fold]
 
     def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
-        try:
+        with reading(self.corpus, self.opt["datapath"]):  # type: ignore[attr-defined]
             episodes: list[TodStructuredEpisode] = super().setup_episodes(fold)  # type: ignore[misc]
-        except (OSError, json.JSONDecodeError) as error:
-            raise CorpusError(
-                f"{self.corpus}: ParlAI cannot read the split {fold!r} ({error}); check --datapath and --datatype"
-            ) from error
         return episodes
 
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
-        """The original dialogue of every episode, from which the rewrite is drawn."""
-        return [episode_to_dialogue(episode) for episode in episodes]
+        """Return the original dialogue of every episode, from which the rewrite is drawn: as ``parlai:TASK`` has it."""
+        return identified(map(episode_to_dialogue, episodes), fold)
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         episodes = self._stock_episodes(fold)

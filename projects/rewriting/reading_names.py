@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tod_bias import Dialogue, Turn
-from tod_bias.dialogues.star import read_star_folder
-from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
+from tod_bias import Dialogue, Turn, load_corpus
 from tod_bias.perturb import load_axis
 
 AXES = ("names_gender", "names_race")
 SPLITS = ("train", "valid", "test")
 
 
-def dialogues_of(corpus: str, datapath: Path) -> list[Dialogue]:
-    """All dialogues of STAR or τ-bench, whatever their split."""
-    if corpus == "star":
-        return list(read_star_folder(datapath / "star"))
-    readers = (read_tau_bench, read_few_shot)
-    return [dialogue for reader in readers for split in SPLITS for dialogue in reader(datapath, split)]
+def dialogues_of(corpora: Sequence[str], datapath: Path) -> list[Dialogue]:
+    """Return the dialogues of all splits of the corpora, such as ``star:read_star`` of projects/step_by_step."""
+    return [
+        one for corpus in corpora for split in SPLITS for one in load_corpus(corpus, datapath=datapath, split=split)
+    ]
 
 
 def strings(turn: Turn) -> Iterator[str]:
@@ -35,12 +32,12 @@ def strings(turn: Turn) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", choices=("star", "tau_bench"))
+    parser.add_argument("corpora", nargs="+")
     parser.add_argument("--datapath", type=Path, default=Path(".data"))
     parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    dialogues = dialogues_of(options.corpus, options.datapath)
+    dialogues = dialogues_of(options.corpora, options.datapath)
     rng = random.Random(options.seed)
     number = 0
     for place, axis in enumerate(AXES):

@@ -2,6 +2,9 @@
 # The study of this folder, from nothing: DATAPATH holds google_sgd/{train,dev} in ParlAI's layout, and star/.
 set -euo pipefail
 DATAPATH=${DATAPATH:-.data}
+HERE=$(cd "$(dirname "$0")" && pwd)
+export PYTHONPATH=$HERE:$HERE/../tau_bench # the readers of STAR and τ-bench
+STAR=star:read_star TAU_BENCH=tau_bench:read_tau_bench
 MODELS=${MODELS:-models/sgd}
 OUT=${OUT:-runs/step_by_step}
 SGD=(--arch gpt2 --corpus google_sgd --datapath "$DATAPATH" --held-out 100 --seed 0 --bf16 --patience 99)
@@ -27,7 +30,6 @@ OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus goo
 
 # A pretrained model: SmolLM2-135M-Instruct (from the package registry) with a LoRA adapter. Two adapters are kept in this folder; any
 # other is trained once into $MODELS/adapters (README.md: hours of a busy core, resumable).
-HERE=$(cd "$(dirname "$0")" && pwd)
 ADAPTERS=$MODELS/adapters
 test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
 
@@ -56,22 +58,22 @@ audit sgd google_sgd 120 30 smollm2
 tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 
 # Cross-trained: STAR (DATAPATH/star), dialogues of real people, after SGD (600 dialogues once, 215 steps, 50 minutes of a core).
-learn sgd star 620 20 4 "$ADAPTERS/star"
+learn sgd $STAR 620 20 4 "$ADAPTERS/star"
 merge sgd "$ADAPTERS/star" star
-audit star star 60 226 star
+audit star $STAR 60 226 star
 
 # Plain on STAR: the same training without SGD before it (33 minutes of two threads).
-learn smollm2 star 620 20 4 "$ADAPTERS/star_plain"
+learn smollm2 $STAR 620 20 4 "$ADAPTERS/star_plain"
 merge smollm2 "$ADAPTERS/star_plain" star_plain
-audit star_plain star 60 226 star_plain
+audit star_plain $STAR 60 226 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
 # Pre-finetuned: τ-bench after SGD (106 steps), then STAR (half an hour in bfloat16 on two cores with AMX).
-learn sgd tau_bench 60 6 4 "$ADAPTERS/tau_bench_after_sgd" --bf16
+learn sgd $TAU_BENCH 60 6 4 "$ADAPTERS/tau_bench_after_sgd" --bf16
 merge sgd "$ADAPTERS/tau_bench_after_sgd" tau_bench_after_sgd
-learn tau_bench_after_sgd star 620 20 4 "$ADAPTERS/star_pre" --bf16
+learn tau_bench_after_sgd $STAR 620 20 4 "$ADAPTERS/star_pre" --bf16
 merge tau_bench_after_sgd "$ADAPTERS/star_pre" star_pre
-audit star_pre star 60 226 star_pre
+audit star_pre $STAR 60 226 star_pre
 for other in star_plain star; do
   tod-bias compare "$OUT/attribution_$other" "$OUT/attribution_star_pre" --out "$OUT/star_pre_after_$other"
 done
@@ -82,7 +84,7 @@ learn smollm2 google_sgd 620 20 4 "$ADAPTERS/sgd_short"
 merge smollm2 "$ADAPTERS/sgd_short" sgd_short
 learn star_plain google_sgd 620 20 4 "$ADAPTERS/sgd_after_star"
 merge star_plain "$ADAPTERS/sgd_after_star" sgd_after_star
-learn star_plain tau_bench 60 6 4 "$ADAPTERS/tau_bench_after_star"
+learn star_plain $TAU_BENCH 60 6 4 "$ADAPTERS/tau_bench_after_star"
 merge star_plain "$ADAPTERS/tau_bench_after_star" tau_bench_after_star
 learn tau_bench_after_star google_sgd 620 20 4 "$ADAPTERS/sgd_pre"
 merge tau_bench_after_star "$ADAPTERS/sgd_pre" sgd_pre
@@ -95,4 +97,4 @@ done
 tod-bias compare "$OUT/attribution_sgd_after_star" "$OUT/attribution_sgd_pre" --out "$OUT/beginnings_sgd_compared"
 
 # Whom the corpora mention (Fig. 2).
-tod-bias words --corpus google_sgd,star,tau_bench --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"
+tod-bias words --corpus "google_sgd,$STAR,$TAU_BENCH" --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"

@@ -5,7 +5,8 @@
 writes tools.json, the tools that dialogues of each task are offered in training, and test_tools.json, those of the test
 split in one list.
 
-`--corpus star_dialogues:single` and `star_dialogues:named` read the dialogues, where this folder is on PYTHONPATH.
+`--corpus star_dialogues:single` and `star_dialogues:named` read the dialogues. This folder and projects/step_by_step
+must be on PYTHONPATH.
 """
 
 import dataclasses
@@ -16,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from star import HELD_OUT, read_star, star_functions
+
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.star import HELD_OUT, read_star, star_functions
 from tod_bias.files import write_json
 from tod_bias.perturb.names.resources import dealt
 

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 TASKS = {
-    "multidogo": "multidogo",
+    "parlai:multidogo": "multidogo",
     "multiwoz_v22": "multiwoz_v22",
     "taskmaster": "taskmaster:SystemTeacher",
     "taskmaster2": "taskmaster2",
@@ -26,7 +26,7 @@ TASKS = {
 HAVE = [
     (corpus, split)
     for corpus in TASKS
-    for split in {"multidogo": ["valid"], "taskmaster3": ["test"]}.get(corpus, ["train", "valid", "test"])
+    for split in {"parlai:multidogo": ["valid"], "taskmaster3": ["test"]}.get(corpus, ["train", "valid", "test"])
 ]
 """Splits of the samples that hold a dialogue."""
 
@@ -37,10 +37,10 @@ def test_the_reader_gives_the_texts_of_parlais_task(tod_samples: Path, corpus: s
     assert sorted(ours) == sorted(map(texts_of, episodes_of(tod_samples, TASKS[corpus], split)))
 
 
-@pytest.mark.parametrize("corpus", ["multidogo", "multiwoz_v22", "taskmaster2"])
+@pytest.mark.parametrize("corpus", ["parlai:multidogo", "multiwoz_v22", "taskmaster2"])
 def test_domains_are_parlais_where_its_task_has_some(tod_samples: Path, corpus: str) -> None:
     ours = [dialogue.domain for dialogue in load_corpus(corpus, datapath=tod_samples, split="valid")]
-    assert sorted(ours) == sorted(episode.domain for episode in episodes_of(tod_samples, corpus, "valid"))
+    assert sorted(ours) == sorted(episode.domain for episode in episodes_of(tod_samples, TASKS[corpus], "valid"))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_domains_are_parlais_where_its_task_has_some(tod_samples: Path, corpus: 
         ("taskmaster", "train", "PerturbedTaskmasterTeacher", "placebo", 3),
         ("taskmaster2", "train", "PerturbedTaskmaster2Teacher", "placebo", 3),
         ("taskmaster3", "test", "PerturbedTaskmaster3Teacher", "placebo", 2),
-        ("multidogo", "valid", "PerturbedMultidogoTeacher", "names_gender", 1),
+        ("parlai:multidogo", "valid", "PerturbedMultidogoTeacher", "names_gender", 1),
         ("multiwoz_v22", "train", "PerturbedMultiwozV22Teacher", "race", 3),
     ],
 )

@@ -8,9 +8,9 @@ import pytest
 from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 from sgd_files import DIALOGUES
 
-from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue, rewritten_episode
+from tod_bias.agents.episodes import dialogue_to_episode, rewritten_episode
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.errors import CorpusError
+from tod_bias.dialogues.parlai import episode_to_dialogue
 from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = pytest.mark.parlai
@@ -46,11 +46,6 @@ def test_values_that_are_no_strings_become_parlais_text() -> None:
     call = {"api_name": "find", "areas": "east, west"}
     result = {"COUNT": "3", "price": "{'single': '60'}", "rooms": "a, b"}
     assert episode_to_dialogue(episode, "h1") == Dialogue("h1", "hotel", (Turn.with_call("a", call, result, "b"),))
-
-
-def test_an_episode_without_an_id_needs_one() -> None:
-    with pytest.raises(CorpusError, match="give dialogue_id"):
-        episode_to_dialogue(TodStructuredEpisode(rounds=[]))
 
 
 def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:

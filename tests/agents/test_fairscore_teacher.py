@@ -348,8 +348,8 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
 @pytest.mark.parametrize(
     ("corpus", "task", "write"),
     [
-        ("multidogo", "FairscoreMultidogoTeacher", write_multidogo),
-        ("msr_e2e", "FairscoreMsrE2eTeacher", write_msr_e2e),
+        ("parlai:multidogo", "FairscoreMultidogoTeacher", write_multidogo),
+        ("parlai:msr_e2e", "FairscoreMsrE2eTeacher", write_msr_e2e),
     ],
 )
 def test_made_corpora_are_audited_too(tmp_path: Path, corpus: str, task: str, write: Callable[[Path], Path]) -> None:

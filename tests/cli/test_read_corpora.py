@@ -12,7 +12,7 @@ from commands import run_command
 from made_corpora import write_metalwoz, write_taskmaster3
 
 CORPORA: dict[str, Callable[[Path], Path]] = {
-    "metalwoz": write_metalwoz,  # which has no calls
+    "parlai:metalwoz": write_metalwoz,  # which has no calls
     "taskmaster3": write_taskmaster3,
 }
 STAGES = """
@@ -26,11 +26,12 @@ response = Replay.gold(dialogues, "response", missing="I do not know.")
 """
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("corpus", [pytest.param("parlai:metalwoz", marks=pytest.mark.parlai), "taskmaster3"])
 def test_words_perturb_and_attribute_take_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    stages_module = f"known_{corpus.replace(':', '_')}"
     datapath = str(CORPORA[corpus](tmp_path / "data"))
     read = ("--corpus", corpus, "--datapath", datapath, "--split", "train")
     assert run_command("words --out words", *read)[0] == 0
@@ -39,8 +40,8 @@ def test_words_perturb_and_attribute_take_the_corpus(
     assert int(women[0]["mentions"]) > 5
     assert run_command("export --axes gender --out exported", *read)[0] == 0
     assert [path for path in (tmp_path / "exported").iterdir() if path.stat().st_size]
-    (tmp_path / f"known_{corpus}.py").write_text(STAGES.format(corpus=corpus, datapath=datapath))
-    stages = ", ".join(f'{name}: "known_{corpus}:{name}"' for name in ("api_call", "db", "response"))
+    (tmp_path / f"{stages_module}.py").write_text(STAGES.format(corpus=corpus, datapath=datapath))
+    stages = ", ".join(f'{name}: "{stages_module}:{name}"' for name in ("api_call", "db", "response"))
     (tmp_path / "pipeline.yaml").write_text(f"stages: {{{stages}}}")
     line = "attribute --pipeline pipeline.yaml --axes gender --bootstrap 0 --permutations 0 --max-dialogues 30"
     assert run_command(line, *read, "--quiet", "--out", "run")[0] == 0

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.dialogues.calls import called
-from tod_bias.dialogues.corpora import corpus_functions
 
 
 def dialogue(*calls: dict) -> Dialogue:
@@ -33,12 +28,3 @@ def test_slots_have_the_types_of_their_values():
         },
         "required": ["city"],
     }
-
-
-@pytest.mark.parametrize(("corpus", "own"), [("tau_bench", "think"), ("mine.jsonl", "find")])
-def test_a_corpus_says_its_own_or_they_are_read_off_its_calls(tmp_path, corpus, own):
-    folder = tmp_path / "tau_bench" / "airline"
-    folder.mkdir(parents=True)
-    (folder / "tools.json").write_text(json.dumps([{"type": "function", "function": {"name": "think"}}]))
-    (function,) = corpus_functions(corpus, tmp_path, [dialogue({"api_name": "find"})])
-    assert function["function"]["name"] == own

@@ -1,28 +1,18 @@
-"""Taskmaster-1 and -3, MetaLWOZ, MultiDoGO and MSR-E2E in ParlAI's layout: turns, calls, splits."""
+"""Taskmaster-1 and -3 in ParlAI's layout: turns, calls, splits."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from made_corpora import (
-    COUNT,
-    write_metalwoz,
-    write_msr_e2e,
-    write_multidogo,
-    write_taskmaster,
-    write_taskmaster3,
-)
+from made_corpora import COUNT, write_taskmaster, write_taskmaster3
 
 from tod_bias import Dialogue, Turn, load_corpus
-from tod_bias.dialogues.sampling import shares, shares_of_subsets, tenths
+from tod_bias.dialogues.sampling import tenths
 from tod_bias.perturb import draw_rewrites, load_axis
 
 SPLITS = ("train", "valid", "test")
 WRITERS = {
-    "metalwoz": write_metalwoz,
-    "msr_e2e": write_msr_e2e,
-    "multidogo": write_multidogo,
     "taskmaster": write_taskmaster,
     "taskmaster3": write_taskmaster3,
 }
@@ -81,64 +71,6 @@ def test_taskmaster_3_has_a_turn_for_every_call(tmp_path: Path) -> None:
     assert (found["dlg-0"].domain, len(found)) == ("Movie Tickets", COUNT)
 
 
-def test_metalwoz_tells_the_bot_its_role(tmp_path: Path) -> None:
-    found = everything("metalwoz", write_metalwoz(tmp_path))
-    assert found["ski_bot-0x"] == Dialogue(
-        "ski_bot-0x",
-        "SKI_BOT",
-        (Turn("", response="Hello how may I help you?"), Turn("A bus for my mother", response="She can take the 5")),
-        "You are bot 0. Be kind to the user and his wife.",
-    )
-    assert len(found["ski_bot-4x"].turns) == 3
-    assert {found[name].system for name in ("ski_bot-2x", "ski_bot-2x_2")} == {
-        "You are bot 2. Be kind to the user and his wife.",
-        "You are another bot.",
-    }
-    assert "ski_bot-3x" not in found  # of no known task
-
-
-def test_multidogo_calls_hold_the_domain_and_the_customers_slots(tmp_path: Path) -> None:
-    found = everything("multidogo", write_multidogo(tmp_path))
-    api = {"api_name": "media"}
-    assert found["media-dev-a"].turns == (
-        Turn.with_call("Good morning", api, {}, "Hello! How can I help you, madam?"),
-        Turn.with_call(
-            "My mother, Ann Lee, needs a seat\n2 seats",
-            {**api, "first_name": "ann", "last_name": "lee", "count": "2"},
-            {},
-            "A seat for her.\nWhich one?",
-        ),
-        Turn.with_call("9Cor 9D", {**api, "seat": "9d"}, {}, ""),
-    )
-    assert found["media-dev-b"].turns == (
-        Turn.with_call("__SILENCE__", api, {}, "Hello, sir."),
-        Turn.with_call("bye", api, {}, "Bye, sir."),
-    )
-    assert found["media-dev-c"].turns == (Turn.with_call("my wife", api),)
-    assert {name[-1] for name in found} == {"a", "b", "c"}
-
-
-def test_msr_e2e_calls_gather_slots_and_stand_with_results(tmp_path: Path) -> None:
-    found = everything("msr_e2e", write_msr_e2e(tmp_path))
-    gathered = {"api_name": "movie", "numberofpeople": "2", "moviename": "Up", "city": "Seattle = home"}
-    assert found["movie-1"].turns == (
-        Turn.with_call("I and my wife want to see Up", {}, {}, "Which city?"),
-        Turn.with_call(
-            "Seattle = home\ntonight",
-            {**gathered, "date": "tonight"},
-            {"api_name": "movie", "theater": "Regal#AMC", "starttime": "9pm", "price": "{$5#$6}"},
-            'At "Regal" or AMC?\nBoth at 9',
-        ),
-        Turn("thank you, sir"),
-    )
-    assert found["taxi-2"].turns[0] == Turn.with_call(
-        "__SILENCE__", {}, {"api_name": "taxi", "greeting": "hello"}, "Hello"
-    )
-    assert found["taxi-4"].turns == (Turn.with_call("__SILENCE__", {}, {}, "Anybody\tthere?\nMy husband?"),)
-    assert len(found) == 3 * COUNT
-    assert "taxi-1_2" in found  # the number of another dialogue
-
-
 @pytest.mark.parametrize("corpus", WRITERS)
 def test_dialogues_survive_their_texts_and_every_rewrite(tmp_path: Path, corpus: str) -> None:
     perturbers = [load_axis(axis) for axis in ("gender", "names_gender", "placebo")]
@@ -166,17 +98,9 @@ def test_nobody_introduces_themselves_in_silence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 57])
 def test_splits_are_parts_of_the_whole(count: int) -> None:
     assert sorted(number for split in SPLITS for number in tenths(count, split)) == list(range(count))
-    assert sorted(item for split in SPLITS for item in shares(range(count), split)) == list(range(count))
 
 
 @pytest.mark.parametrize(("split", "expected"), [("train", [8, 1, 5, 0, 7, 2, 9, 4]), ("valid", [3]), ("test", [6])])
 def test_tenths_are_those_of_pandas(split: str, expected: list[int]) -> None:
     """Of ``DataFrame({"number": range(10)}).sample(frac=1.0, random_state=42)``, pandas 3.1.1."""
     assert tenths(10, split) == expected
-
-
-def test_a_subset_is_cut_the_same_whatever_stands_beside_it() -> None:
-    one, other = list(range(20)), list(range(100, 113))
-    for split in SPLITS:
-        both = shares_of_subsets([one, other], split)
-        assert sorted(both) == sorted(shares(one, split) + shares(other, split))

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
+from made_corpora import write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.audit.matching import FinishedRun
@@ -92,11 +92,6 @@ def write_sgd(folder: Path) -> None:
 def write_multiwoz(folder: Path) -> None:
     module = sibling("dialogues/test_multiwoz.py")
     module.write(folder, (module.state("find_restaurant", area="north"), {"Booking-Book": [["ref", "X"]]}))
-
-
-def write_tau_bench(folder: Path) -> None:
-    module = sibling("dialogues/test_tau_bench.py")
-    module.write(folder, [module.run(0, 1)], json.dumps({"messages_display": module.SHOWN}))
 
 
 def write_taskmaster2(folder: Path) -> None:
@@ -201,15 +196,9 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "google_sgd": tree(write_sgd, "google_sgd", "valid"),
     "google_sgd_described": tree(write_sgd, "google_sgd_described", "valid"),
     "multiwoz": tree(write_multiwoz, "multiwoz_v22", "valid"),
-    "star": tree(lambda folder: sibling("dialogues/test_star.py").write(folder, 7, ("hotel_search",)), "star", "valid"),
     "taskmaster": tree(lambda folder: write_taskmaster(folder, count=30), "taskmaster", "train"),
     "taskmaster2": tree(write_taskmaster2, "taskmaster2", "train"),
     "taskmaster3": tree(lambda folder: write_taskmaster3(folder, count=30), "taskmaster3", "train"),
-    "metalwoz": tree(write_metalwoz, "metalwoz", "train"),
-    "msr_e2e": tree(write_msr_e2e, "msr_e2e", "train"),
-    "multidogo": tree(write_multidogo, "multidogo", "train"),
-    "tau_bench": tree(write_tau_bench, "tau_bench", "train"),
-    "tau_bench, few shots": tree(write_tau_bench, "tau_bench_few_shot", "train"),
     "pipeline": (write_pipeline, lambda folder: load_pipeline(folder / "p.yaml")),
     "lexicon": file("l.tsv", LEXICON, lambda path: load_axis("gender", lexicon=path)),
     "name slots": file("n.tsv", "person\tname\n", name_slots),

@@ -20,6 +20,7 @@ from tod_bias.systems.caller import CallOptions, StageCaller
 from tod_bias.systems.stage import Failure, StageCall, StageInput, TurnInput, cache_signature
 from tod_bias.systems.twin import Twin
 
+STEP_BY_STEP = Path(__file__).parents[2] / "projects" / "step_by_step"
 read_once = cache(load_corpus)
 SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
 
@@ -136,7 +137,9 @@ def test_any_stage_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, 
 @pytest.mark.parametrize("axes", ["age", "names_race", "names_gender,gender"])
 def test_any_stage_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
     count = 16 if "names" in axes else 60
-    dialogues = read_once("star", datapath=star.parent, split="test", max_dialogues=count)
+    dialogues = read_once(
+        "star:read_star", datapath=star.parent, split="test", max_dialogues=count, folder=STEP_BY_STEP
+    )
     covered, total = checked(dialogues, axes.split(","))
     assert covered >= 0.98 * total > 100
 

@@ -134,6 +134,7 @@ def test_an_adjective_that_repeats_its_noun_is_rewritten_with_it_and_comes_back(
 
 
 SHIPPED = [axis for axis in shipped_axes() if not axis.startswith("persona_")]
+PROJECTS = Path(__file__).parents[2] / "projects"
 LEAST = {
     "names_gender": {"google_sgd": 60, "star": 1250, "tau_bench": 160},
     "names_race": {"google_sgd": 40, "star": 870, "tau_bench": 85},
@@ -147,12 +148,13 @@ def real_dialogues(sgd_datapath: Path, star: Path, tau_bench: Path) -> dict[str,
 
     def all_of(corpus: str, folder: Path) -> list[Dialogue]:
         splits = ("train", "valid", "test")
-        return [one for split in splits for one in load_corpus(corpus, datapath=folder, split=split)]
+        readers = PROJECTS / ("step_by_step" if corpus.startswith("star") else "tau_bench")
+        return [one for split in splits for one in load_corpus(corpus, datapath=folder, split=split, folder=readers)]
 
     return {
         "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
-        "star": all_of("star", star.parent)[::3],
-        "tau_bench": all_of("tau_bench", tau_bench.parent),
+        "star": all_of("star:read_star", star.parent)[::3],
+        "tau_bench": all_of("tau_bench:read_tau_bench", tau_bench.parent),
     }
 
 

@@ -59,7 +59,7 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
     check_datapath(source)
     dialogues = _dialogues(source)
 
-    from tod_bias.dialogues.corpora import corpus_functions
+    from tod_bias.dialogues.calls import called
     from tod_bias.files import write_json
     from tod_bias.systems.tables import services_of, services_table, write_database
 
@@ -68,7 +68,7 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
     path = output.out or Path(f"{Path(corpus).stem.replace(':', '_')}.sqlite")
     write_database(services, path)
     if tools is not None:
-        write_json(tools, corpus_functions(corpus, source.datapath, dialogues), named=True)
+        write_json(tools, called(dialogues), named=True)
     if not output.quiet:
         Console().print(services_table(services))
         print(f"Database: {path}" + (f"   Tools: {tools}" if tools is not None else ""))

@@ -23,8 +23,8 @@ class TrainingDialogues(SampleOptions, CorpusSource):
     """What is learned from."""
 
     corpus: str = DEMO
-    """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,tau_bench:8 shows each
-    dialogue of τ-bench eight times per epoch. --max-dialogues and --held-out are of each."""
+    """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,taskmaster2:8 shows
+    each dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and --held-out are of each."""
     held_out: Positive = 100
     """Training dialogues of each corpus held out for early stopping."""
     augment: str | None = None

@@ -11,19 +11,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.calls import called
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.files import SUFFIXES, read_files
-from tod_bias.dialogues.metalwoz import read_metalwoz
-from tod_bias.dialogues.msr_e2e import read_msr_e2e
-from tod_bias.dialogues.multidogo import read_multidogo
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
+from tod_bias.dialogues.parlai import PREFIX, read_parlai
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd, read_google_sgd_described
-from tod_bias.dialogues.star import read_star, star_functions
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
-from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench, tau_bench_functions
 from tod_bias.documents import LONGEST
 from tod_bias.errors import CorpusError
 from tod_bias.hub import absence
@@ -48,7 +43,8 @@ def load_corpus(
 
     Args:
         name: one of :data:`CORPORA`; the path of a ``.jsonl`` or ``.json`` file of dialogues or OpenAI chats
-            (:mod:`tod_bias.dialogues.files`), or of a folder of them; ``hf:`` and the name or folder of a Hugging Face
+            (:mod:`tod_bias.dialogues.files`), or of a folder of them; ``parlai:`` and a task-oriented task of ParlAI
+            (:mod:`tod_bias.dialogues.parlai`); ``hf:`` and the name or folder of a Hugging Face
             dataset whose rows have the fields of :meth:`Dialogue.to_json`; or ``module:function``, a reader of your
             own: it takes the datapath and the split and yields dialogues.
         datapath: folder in ParlAI's layout; corpora other than the demo need it.
@@ -69,6 +65,8 @@ def load_corpus(
     text = str(name)
     if text in CORPORA:
         dialogues: Iterable[Dialogue] = CORPORA[text](Path(datapath) if datapath is not None else None, split)
+    elif text.startswith(PREFIX):
+        dialogues = read_parlai(text.removeprefix(PREFIX), Path(datapath) if datapath is not None else None, split)
     elif text.startswith("hf:"):
         dialogues = _hugging_face(text.removeprefix("hf:"), split)
     elif text.endswith(SUFFIXES) or Path(text).is_dir():
@@ -77,8 +75,8 @@ def load_corpus(
         dialogues = _imported(text, datapath, split, folder)
     else:
         raise CorpusError(
-            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl or .json file or of a "
-            "folder of them, hf:DATASET, or module:function"
+            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, parlai:TASK, the path of a .jsonl or .json "
+            "file or of a folder of them, hf:DATASET, or module:function"
         )
     loaded = list(_bounded(dialogues, text))
     if not loaded:
@@ -87,13 +85,18 @@ def load_corpus(
     return sample(loaded, max_dialogues, seed)
 
 
+def corpus_of_task(task: str) -> str:
+    """Return the name of the corpus of one of ParlAI's tasks: the package's own reader, or ``parlai:TASK``."""
+    return task if task in CORPORA else PREFIX + task
+
+
 def check_shipped(name: str, where: str) -> None:
     """See to it that a corpus that a file names is a shipped one or a file: files come from others.
 
     Raises:
         CorpusError: it would be imported, or fetched from a hub.
     """
-    if name not in CORPORA and (is_import(name) or name.startswith("hf:")):
+    if name not in CORPORA and not name.startswith(PREFIX) and (is_import(name) or name.startswith("hf:")):
         raise CorpusError(
             f"{where}: names corpus {name!r:.80}, which is not shipped; give it again with --corpus {name:.80}"
         )
@@ -171,20 +174,6 @@ def _without_none(value: Any) -> Any:
     return [_without_none(item) for item in value] if isinstance(value, list) else value
 
 
-def corpus_functions(corpus: str, datapath: str | Path | None, dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
-    """The APIs of a corpus as OpenAI's function schemas: of ``star`` and ``tau_bench`` (airline) what they say
-    themselves, else as they were called.
-
-    Raises:
-        CorpusError: the corpus's own schemas cannot be read.
-    """
-    if corpus == "star" and datapath is not None:
-        return star_functions(datapath)
-    if corpus == "tau_bench" and datapath is not None:
-        return tau_bench_functions(datapath, "airline")
-    return called(dialogues)
-
-
 def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:
     return read_files(DEMO / f"{split}.jsonl")
 
@@ -194,15 +183,9 @@ CORPORA: dict[str, Reader] = {
     "demo": _demo,
     "google_sgd": read_google_sgd,
     "google_sgd_described": read_google_sgd_described,
-    "metalwoz": read_metalwoz,
-    "msr_e2e": read_msr_e2e,
-    "multidogo": read_multidogo,
     "multiwoz_v22": read_multiwoz_v22,
-    "star": read_star,
     "taskmaster": read_taskmaster,
     "taskmaster2": read_taskmaster2,
     "taskmaster3": read_taskmaster3,
-    "tau_bench": read_tau_bench,
-    "tau_bench_few_shot": read_few_shot,
 }
 """Corpus name to reader; a reader takes the datapath and the split and yields dialogues."""

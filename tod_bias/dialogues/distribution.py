@@ -4,11 +4,9 @@ to do where something is missing or damaged.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,27 +106,6 @@ class Distribution:
         except (OSError, ValueError) as error:
             place = f", line {number}" if number else ""
             raise CorpusError(f"{path}{place}: cannot be read as JSON: {error}; {self.advice}") from error
-
-    def rows(self, path: Path, delimiter: str, columns: int) -> Iterator[tuple[int, list[str]]]:
-        """The rows of a table below the names of the columns, with the numbers of their lines.
-
-        Args:
-            path: the table.
-            delimiter: what stands between columns.
-            columns: how many a row has at the least.
-
-        Raises:
-            CorpusError: the file cannot be read, or a row has fewer columns.
-        """
-        rows = csv.reader(StringIO(self.text(path)), delimiter=delimiter)
-        try:
-            next(rows, None)
-            for row in rows:
-                if len(row) < columns:
-                    raise ValueError(f"expected {columns} columns or more, got {len(row)}")
-                yield rows.line_num, row
-        except (ValueError, csv.Error) as error:
-            raise self.damaged(path, f"line {rows.line_num}", error) from error
 
     @contextmanager
     def reading(self, path: Path, place: str = "") -> Iterator[None]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tod_bias.dialogues.tau_bench import read_few_shot
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import StageCall, StageInput
 
 PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
 retail = module_of(PROJECT / "retail.py")
+read_few_shot = module_of(PROJECT / "tau_bench.py").read_few_shot
 World = module_of(PROJECT / "world.py").World
 
 MUG = {"name": "Mug", "product_id": "p1", "item_id": "i1", "price": 10.1, "options": {"color": "red"}}

@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from tod_bias import Step, Turn, load_corpus
-from tod_bias.dialogues.star import HELD_OUT, constraint_value, read_star_folder, split_of, star_functions
+from tod_bias import Dialogue, Step, Turn, load_corpus
 from tod_bias.errors import CorpusError
+from tod_bias.systems.functions import module_of
+
+STEP_BY_STEP = Path(__file__).parents[2] / "projects" / "step_by_step"
+reader = module_of(STEP_BY_STEP / "star.py")
+
+
+def read(datapath: Path, split: str = "test") -> list[Dialogue]:
+    """The dialogues of ``--corpus star:read_star``."""
+    return load_corpus("star:read_star", datapath=datapath, split=split, folder=STEP_BY_STEP)
 
 
 def event(agent: str, action: str, text: str = "", **more: Any) -> dict[str, Any]:
@@ -54,7 +62,7 @@ def write(datapath: Path, number: int, tasks: tuple[str, ...], events: Any = EVE
 
 def test_turns_hold_queries_results_and_what_was_said(tmp_path):
     write(tmp_path, 7, ("hotel_search",))
-    (dialogue,) = load_corpus("star", datapath=tmp_path, split="valid")
+    (dialogue,) = read(tmp_path, "valid")
     assert (dialogue.id, dialogue.domain, dialogue.system) == ("7", "hotel_search", "Help.")
     first = {"api_name": "hotel_search", "Cost": ["Cheap", "Moderate"], "AverageRating": {"min": 3}}
     second = {"api_name": "hotel_search", "Cost": "Cheap"}
@@ -68,7 +76,7 @@ def test_turns_hold_queries_results_and_what_was_said(tmp_path):
 def test_a_query_after_the_wizard_spoke_begins_a_turn(tmp_path):
     events = [*EVENTS[1:3], event("Wizard", "utter", "Wait."), query("weather"), event("Wizard", "utter", "Sunny.")]
     write(tmp_path, 1, ("weather",), events)
-    (dialogue,) = load_corpus("star", datapath=tmp_path, split="train")
+    (dialogue,) = read(tmp_path, "train")
     assert [(turn.user, len(turn.steps), turn.response) for turn in dialogue.turns] == [
         ("Hello.\nA room for Ann.", 0, "Wait."),
         ("", 1, "Sunny."),
@@ -99,13 +107,13 @@ def test_a_query_after_the_wizard_spoke_begins_a_turn(tmp_path):
     ],
 )
 def test_constraints_are_json_values(text, value):
-    assert constraint_value(text) == value
+    assert reader.constraint_value(text) == value
 
 
 def test_two_bounds_on_a_slot_are_one_range(tmp_path):
     both = query("plane_search", {"Price": "api.is_at_least(100)"}, {"Price": "api.is_at_most(300)"})
     write(tmp_path, 1, ("plane_search",), [event("User", "utter", "Fly."), both])
-    (dialogue,) = load_corpus("star", datapath=tmp_path, split="train")
+    (dialogue,) = read(tmp_path, "train")
     assert dialogue.turns[0].api_call["Price"] == {"min": 100, "max": 300}
 
 
@@ -114,11 +122,11 @@ def test_splits_are_by_task(tmp_path):
     write(tmp_path, 2, ("doctor_schedule",))
     write(tmp_path, 3, ("hotel_book", "weather"))
     write(tmp_path, 10, ("weather",))
-    assert [d.id for d in load_corpus("star", datapath=tmp_path, split="train")] == ["1", "10"]
-    assert [d.id for d in load_corpus("star", datapath=tmp_path, split="test")] == ["2"]
+    assert [d.id for d in read(tmp_path, "train")] == ["1", "10"]
+    assert [d.id for d in read(tmp_path, "test")] == ["2"]
     with pytest.raises(CorpusError, match="star: holds no dialogue"):
-        load_corpus("star", datapath=tmp_path, split="valid")
-    assert [d.id for d in read_star_folder(tmp_path / "star")] == ["1", "2", "3", "10"]
+        read(tmp_path, "valid")
+    assert [d.id for d in reader.read_star_folder(tmp_path / "star")] == ["1", "2", "3", "10"]
 
 
 @pytest.mark.parametrize(
@@ -133,13 +141,13 @@ def test_splits_are_by_task(tmp_path):
 def test_errors_name_the_file_and_the_event(tmp_path, events, problem):
     write(tmp_path, 4, ("weather",), events)
     with pytest.raises(CorpusError, match=rf"4\.json: not in STAR's format: {problem}"):
-        load_corpus("star", datapath=tmp_path, split="train")
+        read(tmp_path, "train")
 
 
 def test_a_folder_without_dialogues_is_said(tmp_path):
     (tmp_path / "star").mkdir()
     with pytest.raises(CorpusError, match=r"star/dialogues: no \.json file there"):
-        load_corpus("star", datapath=tmp_path)
+        read(tmp_path)
 
 
 def test_apis_are_function_schemas(tmp_path):
@@ -151,7 +159,7 @@ def test_apis_are_function_schemas(tmp_path):
         {"Name": "UserName", "Type": "ShortString"},
     ]
     (folder / "weather.json").write_text(json.dumps({"input": slots}))
-    (function,) = star_functions(tmp_path)
+    (function,) = reader.star_functions(tmp_path)
     assert function["function"]["name"] == "weather"
     properties = function["function"]["parameters"]["properties"]
     assert list(properties) == ["City", "Level", "UserName"]
@@ -163,19 +171,19 @@ def test_apis_are_function_schemas(tmp_path):
 def test_all_of_star_is_read_and_its_queries_keep_to_the_schemas(star):
     import jsonschema
 
-    dialogues = list(read_star_folder(star))
+    dialogues = list(reader.read_star_folder(star))
     assert len({dialogue.id for dialogue in dialogues}) == 6652
     turns = [turn for dialogue in dialogues for turn in dialogue.turns]
     assert sum(turn.user.count("\n") for turn in turns) + len(turns) == 54_214  # four follow each other
     assert sum(len(turn.steps) for turn in turns) == 22_169
     tasks = {task for dialogue in dialogues for task in dialogue.domain.split(", ")}
     assert len(tasks) == 24
-    assert tasks > {task for held in HELD_OUT.values() for task in held}
-    splits = Counter(split_of(dialogue.domain.split(", ")) for dialogue in dialogues)
+    assert tasks > {task for held in reader.HELD_OUT.values() for task in held}
+    splits = Counter(reader.split_of(dialogue.domain.split(", ")) for dialogue in dialogues)
     assert splits == {"train": 4424, "valid": 836, "test": 832, "": 560}
     names = Counter(name for turn in turns for call in turn.calls for name in call)
     assert {"HostName", "FullName", "RenterName", "CustomerName", "PatientName"} < set(names)
-    schemas = {function["function"]["name"]: function["function"] for function in star_functions(star.parent)}
+    schemas = {function["function"]["name"]: function["function"] for function in reader.star_functions(star.parent)}
     checks = {name: jsonschema.Draft202012Validator(schema["parameters"]) for name, schema in schemas.items()}
     for step in (step for turn in turns for step in turn.steps):
         assert checks[step.name].is_valid(step.arguments), step.call

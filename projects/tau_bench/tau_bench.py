@@ -1,8 +1,8 @@
 """τ-bench (Yao et al. 2024) from ``DATAPATH/tau_bench/``: runs of tool-calling models on airline and retail tasks.
 
-``tau_bench`` is the 200 runs of GPT-4o on the airline's 50 tasks, four trials each, with the agent's policy as the
-dialogues' system message. ``tau_bench_few_shot`` is the shorter runs of both domains, 88 in all, that are kept as text:
-their calls are lost, what came back is there.
+``tau_bench:read_tau_bench`` is the 200 runs of GPT-4o on the airline's 50 tasks, four trials each, with the agent's
+policy as the dialogues' system message. ``tau_bench:read_few_shot`` is the shorter runs of both domains, 88 in all,
+that are kept as text: their calls are lost, what came back is there.
 
 **Splits are by task**: all trials of a task, and all tasks of a user, are in one. Users go, in the order of the tasks,
 three to ``train``, one to ``valid``, one to ``test``, and again. Short runs in which no user of a task is named are in

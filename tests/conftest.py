@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tod-bias-state-")  # the secret that marks one's own runs
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small that threads only wait for each other
 
 from filelock import FileLock
@@ -27,9 +26,8 @@ from builders import small_corpus, tiny_model
 from served import chat_model, served
 
 gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
-freeze, collect = gc.freeze, gc.collect
-gc.freeze = gc.unfreeze = lambda: None  # audits' own, after which all would be looked through again
-gc.collect = lambda generation=1: collect(generation)  # what is young: audits and trainings do it again and again
+collect = gc.collect
+gc.collect = lambda generation=1: collect(generation)  # young objects: audits and trainings call it again and again
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
@@ -47,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What is imported by now stays, and need not be looked through."""
     collect()
-    freeze()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,7 +53,7 @@ def kept() -> Iterator[None]:
     """What a file leaves behind is not looked through again either."""
     yield
     collect()
-    freeze()
+    gc.freeze()
 
 
 def unpacked(name: str, mark: str, archive: str) -> Path:

@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-# The command can be stopped from here on; at "-m" the interpreter looks for the module that it is to run.
-if getattr(sys, "argv", [])[:1] == ["-m"] or os.path.basename(getattr(sys, "argv", [""])[0]) == "tod-bias":
-    from tod_bias.cli import signals
-
-    signals.watch(raising=False)
-
-# Threads that wait for each other sleep, which has to be said before torch loads its own: where other work keeps the
-# cores busy, waiting awake made the demo seven times slower (83 s of 12), and on idle ones it gains nothing.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +52,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name's room when it is first asked for: the command can be stopped from its first moments on."""
+    """Import the module of a public name when the name is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

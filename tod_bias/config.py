@@ -7,10 +7,7 @@ need nothing said again. A field's docstring is its help.
 
 from __future__ import annotations
 
-import hmac
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -406,7 +403,7 @@ class RunNames(Options):
 class AuditConfig(Seeded):
     """Everything that an audit was asked for."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset({"directory", "mark"})
+    not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
@@ -416,8 +413,8 @@ class AuditConfig(Seeded):
     analysis: AnalysisOptions = AnalysisOptions()
     directory: Path | None = None
     """Folder in which relative paths begin; the command notes where it was run."""
-    mark: str = ""
-    """Shows that this user wrote the file on this machine, so that what it names may be imported again."""
+    inode: int | None = None
+    """Inode of the folder that the file was written into. A copied or received folder has another one."""
 
     @classmethod
     def with_settings(cls, config: AuditConfig | None, settings: Mapping[str, Any]) -> AuditConfig:
@@ -475,9 +472,9 @@ class AuditConfig(Seeded):
         except TodBiasError as error:
             raise TodBiasError(f"{path}: {error}") from None
 
-    def text(self) -> str:
-        """The configuration as JSON with the mark of this user."""
-        return json.dumps(self.record() | {"mark": self._user_mark()}, indent=1, ensure_ascii=False) + "\n"
+    def text(self, folder: Path) -> str:
+        """Return the configuration as JSON, with the inode of the folder that it is written into."""
+        return json.dumps(self.record() | {"inode": folder.stat().st_ino}, indent=1, ensure_ascii=False) + "\n"
 
     def record(self) -> dict[str, Any]:
         """All options as plain JSON types; of the dialogues and the system those that were given, as both may be
@@ -488,15 +485,12 @@ class AuditConfig(Seeded):
             record[group] = options.model_dump(mode="json", exclude_unset=True)
         return record
 
-    @property
-    def is_written_here(self) -> bool:
-        """Whether this user wrote it on this machine: what it names may be imported. A received folder's is not."""
-        return bool(self.mark) and hmac.compare_digest(self.mark, self._user_mark())
+    def was_written_into(self, folder: Path) -> bool:
+        """Return whether a run of this machine wrote it into this very folder, so that code it names may be imported.
 
-    def _user_mark(self) -> str:
-        key = _user_key()
-        content = json.dumps(self.model_dump(mode="json", exclude={"mark"}), sort_keys=True)
-        return hmac.new(key, content.encode("utf-8", "surrogatepass"), "sha256").hexdigest() if key else ""
+        A folder that was copied, unpacked or downloaded has an inode that its sender cannot know.
+        """
+        return self.inode == folder.stat().st_ino
 
     def located(self) -> AuditConfig:
         """The same with whole paths in place of relative ones, so that it can be used from any folder."""
@@ -547,20 +541,6 @@ def _example(name: str, value: Any) -> str:
     """An option as it is written in its group; of a group that has none of its own name, the first."""
     option = name if name in _GROUP_OF else next(iter(_PATHS.get(name) or _GROUPS[name].model_fields))
     return f"{option}: {shortened(str(value), 60)}"
-
-
-def _user_key() -> bytes:
-    """A secret of this user on this machine, made when it is first needed; empty where it cannot be kept."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    path = Path(home) / "tod-bias" / "key"
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(secrets.token_bytes(32))
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def line_of(error: ValidationError) -> str:

@@ -15,7 +15,6 @@ import os
 import re
 import stat
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -52,31 +51,6 @@ _SHORT = 10_000
 """Characters of which it is quicker to count the brackets than to follow them."""
 DIGITS = 100
 """Digits of a whole number in a file of settings."""
-
-
-_PATIENCE = 10.0
-"""Seconds until somebody must have opened a pipe to write into it."""
-
-
-def awaited(path: str, flags: int) -> int:
-    """``opener`` for :func:`open`: opens a file, and does not wait for ever at a pipe that nobody writes into.
-
-    Raises:
-        OSError: it cannot be opened, or is a pipe and there is no writer within ten seconds.
-    """
-    if not stat.S_ISFIFO(os.stat(path).st_mode):
-        return os.open(path, flags)
-    opened_files: list[int] = []
-    opening = threading.Thread(target=lambda: opened_files.append(os.open(path, flags)), daemon=True)
-    opening.start()
-    opening.join(_PATIENCE)
-    if not opened_files:
-        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))  # so the thread goes on, and ends
-        opening.join()
-        for opened in opened_files:
-            os.close(opened)
-        raise OSError(errno.EAGAIN, f"it is a pipe, and nobody writes into it within {_PATIENCE:g} seconds")
-    return opened_files[0]
 
 
 def check_plain(path: str | Path) -> None:
@@ -131,7 +105,7 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
         OSError: it cannot be read, or is larger than ``largest`` bytes.
         NotUtf8Error: it is no text.
     """
-    with open(path, "rb", opener=awaited) as stream:
+    with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
         data = stream.read(min(size, largest) + 1)
         while 0 < len(data) <= largest and (more := stream.read(min(1 << 20, largest + 1 - len(data)))):
@@ -151,7 +125,7 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[
             :data:`BLANK_LINES` blank ones follow each other.
         NotUtf8Error: it is no text.
     """
-    with utf8(path), open(path, encoding=encoding, opener=awaited) as stream:
+    with utf8(path), open(path, encoding=encoding) as stream:
         last = 0
         for number, line in enumerate(bounded_lines(stream), start=1):
             if not line.isspace():

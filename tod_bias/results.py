@@ -739,7 +739,7 @@ class AuditResult(Record):
 
     @field_serializer("config")
     def _options(self, config: AuditConfig) -> dict[str, Any]:
-        return {name: value for name, value in config.record().items() if name not in ("mark", "directory")}
+        return {name: value for name, value in config.record().items() if name not in ("inode", "directory")}
 
     def save(self, folder: str | Path) -> None:
         """Write a run's folder, each file whole or not at all; the results last, so that they stand for a complete run.
@@ -753,7 +753,7 @@ class AuditResult(Record):
                     self._table.write(path)
                 else:
                     self.turns.to_parquet(path, index=False)
-            write_text(place / CONFIG_FILE, self.config.text())
+            write_text(place / CONFIG_FILE, self.config.text(place))
             write_text(place / RESULTS, self.text())
 
     @classmethod

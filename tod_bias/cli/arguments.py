@@ -33,15 +33,14 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     """An audit's options from the command line, over those of a file; relative paths begin here.
 
     Raises:
-        TodBiasError: the file cannot be read, or is of a run that somebody else made.
+        TodBiasError: the file cannot be read, or is a run's and was copied.
     """
     base = None
     if file is not None:
         base = AuditConfig.read(file)
-        if base.mark and not base.is_written_here:
-            raise TodBiasError(
-                f"{file}: another user's run wrote it, or it was changed; remove its mark to take it as your own"
-            )
+        folder = file if file.is_dir() else file.parent
+        if base.inode is not None and not base.was_written_into(folder):
+            raise TodBiasError(f"{file}: a run wrote it into another folder; remove its inode to take it as your own")
         base = base.located()
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
     check_datapath(config.corpus)
@@ -52,10 +51,10 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
 
 
 def config_of(run: Path, given: Options) -> AuditConfig:
-    """What a run was asked for, with what is given now in its place: nothing that the run knows is said again.
+    """Return the options of a run, overridden by those that are given now.
 
-    Code that a run's folder names (a pipeline's file, axes, metrics and corpora of one's own) is taken only where this
-    user wrote the folder on this machine.
+    Code that a run's folder names (a pipeline file, axes, metrics and corpora of your own) is imported only if a run of
+    this machine wrote that very folder. A folder that was received keeps its design and seed alone.
 
     Raises:
         TodBiasError: the folder's configuration cannot be read, or an option cannot be.
@@ -65,7 +64,7 @@ def config_of(run: Path, given: Options) -> AuditConfig:
     if not path.is_file():
         return AuditConfig.with_settings(None, options)
     config = AuditConfig.read(path)
-    if not config.is_written_here:
+    if not config.was_written_into(run):
         safe = {"run": {"max_failures": config.run.max_failures}}
         config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
     config = config.located()
@@ -112,7 +111,7 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
 
     if "axes" in given.given():
         return config.axes.axes
-    if any(map(is_user_defined, config.axes.axes)):  # those of a run of this user's
+    if any(map(is_user_defined, config.axes.axes)):  # a run of this machine
         return tuple(name for name in config.axes.axes if is_user_defined(name) or name in {*result.axes} - {PLACEBO})
     names = tuple(axis for axis in result.axes if axis != PLACEBO)
     for name in names:

@@ -11,7 +11,7 @@ from typing import Any
 from tod_bias.cli.arguments import lexicons
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions, TermOptions
-from tod_bias.documents import awaited, bounded_lines, utf8
+from tod_bias.documents import bounded_lines, utf8
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
@@ -61,7 +61,7 @@ def _lines(file: Path | None) -> Iterator[str]:
             raise TodBiasError(f"standard input: cannot be read: {error}") from error
         return
     try:
-        with utf8(file), open(file, encoding="utf-8-sig", newline="", opener=awaited) as stream:
+        with utf8(file), open(file, encoding="utf-8-sig", newline="") as stream:
             yield from bounded_lines(stream)
     except (OSError, UnicodeDecodeError) as error:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error

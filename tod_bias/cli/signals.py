@@ -1,18 +1,13 @@
-"""Ctrl-C, SIGTERM and a closed terminal: from its first moments on, a command that is stopped says so in one line.
+"""Ctrl-C, SIGTERM and a closed terminal: a command that is stopped says so in one line.
 
-Until the command itself begins, nothing is at stake, and the process ends at once. Later the signal is raised as
-:class:`Stopped`, so that what is under way is kept first; libraries that make another error of it, or swallow it, do
-not hide it, as it is remembered here. This module loads nothing but the standard library's smallest parts.
+A signal is raised as :class:`Stopped`, so that the command can keep its work first. The signal is also remembered here,
+because libraries may swallow the exception or turn it into another error.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # the public module takes milliseconds more to load
-import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
+import signal
+from types import FrameType
 
 _WORDS = {
     int(getattr(signal, name)): what
@@ -37,13 +32,13 @@ def received() -> int:
     return _received[0] if _received else 0
 
 
-def watch(raising: bool) -> None:
-    """Handle signals from now on: raise :class:`Stopped`, or end the process at once with one line."""
+def watch() -> None:
+    """Raise :class:`Stopped` for every signal from now on."""
     for number in _WORDS:
         if signal.getsignal(number) == signal.SIG_IGN:
-            continue  # a job in the background: its shell wants it so
+            continue  # the shell ignores it for a job in the background
         try:
-            signal.signal(number, _raise if raising else _end)
+            signal.signal(number, _raise)
         except ValueError:  # not in the main thread
             return
 
@@ -65,15 +60,6 @@ def word(number: int) -> str:
 def code(number: int) -> int:
     """The exit code that shells know for it."""
     return 128 + (number or int(signal.SIGINT))
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    try:
-        if os.environ.get("RANK", "0") == "0":
-            os.write(2, f"tod-bias: {word(number)}; nothing was begun, what was there is kept\n".encode())
-    except OSError:
-        pass
-    os._exit(code(number))
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

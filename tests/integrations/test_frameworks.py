@@ -17,6 +17,7 @@ from framework_agents import World
 from pydantic import BaseModel
 
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
+from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of, stage
 from tod_bias.metrics.responses import Refusal
@@ -399,12 +400,72 @@ def test_an_agent_that_draws_its_instructions_is_unsteady():
     assert agents
 
 
+AGENT_MODULES = {
+    "agents": """
+from agents import Agent, OpenAIChatCompletionsModel, function_tool
+from openai import AsyncOpenAI
+
+@function_tool
+def find(city: str) -> str:
+    return city + "WORD"
+
+agent = Agent("Booking", model=OpenAIChatCompletionsModel("m", AsyncOpenAI(api_key="x")), tools=[find])
+""",
+    "pydantic_ai": """
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+def find(city: str) -> str:
+    return city + "WORD"
+
+agent = Agent(TestModel(), name="Booking", tools=[find])
+""",
+    "langgraph": """
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+def triage(state):
+    return {"messages": ["WORD"]}
+
+graph = StateGraph(MessagesState)
+graph.add_node("triage", triage)
+graph.add_edge(START, "triage")
+graph.add_edge("triage", END)
+agent = graph.compile()
+""",
+}
+
+
+@pytest.mark.parametrize("framework", AGENT_MODULES)
+def test_functions_of_an_agent_are_identified_by_their_source(framework, tmp_path, monkeypatch):
+    pytest.importorskip(framework)
+    monkeypatch.syspath_prepend(tmp_path)
+    signatures = []
+    for word in ("a", "a", "bb"):
+        (tmp_path / "written_agent.py").write_text(AGENT_MODULES[framework].replace("WORD", word))
+        sys.modules.pop("written_agent", None)
+        importlib.invalidate_caches()
+        agent = importlib.import_module("written_agent").agent
+        stages = {"all": {"node": "triage"}} if framework == "langgraph" else "model+tools"
+        signatures.append([stage.signature for stage in pipeline_of(agent, stages).stages.values()])
+    assert all(signatures[0])
+    assert signatures[0] == signatures[1] != signatures[2]
+
+
+def test_an_agent_that_holds_a_model_in_a_closure_is_cached_under_a_declared_signature_only():
+    agent = agent_of("langchain_agent", World())
+    (stage,) = pipeline_of(agent, {"model": {"kind": "model"}}).stages.values()
+    assert stage.signature == ""
+    with pytest.raises(NotPlainError, match="the agent cannot be told apart from a changed one"):
+        stage.derived_signature()
+    (stage,) = pipeline_of(agent, {"model": {"kind": "model"}}, signature="1").stages.values()
+    assert stage.signature
+
+
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_an_agent_is_asked_nothing_twice_and_a_changed_one_gets_no_outputs_of_the_old_one(name, tmp_path, monkeypatch):
     usual, polite = "You book tables.", "You book tables, politely."
-    declared = [(usual, "1", True), (usual, "1", False), (usual, "2", True)] if name == "function_agent" else []
-    derived = [(usual, None, True), (usual, None, False), (polite, None, True)]
-    for instructions, signature, is_asked in (*declared, *derived):
+    declared = [(usual, "1", True), (usual, "1", False), (polite, "2", True)]
+    for instructions, signature, is_asked in declared:
         monkeypatch.setattr(assistants, "INSTRUCTIONS", instructions)
         world = World()
         attributed(hosted(name, world, signature=signature), count=1, metric="length", out=tmp_path)

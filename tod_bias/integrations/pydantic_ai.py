@@ -13,6 +13,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ContentFilterError
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import CompletedStreamedResponse, Model
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
@@ -154,7 +155,9 @@ class PydanticAIAdapter(Adapter):
     def parts(self) -> Sequence[Any]:
         """The functions behind tools, and the model's class."""
         model = self.agent.model
-        of_model = [identity_of(model), getattr(model, "function", None)] if isinstance(model, Model) else []
+        of_model: list[Any] = [identity_of(model)] if isinstance(model, Model) else []
+        if isinstance(model, FunctionModel):
+            of_model.append(model.function)
         return [*self._functions.values(), *of_model]
 
     async def run(self, messages: list[dict[str, Any]]) -> str:

@@ -29,7 +29,7 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[agents,docs,gguf,lora,models,parlai,ray,sentiment,serve,sql,test]'
+	$(PIP) -e '.[agents,docs,models,parlai,ray,sentiment,serve,sql,test]'
 	$(PIP) --no-deps parlai==1.7.2
 	$(COMPILE)
 	touch $(VENV)/core.stamp $@

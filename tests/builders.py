@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -161,6 +163,47 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     )  # fmt: skip
     corpus = list(dialogues or small_corpus())
     train(corpus, corpus[:4], folder, settings)
+    return folder
+
+
+def tiny_llama(folder: Path) -> Path:
+    """A Llama, barely trained from random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
+
+    from tod_bias.models.from_scratch import new_tokenizer
+    from tod_bias.models.training import train
+
+    corpus = small_corpus()
+    with tempfile.TemporaryDirectory() as base:
+        set_seed(0)
+        tokenizer = new_tokenizer((turn.text for one in corpus for turn in one.turns), 400, causal=True)
+        config = LlamaConfig(
+            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=128, num_hidden_layers=1,
+            num_attention_heads=2, max_position_embeddings=256, tie_word_embeddings=True, bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        )  # fmt: skip
+        LlamaForCausalLM(config).save_pretrained(base)
+        tokenizer.save_pretrained(base)
+        settings = TrainConfig(
+            init=base, epochs=30, batch_tokens=1024, max_length=256, learning_rate=1e-2, evaluations=1, patience=99
+        )
+        train(corpus, corpus[:4], folder, settings)
+    return folder
+
+
+def tiny_adapter(folder: Path, base: Path) -> Path:
+    """A LoRA adapter of random weights on a causal model."""
+    import peft
+
+    from tod_bias.models.checkpoints import load_model, load_tokenizer
+
+    config = peft.LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
+    with warnings.catch_warnings():  # of GPT-2's layers, which peft sets right itself
+        warnings.simplefilter("ignore")
+        adapted = peft.get_peft_model(load_model(str(base), causal=True), config)
+    adapted.peft_config["default"].base_model_name_or_path = str(base)
+    adapted.save_pretrained(folder, save_embedding_layers=False)
+    load_tokenizer(str(base)).save_pretrained(folder)
     return folder
 
 

@@ -22,7 +22,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
 sys.path.insert(0, str(Path(__file__).parents[1] / "projects" / "demo"))
 
-from builders import small_corpus, tiny_model
+from builders import small_corpus, tiny_llama, tiny_model
 from served import chat_model, served
 
 gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
@@ -139,7 +139,7 @@ def gpt2(made_once) -> Path:
 
 @pytest.fixture(scope="session")
 def llama(made_once) -> Path:
-    return made_once("llama", partial(tiny_model, arch="llama"))
+    return made_once("llama", tiny_llama)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,10 +15,11 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tod_bias import Dialogue, Turn
-from tod_bias.models.settings import TrainConfig
+from tod_bias.dialogues.chat import to_messages
 
 SYSTEM = "You help travellers."
 TOOL = {
@@ -61,17 +63,40 @@ def timetable() -> list[Dialogue]:
 
 def chat_model(folder: Path) -> Path:
     """A Llama of two layers that knows the timetable by heart; it takes some seconds."""
-    from tod_bias.models.training import train  # heavy; other users of this file need none of it
+    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
-    tools = folder.parent / "tools.json"
-    tools.parent.mkdir(parents=True, exist_ok=True)
-    tools.write_text(json.dumps([TOOL]))
-    settings = TrainConfig(
-        arch="llama", format="chat", tools=str(tools), layers=2, width=64, heads=4, vocabulary=420, dropout=0.0,
-        epochs=16, batch_tokens=1024, evaluations=1, patience=99, learning_rate=5e-3, max_length=1024,
+    from tod_bias.models.from_scratch import new_tokenizer
+
+    chat_template, chats, lora = (recipe(name) for name in ("chat_template", "chats", "lora"))
+    first, last = chat_template.CHATML_MARKS
+    source = chat_template.template_source(chat_template.CHATML, None, "")
+    template = chat_template.ChatTemplate(source, "chatml", {"bos_token": first, "eos_token": last})
+    texts = [template.render(list(chat_template.with_read_arguments(to_messages(one))), [TOOL]) for one in timetable()]
+    set_seed(0)
+    tokenizer = new_tokenizer(texts, 400, causal=True)
+    tokenizer.add_special_tokens({"additional_special_tokens": [first, last]})
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=1024, tie_word_embeddings=True, bos_token_id=None, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
-    train(timetable() * 32, timetable(), folder, settings)
+    model = LlamaForCausalLM(config)
+    lora.keep_template(source, tokenizer, model)
+    sequences = chats.chat_sequences(timetable(), tokenizer, template, tools=chats.OfferedTools((TOOL,))).sequences
+    how = lora.Learning(learning_rate=5e-3, epochs=16, batch=4, accumulate=1, evaluations=1)
+    lora.fit(model, tokenizer, sequences * 32, sequences, folder, how)
+    shutil.rmtree(folder / "checkpoints")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
+
+
+def recipe(name: str) -> ModuleType:
+    """A module of projects/lora."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "projects" / "lora"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        del sys.path[0]
 
 
 def free_port() -> int:

@@ -194,7 +194,6 @@ def user_place(error: BaseException) -> str:
 EXTRA_OF = {
     **dict.fromkeys(("torch", "transformers", "accelerate", "datasets", "safetensors", "tokenizers"), "models"),
     **dict.fromkeys(("agents", "langchain", "langgraph", "pydantic_ai"), "agents"),
-    "peft": "lora",
     "sqlalchemy": "sql",
 }
 """Package to the extra that it comes with."""

@@ -31,7 +31,7 @@ def check_model(name: str) -> None:
         is_path = Path(name).exists()
     except (OSError, ValueError):  # too long for a name, or with characters that none has
         is_path = False
-    if not name or not (is_path or is_name(name) or name.endswith(".gguf")):
+    if not name or not (is_path or is_name(name)):
         raise ModelError(
             f"{name or 'model'}: no such folder; expected a model folder or the name of a model on the hub"
         )

@@ -33,10 +33,9 @@ OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus goo
 ADAPTERS=$MODELS/adapters
 test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
 
-learn() { # MODEL CORPUS DIALOGUES HELD_OUT EVALUATIONS ADAPTER [OPTION …]: trains an adapter on MODEL
-  test -f "$6/adapter_model.safetensors" || tod-bias train --init "$MODELS/$1" --corpus "$2" --datapath "$DATAPATH" \
-    --max-dialogues "$3" --held-out "$4" --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 \
-    --learning-rate 2e-3 --epochs 1 --evaluations "$5" --patience 99 --seed 0 --out "$6" "${@:7}"
+learn() { # MODEL CORPUS DIALOGUES HELD_OUT EVALUATIONS ADAPTER [OPTION …]: trains an adapter on MODEL (projects/lora)
+  test -f "$6/adapter_model.safetensors" || python "$HERE/../lora/lora.py" text "$MODELS/$1" "$6" --corpus "$2" \
+    --datapath "$DATAPATH" --max-dialogues "$3" --held-out "$4" --evaluations "$5" "${@:7}"
 }
 
 merge() { # MODEL ADAPTER NEW_MODEL: adds the adapter to the model's weights

@@ -1,4 +1,4 @@
-"""``tod-bias train`` on chats, from checkpoints and with adapters."""
+"""``tod-bias train`` from scratch and on several corpora."""
 
 import json
 
@@ -16,9 +16,6 @@ ALL = ("--corpus", "chats.jsonl", "--held-out", 4)
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     write_chat(small_corpus(), folder / "chats.jsonl")
-    tools = [{"type": "function", "function": {"name": "FindRestaurants"}}]
-    (folder / "tools.json").write_text(json.dumps({"Restaurants": tools}))
-    (folder / "system.txt").write_text("You find tables.\n")
     return folder
 
 
@@ -26,19 +23,6 @@ def made(tmp_path_factory):
 def folder(made, monkeypatch):
     monkeypatch.chdir(made)
     return made
-
-
-def test_a_chat_model_is_made_and_fine_tuned(folder):
-    chat = ("--format", "chat", "--tools", "tools.json", "--system", "system.txt")
-    code, out, err = run_command("train --arch llama", *chat, *ALL, *SIZE, "--max-length", 240, "--out", "model")
-    assert code == 0, err
-    assert "lowest validation loss" in out
-    assert json.loads((folder / "model" / "training.json").read_text())["settings"]["system"] == "You find tables."
-    tuned = ("--init", "model", *chat, *ALL, "--epochs", 1, "--lora", 2, "--merge", "--out", "tuned", "--quiet")
-    assert run_command("train", *tuned) == (0, "", "")
-    assert {"model.safetensors", "chat_template.jinja", "adapter"} <= {
-        path.name for path in (folder / "tuned").iterdir()
-    }
 
 
 def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
@@ -50,13 +34,6 @@ def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
     code, out, _ = run_command("train --arch gpt2", *short, "--out", "one-text")
     assert code == 0
     assert "prompts of other dialogues" not in out
-
-
-def test_turns_that_do_not_fit_are_told(folder):
-    chat = ("--format", "chat", "--tools", "tools.json", "--max-length", 200)
-    code, out, err = run_command("train --arch llama", *chat, *ALL, *SIZE, "--out", "short")
-    assert code == 0, err
-    assert "turns of the training dialogues are longer than --max-length and were left out" in out
 
 
 def test_several_corpora_are_learned_from_in_one_training(folder, monkeypatch):

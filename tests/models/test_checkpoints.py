@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import small_corpus
+from builders import small_corpus, tiny_adapter
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, RwkvConfig
 
@@ -36,23 +36,23 @@ def copied(folder: Path, out: Path, **changes: Any) -> Path:
     return out
 
 
-@pytest.mark.parametrize("merge", [False, True])
-def test_what_a_training_starts_from_is_not_written_over(tmp_path: Path, gpt2: Path, merge: bool) -> None:
+def test_what_a_training_starts_from_is_not_written_over(tmp_path: Path, gpt2: Path) -> None:
     base = copied(gpt2, tmp_path / "base")
     kept = (base / "model.safetensors").read_bytes()
-    for options in ({"lora": 2, "merge": merge}, {}):
-        with pytest.raises(ModelError, match=r"is what the training starts from .* which would be lost"):
-            trained(base, base, **options)
-    adapter = trained(tmp_path / "adapter", base, lora=2)
+    with pytest.raises(ModelError, match=r"is what the training starts from .* which would be lost"):
+        trained(base, base)
+    adapter = tiny_adapter(tmp_path / "adapter", base)
     with pytest.raises(ModelError, match="is what the training starts from"):
         trained(base, adapter)  # on which the adapter rests
     assert (base / "model.safetensors").read_bytes() == kept
 
 
 def test_an_adapter_rests_on_an_adapter(tmp_path: Path, gpt2: Path) -> None:
-    first = trained(tmp_path / "first", gpt2, lora=2)
-    second = trained(tmp_path / "second", first, lora=2)
-    whole = trained(tmp_path / "whole", first, lora=2, merge=True)
+    first = tiny_adapter(tmp_path / "first", gpt2)
+    second = tiny_adapter(tmp_path / "second", first)
+    whole = tmp_path / "whole"
+    checkpoints.load_model(str(second), causal=True).save_pretrained(whole)
+    checkpoints.load_tokenizer(str(second)).save_pretrained(whole)
     assert checkpoints.load_configuration(str(second)).model_type == "gpt2"
     assert checkpoints.load_tokenizer(str(second)).get_vocab() == checkpoints.load_tokenizer(str(gpt2)).get_vocab()
     said = [Generator(one, GenerationSettings(max_new_tokens=8)).generate(PROMPTS) for one in (second, whole)]
@@ -60,7 +60,7 @@ def test_an_adapter_rests_on_an_adapter(tmp_path: Path, gpt2: Path) -> None:
 
 
 def test_an_adapter_whose_base_is_gone_or_itself_says_so(tmp_path: Path, gpt2: Path) -> None:
-    adapter = trained(tmp_path / "adapter", gpt2, lora=2)
+    adapter = tiny_adapter(tmp_path / "adapter", gpt2)
     content = json.loads((adapter / "adapter_config.json").read_text())
     for base, says in (
         (tmp_path / "gone", "names the base .*gone, which is not there"),
@@ -82,7 +82,7 @@ def test_weights_that_are_missing_are_not_drawn(tmp_path: Path, gpt2: Path, capf
     with pytest.raises(ModelError, match=r"has no weights for transformer\.h\.0\.attn\.c_attn\.weight; they would"):
         checkpoints.load_model(str(folder), causal=True)
     assert capfd.readouterr().err == ""
-    adapter = trained(tmp_path / "adapter", gpt2, lora=2)
+    adapter = tiny_adapter(tmp_path / "adapter", gpt2)
     weights = load_file(adapter / "adapter_model.safetensors")
     save_file(dict(list(weights.items())[1:]), adapter / "adapter_model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=r"its adapter has no weights for .* and 0 others"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.cli.arguments import check_datapath, check_files, refuse
+from tod_bias.cli.arguments import check_datapath, refuse
 from tod_bias.cli.options import command
 from tod_bias.config import DEMO, CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
@@ -43,7 +43,7 @@ class TrainOutput(ResumeOptions, OutputOptions):
 
 @command("tod-bias train --init gpt2 --corpus dialogues.jsonl --epochs 2 --out models/mine")
 def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput) -> None:
-    """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
+    """Train or fine-tune a model on the training split of a corpus, in SimpleTOD fashion."""
     check_datapath(source)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
@@ -54,10 +54,7 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     if config.init != "scratch":
         refuse(config, SCRATCH, f"for models from scratch; {config.init} has its own")
     how = None if source.augment is None else Augmentation.read(source.augment)
-    config = config.model_copy(update={"system": _text_of(config.system)})
     _check_arch(config.init, config.arch)
-    if config.format == "chat":
-        _check_chat(config)
     promised(output.out)
     training, validation = [], []
     for corpus, times in _mixture(source.corpus):
@@ -99,9 +96,6 @@ def _mixture(corpora: str) -> list[tuple[str, int]]:
 
 def _print(record: Mapping[str, Any], out: Path) -> None:
     """What came out of a training."""
-    for count, what in zip(record["sequences"], ("training", "validation"), strict=True):
-        if left_out := count.get("turns_left_out"):
-            print(f"{left_out} turns of the {what} dialogues are longer than --max-length and were left out.")
     print(
         f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats per token "
         f"at step {record['best_step']}. Model: {out}"
@@ -119,18 +113,6 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
         )
 
 
-def _check_chat(config: TrainConfig) -> None:
-    """Find what no chats can be trained with; what trains them looks again."""
-    from tod_bias.models.settings import READERS
-
-    template = config.chat_template
-    if config.init == "scratch" and config.arch in READERS:
-        raise TodBiasError(f"--format chat needs a causal model, and {config.arch} is none; use --format text")
-    if template not in (None, "chatml") and not Path(template).is_file():
-        raise TodBiasError(f"--chat-template {template}: cannot be read; expected a file, or chatml")
-    check_files(config.tools)
-
-
 def _check_arch(init: str, arch: str | None) -> None:
     """Find an architecture that is not the checkpoint's, where its folder says so; the training looks again."""
     from tod_bias.documents import read_json
@@ -146,15 +128,3 @@ def _check_arch(init: str, arch: str | None) -> None:
         return  # said by what loads it
     if known is not None:
         check_arch(init, known, arch)
-
-
-def _text_of(system: str) -> str:
-    """The system message, or the content of the file that is named in its place."""
-    from tod_bias.documents import read_text
-
-    if "\n" in system or len(system) > 255 or not system or not Path(system).is_file():
-        return system
-    try:
-        return read_text(system).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TodBiasError(f"--system {system}: cannot be read ({error})") from error

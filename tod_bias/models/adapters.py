@@ -1,4 +1,4 @@
-"""LoRA adapters (Hu et al. 2021), through the ``peft`` library: training them, loading them on their base, merging."""
+"""LoRA adapters (Hu et al. 2021), loaded on their base and merged by the ``peft`` library."""
 
 from __future__ import annotations
 
@@ -64,29 +64,8 @@ def _peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ModelError("LoRA adapters need the package peft: pip install 'tod-bias[lora]'") from error
+        raise ModelError("LoRA adapters need the package peft: pip install peft") from error
     return peft
-
-
-def with_adapter(model: Any, rank: int, base: str) -> Any:
-    """The model with new adapters on all of its linear layers but the last; its own weights are no longer trained.
-
-    Args:
-        model: as it was loaded.
-        rank: of the adapters; they are scaled by two (``lora_alpha`` is twice the rank).
-        base: the checkpoint's name or folder, for those who load the adapter.
-    """
-    peft = _peft()
-    kind = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
-    try:
-        with warnings.catch_warnings():  # it reads what the next transformers names otherwise, and sets what it should
-            warnings.simplefilter("ignore")
-            adapted = peft.get_peft_model(model, config)
-    except ValueError as error:
-        raise ModelError(f"{base}: takes no LoRA adapters ({described(error)}); train without --lora") from error
-    adapted.peft_config["default"].base_model_name_or_path = str(Path(base).resolve()) if Path(base).exists() else base
-    return adapted
 
 
 def merged(model: Any, folder: str | Path) -> Any:
@@ -107,15 +86,3 @@ def merged(model: Any, folder: str | Path) -> Any:
         return adapted.merge_and_unload().requires_grad_(True)
     except DAMAGED as error:
         raise ModelError(f"{folder}: its adapter cannot be loaded on its base: {described(error)}") from error
-
-
-class AdapterFiles:
-    """The adapter of a model, as something that can be saved alone."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the adapter as peft does, without its model card."""
-        self._model.save_pretrained(folder, save_embedding_layers=False)
-        (Path(folder) / "README.md").unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,6 @@ def is_described(name: str) -> bool:
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
     root = adapters.chain(name)[-1]
-    if _file_of(root)[1]:
-        return GenerationConfig()
     try:
         return _local_first(GenerationConfig, root)
     except (OSError, ModelError):
@@ -100,7 +97,7 @@ def load_tokenizer(name: str) -> Any:
     """
     *adapted, root = adapters.chain(name)
     name = next((folder for folder in adapted if _has_tokenizer(folder)), root)
-    if Path(name).is_dir() and not _file_of(name)[1] and not _has_tokenizer(name):
+    if Path(name).is_dir() and not _has_tokenizer(name):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
     return from_pretrained(AutoTokenizer, name, "tokenizer")
 
@@ -119,13 +116,10 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     if below:
         return adapters.merged(load_model(below[0], causal=causal, dtype=dtype), name)
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
-    is_gguf = bool(_file_of(name)[1])
-    if is_gguf:
-        options |= _dequantized()
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # what is missing is ours to say
     try:
-        kind = AutoModelForCausalLM if causal or is_gguf else AutoModelForSeq2SeqLM
+        kind = AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM
         model, loaded = from_pretrained(kind, name, "model", **options)
     finally:
         transformers_logging.set_verbosity(verbosity)
@@ -133,7 +127,7 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     if lacks := sorted(trained & set(loaded["missing_keys"])):
         others = f" and {len(lacks) - 1} others" if len(lacks) > 1 else ""
         raise ModelError(f"{name}: has no weights for {lacks[0]}{others}; they would be drawn at random")
-    return _as_plain(model) if is_gguf else model
+    return model
 
 
 def positions(config: Any, *, decoder: bool = False) -> int | None:
@@ -181,10 +175,9 @@ def from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
     Raises:
         ModelError: it is not there, is damaged, or brings code of its own.
     """
-    place, file = _file_of(name)
-    refuse_custom_code(place)
+    refuse_custom_code(name)
     try:
-        return _local_first(kind, place, trust_remote_code=False, **file, **options)
+        return _local_first(kind, name, trust_remote_code=False, **options)
     except ModelError:
         raise
     except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
@@ -209,12 +202,8 @@ def _local_first(kind: Any, name: str, **options: Any) -> Any:
 def fingerprint(name: str) -> str:
     """A hash of everything that decides a checkpoint's output: configuration, weights and tokenizer.
 
-    For a folder, of its files; for a GGUF file, of it; for a hub name, of the files that the hub's own cache holds.
+    For a folder, of its files; for a hub name, of the files that the hub's own cache holds.
     """
-    place, file_name = _file_of(name)
-    if file_name:
-        with (Path(place) / file_name["gguf_file"]).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     folder, base = Path(name), next(iter(adapters.chain(name)[1:]), None)
     if not folder.is_dir():
         file = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
@@ -236,49 +225,3 @@ def fingerprint(name: str) -> str:
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:16]
-
-
-_GGUF = ".gguf"
-"""The ending of checkpoints in one file in llama.cpp's format, which are read through transformers, dequantised."""
-
-
-def _file_of(name: str) -> tuple[str, dict[str, Any]]:
-    """The folder to load from, and the options that ``from_pretrained`` takes for a file in it; ``name`` and none where
-    it is no GGUF file, nor a folder with one and no other model.
-
-    Raises:
-        ModelError: there is no such file, the folder holds several, or the package that reads it is not installed.
-    """
-    file = Path(name)
-    if file.is_dir() and not any((file / other).exists() for other in ("config.json", "adapter_config.json")):
-        inside = sorted(inner for inner in file.iterdir() if inner.suffix.lower() == _GGUF)
-        if len(inside) > 1:
-            raise ModelError(f"{name}: holds {inside[0].name} and {len(inside) - 1} more GGUF files; name one of them")
-        file = inside[0] if inside else file
-    if file.suffix.lower() != _GGUF or file.is_dir():
-        return name, {}
-    if not file.is_file():
-        raise ModelError(f"{name}: there is no such file")
-    try:
-        import gguf  # noqa: F401 (transformers reads with it)
-        from tqdm import tqdm
-        from transformers import modeling_gguf_pytorch_utils as reader
-
-        reader.tqdm = partial(tqdm, disable=True)  # progress is ours to show
-    except ImportError as error:
-        raise ModelError(f"{name}: GGUF files need the package gguf: pip install 'tod-bias[gguf]'") from error
-    return str(file.parent), {"gguf_file": file.name}
-
-
-def _dequantized() -> dict[str, Any]:
-    """What makes ``from_pretrained`` give plain weights."""
-    from transformers import GgufConfig
-
-    return {"quantization_config": GgufConfig(dequantize=True)}
-
-
-def _as_plain(model: Any) -> Any:
-    """The model as one that has never been quantised, so that it is saved as such."""
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
-    return model

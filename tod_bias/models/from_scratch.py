@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     BartConfig,
     GPT2Config,
-    LlamaConfig,
     PreTrainedTokenizerFast,
     T5Config,
 )
@@ -23,21 +22,20 @@ from tod_bias.models.settings import TrainConfig
 PAD, END = "<pad>", "</s>"
 
 
-def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = ()) -> Any:
+def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool) -> Any:
     """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
 
     Args:
         texts: to train on.
         vocabulary: tokens at the most.
         causal: whether it is for a causal model.
-        marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, END, *marks],
+        special_tokens=[PAD, END],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -46,7 +44,7 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
         )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=END)
 
 
 def new_model(settings: TrainConfig, tokenizer: Any) -> Any:
@@ -72,19 +70,6 @@ def _gpt2(settings: TrainConfig, known: dict[str, Any]) -> GPT2Config:
         resid_pdrop=settings.dropout,
         embd_pdrop=settings.dropout,
         attn_pdrop=settings.dropout,
-        **known,
-    )
-
-
-def _llama(settings: TrainConfig, known: dict[str, Any]) -> LlamaConfig:
-    return LlamaConfig(
-        max_position_embeddings=_positions(settings),
-        hidden_size=settings.width,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=4 * settings.width,
-        attention_dropout=settings.dropout,
-        tie_word_embeddings=True,
         **known,
     )
 
@@ -121,7 +106,7 @@ def _t5(settings: TrainConfig, known: dict[str, Any]) -> T5Config:
     )
 
 
-_ARCHITECTURES = {"gpt2": _gpt2, "llama": _llama, "bart": _bart, "t5": _t5}
+_ARCHITECTURES = {"gpt2": _gpt2, "bart": _bart, "t5": _t5}
 
 
 def _spread(width: int) -> float:

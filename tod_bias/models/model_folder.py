@@ -38,22 +38,19 @@ _STALE = (
 """Of the model that was there before: what tells of its training, and weights under other names."""
 
 
-def save_model(
-    parts: Sequence[Any], folder: Path, more: Mapping[str, Iterable[str]] | None = None, weights: str = WEIGHTS
-) -> None:
+def save_model(parts: Sequence[Any], folder: Path, more: Mapping[str, Iterable[str]] | None = None) -> None:
     """Write a model and its tokenizer, the weights last.
 
     Args:
         parts: objects with ``save_pretrained``.
         folder: of the model.
         more: names of further files, with their lines.
-        weights: name of the file of weights, where it is an adapter's.
 
     Raises:
         TodBiasError: it cannot be written to.
     """
     try:
-        with replacing_files(folder, weights, _STALE) as part:
+        with replacing_files(folder, WEIGHTS, _STALE) as part:
             for model in parts:
                 model.save_pretrained(part)
             for name, lines in (more or {}).items():

@@ -11,10 +11,9 @@ from tod_bias.config import Options, Positive, Seeded, names, whole
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
-Arch = Literal["gpt2", "llama", "bart", "t5"]
+Arch = Literal["gpt2", "bart", "t5"]
 READERS: tuple[Arch, ...] = ("bart", "t5")
 """Those that read and write apart (sequence to sequence)."""
-Format = Literal["text", "chat"]
 
 HIGHEST_RATE = 10
 """No training stands a learning rate, a warm-up or a decay of weights that is higher."""
@@ -63,33 +62,13 @@ class TrainConfig(Schedule):
     title: ClassVar[str] = "Training"
 
     arch: Arch | None = None
-    """From scratch: gpt2 (by default) or llama (causal), bart or t5 (sequence to sequence)."""
+    """From scratch: gpt2 (causal; by default), bart or t5 (sequence to sequence)."""
     init: Annotated[str, Field(min_length=1)] = "scratch"
     """A checkpoint's name or folder to fine-tune, or scratch: random weights and a tokenizer of its own."""
-    format: Format = "text"
-    """text: SimpleTOD's lines; chat: messages and tool calls in a chat template, for a causal model."""
-    chat_template: str | None = None
-    """For chats: a file, or chatml, which comes with tod-bias; by default the tokenizer's own."""
-    tools: str | None = None
-    """For chats: a JSON file of OpenAI's function schemas, or of such lists by domain."""
-    system: str = ""
-    """For chats: system message (or its file) of dialogues that have none."""
     parts: Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)] = PARTS
     """Targets: api_call, response or both, by commas."""
-    described: bool = False
-    """Causal models of texts: read the system message, which describes the services, before all turns; in random order
-    at training. The corpus must have some, as google_sgd_described has."""
-    renamed: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """With --described: share of services that get other names."""
-    copies: Annotated[Positive, Field(le=1000)] = 1
-    """With --described: copies of each dialogue, with orders and names of their own."""
     loss: Literal["all", "targets"] | None = None
-    """Causal models: all tokens count, or targets only. By default all of a text (SimpleTOD), and what the assistant
-    says in a chat."""
-    lora: Positive | None = None
-    """Train adapters of this rank (Hu et al. 2021), not the weights; needs peft."""
-    merge: bool = False
-    """Add the adapters to the weights at the end, so that the result is an ordinary checkpoint."""
+    """Causal models: all tokens count (SimpleTOD; by default), or targets only."""
     batch_tokens: Annotated[Positive, Field(le=1_000_000_000)] = 8192
     """Tokens in a batch at most, padding included."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
@@ -115,14 +94,6 @@ class TrainConfig(Schedule):
             check_loss(self.arch, self.loss, causal=self.arch not in READERS)
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
-        for name in ("chat_template", "tools", "system"):
-            if getattr(self, name) and self.format != "chat":
-                raise ValueError(f"--{name.replace('_', '-')} is for chats; add --format chat")
-        check_described(self)
-        if self.lora is not None and self.init == "scratch":
-            raise ValueError(f"--lora {self.lora}: adapters need a base; give --init")
-        if self.merge and self.lora is None:
-            raise ValueError("--merge adds adapters to the weights; give --lora RANK")
         return self
 
 
@@ -153,19 +124,3 @@ def check_loss(arch: str | None, loss: str | None, *, causal: bool) -> None:
     """Raises ModelError where a loss is chosen for a model that learns its targets only."""
     if loss is not None and not causal:
         raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
-
-
-def check_described(settings: TrainConfig, arch: str | None = None) -> None:
-    """Raises ModelError where descriptions of services have no place, or what needs them is set without them.
-
-    Args:
-        settings: of the training.
-        arch: a model's that reads and writes apart, where that is known.
-    """
-    if not settings.described and (settings.renamed or settings.copies != 1):
-        raise ModelError("--renamed and --copies change descriptions of services; add --described")
-    if settings.described and settings.format != "text":
-        raise ModelError("--described is for --format text; chats begin with their system message as they are")
-    other = settings.arch if settings.init == "scratch" and settings.arch in READERS else arch
-    if settings.described and other:
-        raise ModelError(f"--described is for causal models; {other} reads and writes apart, leave it out")

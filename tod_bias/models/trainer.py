@@ -61,10 +61,6 @@ class Task(ABC):
     def save(self, model: Any) -> None:
         """Write the best model so far."""
 
-    def save_weights(self, model: Any, folder: str) -> None:
-        """Write what is trained into a checkpoint."""
-        model.save_pretrained(folder)
-
 
 def fit(
     model: Any,
@@ -81,7 +77,7 @@ def fit(
     Under ``accelerate launch`` batches are shared out over the processes.
 
     Args:
-        model: a model of ``transformers`` or ``peft``.
+        model: a model of ``transformers``.
         task: what it learns.
         schedule: how long and how fast.
         out: folder whose ``checkpoint`` holds the state until the training is complete (:func:`finish`).
@@ -314,7 +310,7 @@ class _Trainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         if self.args.should_save and output_dir is not None:
-            self._task.save_weights(self.accelerator.unwrap_model(self.model), output_dir)
+            self.accelerator.unwrap_model(self.model).save_pretrained(output_dir)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Weights that are tied are saved once, and no news."""

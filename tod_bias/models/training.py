@@ -1,6 +1,6 @@
-"""Training stage models, causal or sequence to sequence, in SimpleTOD fashion or on chats, whole or by adapters.
+"""Training stage models, causal or sequence to sequence, in SimpleTOD fashion.
 
-The result is a folder with ``config.json``, ``model.safetensors`` (or an adapter's files) and the tokenizer that
+The result is a folder with ``config.json``, ``model.safetensors`` and the tokenizer that
 ``AutoModel…`` and ``AutoTokenizer`` load, plus ``training.json``: what it was trained with, and its losses.
 """
 
@@ -20,10 +20,8 @@ from tod_bias.errors import ModelError
 from tod_bias.files import write_json
 from tod_bias.folder import held
 from tod_bias.models import adapters
-from tod_bias.models.adapters import ADAPTER, AdapterFiles
-from tod_bias.models.checkpoints import is_causal, load_model, load_tokenizer
 from tod_bias.models.examples import IGNORED, TokenSequence, padding
-from tod_bias.models.model_folder import WEIGHTS, save_model
+from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import Prepared, prepare
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import TrainConfig, usual_rate
@@ -46,8 +44,7 @@ def train(
     Args:
         dialogues: to train on.
         validation: dialogues for early stopping.
-        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete, and
-            ``out/adapter`` the adapter where it is merged into the model.
+        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
         resume: go on where an interrupted training with the same settings stopped.
 
     Returns:
@@ -69,12 +66,10 @@ def train(
     with held(out) as folder:  # now, not when an hour of training is to be saved
         set_seed(settings.seed)
         prepared = prepare(settings, dialogues, validation)
-        task = StageTask(prepared, settings, folder / "adapter" if settings.merge else folder)
+        task = StageTask(prepared, settings, folder)
         record = {"settings": settings.model_dump(), "dialogues": len(dialogues), **prepared.record}
         record |= fit(prepared.model, task, settings, folder, record, resume=resume, show_progress=show_progress)
         if is_first_process():
-            if settings.merge:
-                _save_merged(folder / "adapter", folder)
             write_json(folder / "training.json", record)
             finish(folder)
     return record
@@ -82,7 +77,7 @@ def train(
 
 def _check_is_elsewhere(init: str, out: Path) -> None:
     for part in adapters.chain(init):
-        if Path(part).exists() and Path(part).resolve() in (out.resolve(), (out / "adapter").resolve()):
+        if Path(part).exists() and Path(part).resolve() == out.resolve():
             raise ModelError(f"{out}: is what the training starts from ({part}), which would be lost; choose another")
 
 
@@ -92,7 +87,7 @@ class StageTask(Task):
     def __init__(self, prepared: Prepared, settings: TrainConfig, out: Path) -> None:
         self.datasets = {TRAIN: prepared.train, VALIDATION: prepared.validation, "exchanged": prepared.exchanged}
         self.evaluations = settings.evaluations
-        self._causal, self._tokenizer, self._is_adapter = prepared.causal, prepared.tokenizer, bool(settings.lora)
+        self._causal, self._tokenizer = prepared.causal, prepared.tokenizer
         self._settings, self._out = settings, out
 
     def batches(self, dataset: str, epoch: int) -> list[list[int]]:
@@ -139,31 +134,19 @@ class StageTask(Task):
         return loss, (labels != IGNORED).sum()
 
     def save(self, model: Any) -> None:
-        """Write the model or its adapter, and the tokenizer."""
-        weights = ADAPTER if self._is_adapter else WEIGHTS
-        save_model([self._trained(model), self._tokenizer], self._out, weights=weights)
-
-    def save_weights(self, model: Any, folder: str) -> None:
-        """Write the model or its adapter alone."""
-        self._trained(model).save_pretrained(folder)
-
-    def _trained(self, model: Any) -> Any:
-        return AdapterFiles(model) if self._is_adapter else model
+        """Write the model and its tokenizer."""
+        save_model([model, self._tokenizer], self._out)
 
 
 def _computes_chosen_logits(model: Any) -> bool:
-    """Whether a model can leave out the logits that take no part in the loss: most of a chat's, and a large part of
-    the work where the vocabulary is large."""
-    model = getattr(model, "module", model)  # of several processes
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "logits_to_keep" in inspect.signature(type(base).forward).parameters
+    """Return True if a model can leave out the logits that take no part in the loss.
+
+    They are a large part of the work if the vocabulary is large.
+    """
+    model = getattr(model, "module", model)  # DistributedDataParallel wraps the model
+    return "logits_to_keep" in inspect.signature(type(model).forward).parameters
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     width = max(map(len, rows))
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
-
-
-def _save_merged(adapter: Path, out: Path) -> None:
-    name = str(adapter)
-    save_model([load_model(name, causal=is_causal(name)), load_tokenizer(name)], out)

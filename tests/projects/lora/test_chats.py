@@ -5,16 +5,20 @@ import json
 import re
 
 import pytest
+from served import recipe
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.errors import ModelError
-from tod_bias.models.chat_template import CHATML, CHATML_MARKS, ChatTemplate, template_source, with_read_arguments
-from tod_bias.models.chats import OfferedTools, chat_sequences, read_tools
 from tod_bias.models.examples import IGNORED
 from tod_bias.models.from_scratch import new_tokenizer
+
+templates, chats = recipe("chat_template"), recipe("chats")
+CHATML, CHATML_MARKS, ChatTemplate = templates.CHATML, templates.CHATML_MARKS, templates.ChatTemplate
+template_source, with_read_arguments = templates.template_source, templates.with_read_arguments
+OfferedTools, chat_sequences, read_tools = chats.OfferedTools, chats.chat_sequences, chats.read_tools
 
 MARKS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
 OWN = template_source(CHATML, None, "")
@@ -72,7 +76,10 @@ def text_of(dialogue, tools=()):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return new_tokenizer([text_of(DIALOGUE), text_of(LONG)], 400, causal=True, marks=CHATML_MARKS)
+    made = new_tokenizer([text_of(DIALOGUE), text_of(LONG)], 400, causal=True)
+    made.add_special_tokens({"additional_special_tokens": list(CHATML_MARKS)})
+    made.eos_token = CHATML_MARKS[1]
+    return made
 
 
 READ, CALL, SAID = "r", "c", "s"
@@ -228,7 +235,7 @@ def test_templates_that_cannot_be_used_say_why(tokenizer, source, message):
     with pytest.raises(ModelError, match=message) as error:
         chat_sequences([DIALOGUE], tokenizer, template(source))
     assert str(error.value).startswith("m: its chat template ")
-    assert str(error.value).endswith("chatml for the one that comes with tod-bias)")
+    assert str(error.value).endswith("chatml for the one of this folder)")
     assert "\n" not in str(error.value)
 
 

@@ -12,12 +12,12 @@ from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, shortened
 
 CHATML = "chatml"
-"""The name of the template that comes with the package: ChatML with tools, calls as JSON inside ``<tool_call>``."""
+"""The name of the template of this folder: ChatML with tools, calls as JSON inside ``<tool_call>``."""
 CHATML_MARKS = ("<|im_start|>", "<|im_end|>")
 """Tokens that begin and end a message of :data:`CHATML`."""
-_SHIPPED = Path(__file__).parent.parent / "data" / "chat" / "chatml.jinja"
+_SHIPPED = Path(__file__).with_name("chatml.jinja")
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
-_OFFER = f"give another template with --chat-template (FILE, or {CHATML} for the one that comes with tod-bias)"
+_OFFER = f"give another template with --chat-template (FILE, or {CHATML} for the one of this folder)"
 
 RESPONSE_TEMPLATE: dict[str, Any] = {
     "defaults": {"role": "assistant"},

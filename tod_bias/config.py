@@ -375,13 +375,18 @@ class AnalysisOverrides(MetricOptions, ClusterOptions):
     """Metrics and clusters, where their code is of this user and not of the run."""
 
 
-class SystemOverrides(Options):
-    """What a finished run knows of its system and dialogues, given again where it is not of this user."""
+class DialogueOverrides(Options):
+    """Dialogues and axes of a finished run, given again if its folder was received or its files have moved."""
 
     is_of_run: ClassVar[bool] = True
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
+
+
+class SystemOverrides(DialogueOverrides):
+    """Dialogues, axes and system of a finished run, given again if its folder was received or its files have moved."""
+
     system: SystemOptions = SystemOptions()
 
 

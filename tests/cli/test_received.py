@@ -105,9 +105,21 @@ CASES = ["cases", "run", "--metric", "sentence_bleu"]
         ("device", ".tod-bias.lock", COMPARE),
         ("link", "check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
         ("hard link", "words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
-        ("pipe", "cache.sqlite", [*CASES, "--pipeline", "p.yaml"]),
-        ("link", "cache.sqlite", [*CASES, "--pipeline", "p.yaml"]),
-        ("device", "cache.sqlite-wal", [*CASES, "--pipeline", "p.yaml"]),
+        (
+            "pipe",
+            "cache.sqlite",
+            ["attribute", "--pipeline", "p.yaml", "--max-dialogues", "4", "--axes", "gender", "--out", "run"],
+        ),
+        (
+            "link",
+            "cache.sqlite",
+            ["attribute", "--pipeline", "p.yaml", "--max-dialogues", "4", "--axes", "gender", "--out", "run"],
+        ),
+        (
+            "device",
+            "cache.sqlite-wal",
+            ["attribute", "--pipeline", "p.yaml", "--max-dialogues", "4", "--axes", "gender", "--out", "run"],
+        ),
     ],
 )
 def test_nothing_is_written_through_a_folder(run, tmp_path, kind, name, arguments):

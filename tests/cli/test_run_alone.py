@@ -45,10 +45,8 @@ def made(tmp_path, monkeypatch):
     return home / "run"
 
 
-def test_cases_are_cut_down_by_the_runs_own_system(made):
-    code, out, _ = run_command("cases", made, "--worst", 3, "--out", "cases.jsonl")
-    assert code == 0
-    assert "not minimised" not in out
+def test_cases_need_nothing_that_the_run_knows(made):
+    assert run_command("cases", made, "--worst", 3, "--out", "cases.jsonl")[0] == 0
     assert AuditConfig.read(made).was_written_into(made)
 
 

@@ -140,7 +140,7 @@ def after(command: Command) -> None:
     audit(command, "gender,placebo", "straight", "--metrics", "corpus_bleu,jga")
     for number, options in enumerate(((), ("--both-sides", "--stage", "api_call"), ("--both-sides", "--terms-only"))):
         command("check", "run", "--max-gap", 0.05, *options, "--out", f"check{number}", "--quiet")
-    command("cases", "run", "--worst", 6, "--pipeline", "straight.yaml", "--out", "cases.jsonl", "--quiet")
+    command("cases", "run", "--worst", 6, "--out", "cases.jsonl", "--quiet")
     command("check", "--cases", "cases.jsonl", "--pipeline", "straight.yaml", "--out", "checked", "--quiet")
     command("mitigate", "run", *source, "--terms-only", "--out", "mitigation", "--quiet")
     audit(command, "gender,placebo", "straight", "--metrics", "corpus_bleu,jga", "--seed", 0, out="again")

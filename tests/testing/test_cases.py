@@ -22,7 +22,6 @@ from tod_bias.stages import Canonical, LookupDb
 from tod_bias.testing.case_check import check_cases
 from tod_bias.testing.case_runs import CaseRunner
 from tod_bias.testing.cases import CaseError, axes_of_cases, read_cases, write_cases
-from tod_bias.testing.minimising import minimised
 from tod_bias.testing.worst import worst_cases
 
 PLANTED = {"gender": "response", "age": "api_call", "race": "db"}
@@ -46,15 +45,13 @@ def system():
 
 
 @pytest.fixture(scope="module")
-def cases(run, demo, system, tmp_path_factory):
+def cases(run, demo, tmp_path_factory):
     """As a file has them."""
-    found = worst_cases(run, demo, most=12).cases
-    cut, strange = minimised(found, CaseRunner(system, metric("corpus_bleu")), axes_of_cases(found))
-    assert not strange
+    found = list(worst_cases(run, demo, most=12).cases)
     path = tmp_path_factory.mktemp("cases") / "cases.jsonl"
-    write_cases(cut, path)
+    write_cases(found, path)
     read = read_cases(path)
-    assert read == cut
+    assert read == found
     return read
 
 
@@ -165,36 +162,19 @@ def saved(folder, pipeline, dialogues, **options):
 
 
 @pytest.mark.parametrize("history", ["gold", "system"])
-def test_a_case_keeps_the_turns_that_it_takes(tmp_path, history):
+def test_a_case_holds_the_turns_up_to_the_harmed_one(tmp_path, history):
     dialogues = long_dialogues("husband")
     pipeline = Pipeline({"response": forgetful})
     folder = saved(tmp_path / "run", pipeline, dialogues, history=history)
     found = worst_cases(folder, dialogues)
     assert {case.turns for case in found.cases} == {(1, 2, 3, 4, 5)}
-    assert not any(case.minimised for case in found.cases)
-    runner = CaseRunner(pipeline, metric("corpus_bleu"), history)
-    cut, strange = minimised(found.cases, runner, axes_of_cases(found.cases))
-    assert not strange
-    assert {case.turns for case in cut} == {(2, 5)}
-    assert [one["rewritten"] for one in cut[0].earlier] == ["It is for my wife. 0"]
-    case = check_cases(cut, pipeline).record["cases"][0]
+    assert "It is for my wife. 0" in [one["rewritten"] for one in found.cases[0].earlier]
+    case = check_cases(found.cases, pipeline).record["cases"][0]
     text = pages.text(case)
     assert "user in turn 2, rewritten: It is for my wife. 0" in text
     assert "response, rewritten: Sorry." in text
     case["now"]["outputs"] = {"call": {"expected": "price = \\#35", "rewritten": "price = \\#40"}}
     assert "call, rewritten: price = 40\n" in pages.text(case)
-
-
-def test_a_system_that_does_not_show_the_harm_cuts_nothing(tmp_path):
-    dialogues = long_dialogues("wife")
-    folder = saved(tmp_path / "run", Pipeline({"response": lambda inputs: [
-        "Sorry." if "husband" in item.user else f"Well: {item.user}" for item in inputs]}), dialogues)  # fmt: skip
-    found = worst_cases(folder, dialogues).cases
-    cut, strange = minimised(
-        found, CaseRunner(Pipeline({"response": forgetful}), metric("corpus_bleu")), axes_of_cases(found)
-    )
-    assert cut == list(found)
-    assert strange == list(found)
 
 
 def test_a_fair_system_has_no_cases(tmp_path, corpus):
@@ -257,7 +237,7 @@ def test_a_file_of_no_cases_names_the_line(tmp_path, line, named):
 def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
     path = tmp_path / "cases.jsonl"
     record = cases[0].to_json()
-    for name in set(record) - {"earlier", "minimised"}:
+    for name in set(record) - {"earlier"}:
         for wrong in (None, 3, {"a": 1}):
             if record[name] == wrong or (name, wrong) in (("harm", 3), ("turn", 3), ("first_difference", None)):
                 continue
@@ -273,9 +253,7 @@ def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run):
     junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
     path = tmp_path / "cases.jsonl"
     code, out, _ = run_command("cases", run, "--worst", 4, "--out", path, "--axes", "gender,age")
-    assert (code, "not minimised" in out, "4 cases" in out) == (0, True, True)
-    code, out, _ = run_command("cases", run, "--worst", 4, "--out", path, "--axes", "gender,age", "--pipeline", "demo")
-    assert (code, "not minimised" in out) == (0, False)
+    assert (code, "4 cases" in out) == (0, True)
     files = ["--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md", "--out", tmp_path / "out"]
     code, out, _ = run_command("check", "--cases", path, "--pipeline", "demo", *files)
     assert (code, "0 of 4 cases fixed, 4 remain" in out) == (1, True)

@@ -12,11 +12,9 @@ from tod_bias.cli.arguments import (
     config_of,
     lexicons,
     load_axes,
-    load_system,
-    refuse,
 )
 from tod_bias.cli.options import command
-from tod_bias.config import GENERATION, AuditConfig, Options, OutputOptions, Positive, RunOverrides
+from tod_bias.config import AuditConfig, DialogueOverrides, Options, OutputOptions, Positive
 from tod_bias.report.console import Console, echo
 
 
@@ -43,19 +41,16 @@ class CasesOutput(OutputOptions):
 
 
 @command("tod-bias cases runs/mine --worst 20 --out cases.jsonl")
-def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: RunOverrides) -> None:
+def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: DialogueOverrides) -> None:
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
-    One turn of one counterfactual each, by the stage that the harm enters at; a case needs no corpus and no run. Each
-    is cut down to the turns it takes by the run's pipeline or models, where the run is your own or they are given
-    (cached outputs of the run are not called again); else all turns up to the marked one stay.
+    A case is one turn of one counterfactual, with the turns before it and the stage at which the harm enters. It needs
+    no corpus and no run. No stage is called.
 
     Args:
         run: A finished run's folder.
     """
     config = config_of(run, overrides)
-    if not config.system.is_named:
-        refuse(overrides, GENERATION, "for a system that is run; give --pipeline or --model, or leave it out")
     from tod_bias.folder import unwritten
     from tod_bias.results import AuditResult
 
@@ -87,11 +82,6 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         only=which.only,
     )
     chosen: Sequence[Any] = worst.cases
-    strange: Sequence[Any] = []
-    is_run = bool(chosen) and config.system.is_named
-    if is_run:
-        system = load_system(name, config.system, whole)
-        chosen, strange = _minimised(run, system, chosen, axes, metric, show_progress=not output.quiet)
     if which.only and output.out.is_file():
         chosen = [*(case for case in read_cases(output.out) if case.id not in which.only), *chosen]
     write_cases(chosen, output.out)
@@ -99,8 +89,8 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         return
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
-    for text in _notes(worst, is_run, strange):
-        echo(text)
+    for axis, number in worst.left_out.items():
+        echo(f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten")
     print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {output.out}")
 
 
@@ -118,37 +108,3 @@ def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> 
         }
         for name, axis in zip(names, axes, strict=True)
     }
-
-
-def _minimised(
-    run: Path, system: Any, cases: Sequence[Any], axes: Sequence[Any], metric: str | None, *, show_progress: bool
-) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Cases cut down to the turns that they take, and those that the system does not show."""
-    from tod_bias.audit.choices import metrics_of
-    from tod_bias.audit.signatures import generators_of
-    from tod_bias.cache import FILE, Cache
-    from tod_bias.testing.case_runs import CaseRunner
-    from tod_bias.testing.cases import axes_of_cases
-    from tod_bias.testing.minimising import minimised
-
-    cache = Cache(run / FILE)
-    for generator in generators_of(system):
-        generator.keep_in(cache)
-    scored = metrics_of([metric or cases[0].metric])[0]
-    runner = CaseRunner(system, scored, cases[0].history, cache, show_progress=show_progress)
-    return minimised(cases, runner, axes_of_cases(cases, {axis.name: axis for axis in axes}))
-
-
-def _notes(worst: Any, is_run: bool, strange: Sequence[Any]) -> list[str]:
-    notes = [
-        f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten"
-        for axis, number in worst.left_out.items()
-    ]
-    if worst.cases and not is_run:
-        notes.append("not minimised: give the run's --pipeline (or --model) to cut earlier turns that are not needed")
-    if strange:
-        notes.append(
-            f"{len(strange)} not minimised: this system does not show the run's harm in them, for instance "
-            f"{strange[0].id}"
-        )
-    return notes

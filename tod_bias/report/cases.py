@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tod_bias.report.differences import of_turn
 from tod_bias.report.excerpts import readable_pair
-from tod_bias.report.gate import legal
+from tod_bias.report.junit import JUnitCase
+from tod_bias.report.junit import junit as to_junit
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
@@ -140,37 +140,18 @@ def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: one suite per axis, one testcase per case; a case without an output is an error.
+    """Return JUnit XML with a suite per axis; a case without an output is an error.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
-    suites: dict[str, list[Mapping[str, Any]]] = {}
+    outcomes = []
     for case in record["cases"]:
-        suites.setdefault(case["axis"], []).append(case)
-    root = ElementTree.Element("testsuites", {"name": "tod-bias cases", **_counts(record["cases"])})
-    for axis, cases in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", {"name": legal(axis), **_counts(cases), "time": "0"})
-        for case in cases:
-            names = {"classname": legal(f"tod-bias.{axis}.{case['before']['stage']}"), "name": legal(case["id"])}
-            entry = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
-            if case["state"] != FIXED:
-                kind = "error" if case["state"] == "unanswered" else "failure"
-                element = ElementTree.SubElement(entry, kind, {"message": legal(line(case)), "type": case["state"]})
-                element.text = legal(text(case))
-    ElementTree.indent(root, " ")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _counts(cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    states = [case["state"] for case in cases]
-    failures = sum(state not in (FIXED, "unanswered") for state in states)
-    return {
-        "tests": str(len(cases)),
-        "failures": str(failures),
-        "errors": str(states.count("unanswered")),
-        "skipped": "0",
-    }
+        axis, state = case["axis"], case["state"]
+        kind = "" if state == FIXED else "error" if state == "unanswered" else "failure"
+        names = (axis, f"tod-bias.{axis}.{case['before']['stage']}", case["id"])
+        outcomes.append(JUnitCase(*names, kind, state, line(case), text(case)) if kind else JUnitCase(*names))
+    return to_junit("tod-bias cases", outcomes)
 
 
 _MARKS = {FIXED: "✅", "unanswered": "❔"}

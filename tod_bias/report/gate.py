@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tod_bias.report.junit import JUnitCase
+from tod_bias.report.junit import junit as to_junit
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
@@ -116,49 +117,24 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is skipped and says what would tell.
+    """Return JUnit XML with a suite per axis and metric and a case per value; an undecided value is skipped.
 
     Args:
         record: the content of ``check.json``.
     """
-    suites: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    outcomes = []
     for row in record["values"]:
-        suites.setdefault((row["axis"], row["metric"]), []).append(row)
-    root = ElementTree.Element("testsuites", {"name": "tod-bias check", **_counts(record["values"])})
-    for (axis, metric), rows in suites.items():
-        suite = ElementTree.SubElement(
-            root, "testsuite", {"name": legal(f"{axis} by {metric}"), **_counts(rows), "time": "0"}
-        )
-        for row in rows:
-            case = ElementTree.SubElement(
-                suite,
-                "testcase",
-                {"classname": legal(f"tod-bias.{axis}.{metric}"), "name": legal(row["name"]), "time": "0"},
-            )
-            if row["state"] != "within":
-                kind = "failure" if row["state"] == "above" else "skipped"
-                limit = f"above {record['max_gap']:g}" if kind == "failure" else "cannot tell"
-                lines = [text.replace("`", "") for text in row["first_differences"]] if kind == "failure" else []
-                message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
-                element = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
-                element.text = legal("\n".join([why(row) or message, *lines[1:]]))
-    ElementTree.indent(root, " ")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    states = [row["state"] for row in rows]
-    return {
-        "tests": str(len(rows)),
-        "failures": str(states.count("above")),
-        "errors": "0",
-        "skipped": str(states.count("cannot tell")),
-    }
-
-
-def legal(text: str) -> str:
-    """Text with the characters that XML 1.0 forbids replaced."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+        axis, metric, state = row["axis"], row["metric"], row["state"]
+        names = (f"{axis} by {metric}", f"tod-bias.{axis}.{metric}", row["name"])
+        if state == "within":
+            outcomes.append(JUnitCase(*names))
+            continue
+        limit = f"above {record['max_gap']:g}" if state == "above" else "cannot tell"
+        lines = [text.replace("`", "") for text in row["first_differences"]] if state == "above" else []
+        message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
+        text = "\n".join([why(row) or message, *lines[1:]])
+        outcomes.append(JUnitCase(*names, "failure" if state == "above" else "skipped", state, message, text))
+    return to_junit("tod-bias check", outcomes)
 
 
 _MARKS = {"within": "✅", "above": "❌", "cannot tell": "❔"}

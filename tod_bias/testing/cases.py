@@ -103,8 +103,6 @@ class Case(BaseModel):
     """Number of the turn in the corpus' dialogue, from 1."""
     turns: tuple[int, ...]
     """Those of its turns that the case holds; the marked turn is the last."""
-    minimised: bool
-    """Whether a system was run to find which earlier turns it takes."""
     user: Texts
     """What the user says in the marked turn: original, rewritten."""
     reference: Texts

@@ -64,7 +64,7 @@ def worst_cases(
     """The worst served counterfactuals of a run: one of a dialogue and axis, and of every axis about as many.
 
     They are ranked by the share of the harm that enters at one stage, in the turn where it is largest. All turns up
-    to it are kept; :func:`tod_bias.testing.minimising.minimised` cuts them.
+    to it are kept.
 
     Args:
         run: its folder.
@@ -290,7 +290,6 @@ class _CaseMaker:
             scores={name: float(row[name]) for name in (ORIGINAL, EXPECTED, REWRITTEN)},
             turn=last + 1,
             turns=tuple(range(1, last + 2)),
-            minimised=False,
             user={ORIGINAL: str(gold.user), REWRITTEN: str(marked.user)},
             reference={ORIGINAL: str(gold.response), REWRITTEN: str(marked.response)},
             outputs={},

@@ -153,7 +153,6 @@ def after(command: Command) -> None:
     )  # fmt: skip
     command("compare", "run", "changed", "--permutations", 200, "--out", "compared", "--quiet")
     command("plan", *source, "--axes", "gender,placebo", "--sample", 0, "--out", "plan", "--quiet")
-    command("plan", "--pilot", "run", "--detect", 0.05, "--out", "pilot", "--quiet")
     command("evaluate", *source, "--bootstrap", 100, "--out", "evaluation", "--quiet")
     command("report", "run")
 

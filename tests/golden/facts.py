@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 _RECORDS = (
-    "results.json", "check.json", "mitigation.json", "compare.json", "plan.json", "pilot.json", "evaluation.json",
+    "results.json", "check.json", "mitigation.json", "compare.json", "plan.json", "evaluation.json",
     "audit.json", "associations.json",
 )  # fmt: skip
 _NOT_COMPARED = {

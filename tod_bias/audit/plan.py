@@ -33,9 +33,7 @@ from tod_bias.report.sheets import new_table
 from tod_bias.results import Record, Value
 from tod_bias.statistics.arms import MOST_PLAYERS, ArmDesign
 from tod_bias.statistics.crossed import effective_number
-from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_TERMS
-from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.hosted import HostedFlow
@@ -84,9 +82,6 @@ class Plan(Record):
     audited: dict[str, int]
     effective_terms: dict[str, float]
     """Axis to the effective terms of the group with fewest."""
-    detectable: dict[str, tuple[float, float] | None]
-    """The smallest gap by one metric that could be shown, in standard deviations of one dialogue's: from where
-    dialogues of a term have nothing in common to where they are alike; None with too few terms."""
     placebo: dict[str, PlacebosPlan]
     left_out: dict[str, str]
     variants: int
@@ -161,13 +156,13 @@ def plan(
 
 def _designed(design: CounterfactualDesign) -> dict[str, Any]:
     """What a plan says of the dialogues and terms."""
-    terms = {name: _effective_terms(design.axes[name], some) for name, some in design.selected.items()}
     return {
         "dialogues": len(design.dialogues),
         "rewritable": {name: len(some) for name, some in design.admitted.items()},
         "audited": {name: len(some) for name, some in design.selected.items()},
-        "effective_terms": {name: round(number, 1) for name, number in terms.items()},
-        "detectable": _detectable({name: (len(some), terms[name]) for name, some in design.selected.items()}),
+        "effective_terms": {
+            name: round(_effective_terms(design.axes[name], some), 1) for name, some in design.selected.items()
+        },
         "left_out": {name: str(error) for name, error in design.failures.items()},
     }
 
@@ -415,15 +410,6 @@ def _only(names: Iterable[str]) -> str:
     return "" if others else first
 
 
-def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float, float] | None]:
-    """By axis the smallest gap that its dialogues and effective terms could show, adjusted for all axes."""
-    smallest: dict[str, tuple[float, float] | None] = {}
-    for axis, (dialogues, terms) in sizes.items():
-        low, high = detectable_in_spreads(dialogues, terms, (1 - LEVEL) / len(sizes))
-        smallest[axis] = (round(low, 2), round(high, 2)) if terms >= ENOUGH_TERMS else None
-    return smallest
-
-
 def table(result: Plan) -> Table:
     """A plan for the terminal: one row per stage."""
     view = new_table("\n".join(_title(result)))
@@ -444,15 +430,10 @@ def _title(result: Plan) -> list[str]:
         f"{axis} {number}" + (f" of {result.rewritable[axis]}" if number < result.rewritable[axis] else "")
         for axis, number in result.audited.items()
     )
-    smallest = ", ".join(
-        f"{axis} none" if bounds is None else f"{axis} {bounds[0]:.2f} to {bounds[1]:.2f}"
-        for axis, bounds in result.detectable.items()
-    )
     terms = ", ".join(f"{axis} {number:g}" for axis, number in result.effective_terms.items())
     lines = [
         f"{result.dialogues} dialogues read; rewritten: {audited}",
         f"effective terms: {terms} (a claim about a group takes {ENOUGH_TERMS})",
-        f"smallest gap, in standard deviations of one dialogue's: {smallest} (--pilot: on the metric's scale)",
     ]
     if result.placebo:
         some = ", ".join(_of_placebo(result, axis) for axis in result.placebo)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from tod_bias.cache import FILE
 from tod_bias.cli.arguments import (
@@ -21,7 +24,6 @@ from tod_bias.cli.arguments import (
     user_metrics,
 )
 from tod_bias.cli.options import command
-from tod_bias.cli.plan import PlanOptions, show_plan
 from tod_bias.config import GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import check_no_other_run, shown
@@ -29,13 +31,20 @@ from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
 
 
-class AttributeOptions(Options):
+class DryRunOptions(Options):
+    """Options of a dry run."""
+
+    sample: Annotated[int, Field(ge=0)] = 6
+    """Dialogues that a dry run sends through local stages to time them; 0 calls nothing."""
+
+
+class AttributeOptions(DryRunOptions):
     """Options of the command itself."""
 
     allow_unmeasured: bool = False
     """Exit with 0 also where nothing is measured: no references, equal outputs, tools that never ran."""
     dry_run: bool = False
-    """Only tell what would be called, and how long it takes (tod-bias plan)."""
+    """Only count calls, tokens, price and time, and write plan.json (tod-bias plan)."""
 
 
 @command("tod-bias attribute --corpus dialogues.jsonl --pipeline system.yaml --axes gender,placebo --out runs/mine")
@@ -45,6 +54,15 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     Rewrites every dialogue for every group of every axis, runs the system on the originals and the counterfactuals
     with every set of stages replaced by equivariant twins, and writes results.json, turns.parquet, figures and
     report.html. Without options it audits the bundled demo.
+    """
+    audited(audit, how, file, output)
+
+
+def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output: OutputOptions) -> None:
+    """Run an audit, or plan it if ``how`` says so.
+
+    Raises:
+        TodBiasError: an option cannot be used, or nothing is measured.
     """
     config = configured(audit, file.config)
     responses, out = config.run.responses, output.out
@@ -60,7 +78,8 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     corpus = config.corpus.corpus
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(out, corpus)
-    check_no_other_run(out, "results.json", "turns.parquet", FILE)
+    if not how.dry_run:
+        check_no_other_run(out, "results.json", "turns.parquet", FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes)
@@ -69,9 +88,41 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)
     if how.dry_run:
-        show_plan(config, PlanOptions(), system, dialogues, axes, folder, quiet=output.quiet)
+        _plan(config, how, system, dialogues, axes, folder, quiet=output.quiet)
         return
     _run(config, system, dialogues, axes, folder, how=how, quiet=output.quiet)
+
+
+def _plan(
+    config: AuditConfig,
+    how: DryRunOptions,
+    system: Any,
+    dialogues: Sequence[Any],
+    axes: Sequence[Any],
+    folder: Path,
+    *,
+    quiet: bool,
+) -> None:
+    """Make a plan, write it, and print it as a table."""
+    from tod_bias.audit import plan as plans
+
+    result = plans.plan(system, dialogues, axes, config=config, sample_size=how.sample)
+    path = result.save(folder)
+    if quiet:
+        return
+    Console().print(plans.table(result))
+    for reason in result.left_out.values():
+        echo(f"({reason})", err=True)
+    if all(stage.calls is None and stage.estimate is None for stage in result.stages.values()):
+        print(
+            f"At most {result.turns * result.arms:,} turns are run (turns × arms; what arms share is run once). What a "
+            "turn calls shows when it is run: audit a few with --max-dialogues."
+        )
+    if result.seconds is not None:
+        print(f"About {result.seconds:,.0f} s, by a sample of dialogues; a bigger run shares more calls.")
+    if result.price is not None:
+        print(f"Price: about {result.price:,.2f}, by the file's prices and 4 characters per token.")
+    print(f"Results: {shown(path)}")
 
 
 def _run(

@@ -31,24 +31,6 @@ def detectable(error: float, freedom: float, alpha: float, power: float = POWER)
     return float((t_quantile(1 - alpha / 2, freedom) + t_quantile(power, freedom)) * error)
 
 
-def detectable_in_spreads(units: int, clusters: float, alpha: float = 0.05) -> tuple[float, float]:
-    """The smallest mean effect that is found in four of five samples, before anything is known of them.
-
-    Args:
-        units: such as dialogues.
-        clusters: effective number of clusters of units, such as words.
-        alpha: level of the test, after adjustment for other tests.
-
-    Returns:
-        In standard deviations of one unit's effect: where units of a cluster have nothing in common, and where they are
-        all alike (Bloom 1995 with an intraclass correlation of 0 and of 1); NaN below two.
-    """
-    low, high = (
-        detectable(1 / math.sqrt(count), count - 1, alpha) if count >= 2 else math.nan for count in (units, clusters)
-    )
-    return low, high
-
-
 def equivalent_within(value: float, error: float, freedom: float, alpha: float = 0.05) -> float:
     """The smallest margin within which two one-sided tests show an effect to lie (TOST: Schuirmann 1987).
 

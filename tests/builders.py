@@ -158,7 +158,7 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     from tod_bias.models.training import train  # heavy; other users of this file need none of it
 
     settings = TrainConfig(
-        arch=arch, epochs=30, layers=1, width=32, heads=2, vocabulary=400, dropout=0.0, batch_tokens=1024,
+        arch=arch, epochs=30, layers=1, width=32, heads=2, vocabulary=400, dropout=0.0, batch=8,
         max_length=256, learning_rate=1e-2, evaluations=1, patience=99,
     )  # fmt: skip
     corpus = list(dialogues or small_corpus())
@@ -185,7 +185,7 @@ def tiny_llama(folder: Path) -> Path:
         LlamaForCausalLM(config).save_pretrained(base)
         tokenizer.save_pretrained(base)
         settings = TrainConfig(
-            init=base, epochs=30, batch_tokens=1024, max_length=256, learning_rate=1e-2, evaluations=1, patience=99
+            init=base, epochs=30, batch=8, max_length=256, learning_rate=1e-2, evaluations=1, patience=99
         )
         train(corpus, corpus[:4], folder, settings)
     return folder
@@ -226,15 +226,15 @@ def stopping_at(checkpoint: int) -> Iterator[None]:
     """Trainings end while their checkpoint of this number, from 1 on, is being written."""
     from tod_bias.models import trainer
 
-    save, calls = trainer._Trainer._save, []
+    save, calls = trainer.Trainer._save, []
 
-    def stopping(self: Any, folder: str, state: Any = None) -> None:
+    def stopping(self: Any, folder: str, state_dict: Any = None) -> None:
         calls.append(folder)
-        save(self, folder, state)
+        save(self, folder, state_dict)
         if len(calls) == checkpoint:
             raise StoppedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer._Trainer, "_save", stopping)
+        patch.setattr(trainer.Trainer, "_save", stopping)
         with pytest.raises(StoppedError):
             yield

@@ -26,7 +26,7 @@ for part in response:gender api_call:age; do
     out=$runs/$name-$kind
     test $kind = plain && more= || more="--augment $axis"
     test -f "$out/training.json" || tod-bias train $more --init "$demo/$name" --corpus "$runs/planted/$name.jsonl" --parts $name \
-      --loss targets --epochs 1 --learning-rate 1e-3 --batch-tokens 2048 --max-length 512 --held-out 100 --out "$out" --quiet
+      --loss targets --epochs 1 --learning-rate 1e-3 --batch 8 --max-length 512 --held-out 100 --out "$out" --quiet
     for stage in api_call response; do
       test $stage = $name && echo "$(cd "$out" && pwd)" || echo "$demo/$stage"
     done > "$out/models.txt"

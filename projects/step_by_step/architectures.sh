@@ -16,22 +16,22 @@ train() { # OUT ARGUMENTS: unless it is trained already
 }
 
 # A causal model learns from all tokens of a dialogue first (SimpleTOD), then from calls and responses alone.
-train gpt2_short --arch gpt2 "${SGD[@]}" "${SCRATCH[@]}" --max-dialogues $((1500 * SCALE)) --batch-tokens 1024 \
+train gpt2_short --arch gpt2 "${SGD[@]}" "${SCRATCH[@]}" --max-dialogues $((1500 * SCALE)) --batch 6 \
   --max-length 192 --positions 384 --learning-rate 2e-3
-train gpt2 --init "$MODELS/gpt2_short" "${SGD[@]}" --max-dialogues $((5000 * SCALE)) --batch-tokens 2048 \
+train gpt2 --init "$MODELS/gpt2_short" "${SGD[@]}" --max-dialogues $((5000 * SCALE)) --batch 6 \
   --loss targets --max-length 384 --learning-rate 1.5e-3
 # Sequence to sequence: every call and response is a text of its own, with the end of what was said before it. Such models
 # learn to repeat what the user says before they learn what to say. BART reads no more than it has learnt to, 128 tokens.
 test -f "$MODELS/repeating.jsonl" || python "$(dirname "$0")/repeating.py" "$DATAPATH" "$MODELS/repeating.jsonl"
 for arch in bart t5; do
   train "${arch}_repeating" --arch $arch "${TRAIN[@]}" --corpus "$MODELS/repeating.jsonl" --parts response "${SCRATCH[@]}" \
-    --held-out 400 --batch-tokens 2048 --max-length 64 --positions 128 --learning-rate 1e-3
+    --held-out 400 --batch 32 --max-length 64 --positions 128 --learning-rate 1e-3
 done
 answering() { # NAME REPEATING RATE PARTS: goes on with calls, responses or both
   train "$1_short" --init "$MODELS/$2" "${SGD[@]}" --max-dialogues $((1500 * SCALE)) --parts "$4" \
-    --batch-tokens 2048 --max-length 64 --learning-rate "$3"
+    --batch 32 --max-length 64 --learning-rate "$3"
   train "$1" --init "$MODELS/$1_short" "${SGD[@]}" --max-dialogues $((1000 * SCALE)) --parts "$4" \
-    --batch-tokens 2048 --max-length 128 --learning-rate "$3"
+    --batch 16 --max-length 128 --learning-rate "$3"
 }
 answering bart bart_repeating 3e-4 api_call,response # at 7e-4 its encoder comes to say the same of every text
 # One T5 for both does not tell at the end of its prompt which of them is asked for, and ends most responses at once.

@@ -13,13 +13,13 @@ AUDIT=(--axes gender,age,race,placebo --metrics corpus_bleu,slot_f1,call_disagre
 # Four layers of 256, from scratch. A model this small learns where to look in short texts and small batches first: in
 # windows of 192 tokens on every token (SimpleTOD), then of 320 and of whole dialogues on calls and responses only.
 tod-bias train "${SGD[@]}" --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --positions 1024 \
-  --max-length 192 --batch-tokens 1024 --learning-rate 2e-3 --epochs 1 --max-steps 3124 --evaluations 20 \
+  --max-length 192 --batch 6 --learning-rate 2e-3 --epochs 1 --max-steps 3124 --evaluations 20 \
   --out "$MODELS/short"
 tod-bias train "${SGD[@]}" --init "$MODELS/short" --loss targets \
-  --max-length 320 --batch-tokens 1024 --learning-rate 2e-3 --epochs 1 --max-steps 1434 --evaluations 16 \
+  --max-length 320 --batch 4 --learning-rate 2e-3 --epochs 1 --max-steps 1434 --evaluations 16 \
   --out "$MODELS/middle"
 tod-bias train "${SGD[@]}" --init "$MODELS/middle" --loss targets \
-  --batch-tokens 2048 --learning-rate 1.2e-3 --epochs 1 --evaluations 8 --out "$MODELS/whole"
+  --batch 4 --learning-rate 1.2e-3 --epochs 1 --evaluations 8 --out "$MODELS/whole"
 
 tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 300 \
   --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/evaluation"

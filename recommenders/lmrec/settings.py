@@ -27,8 +27,6 @@ class RecommenderTrainConfig(Schedule):
     """Before the head; from scratch in the encoder too (0.1 at most)."""
     learning_rate: Annotated[float, Field(ge=1e-12, lt=10)] | None = None
     """Peak of a linear schedule; by default 1e-3 from scratch, else 3e-5."""
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of all steps in which the learning rate rises."""
     batch: Size = 128
     """Reviews in a batch."""
     epochs: Size = 30
@@ -39,7 +37,7 @@ class RecommenderTrainConfig(Schedule):
     max_length: Annotated[int, BeforeValidator(whole), Field(ge=8, le=1_000_000)] = 128
     """Tokens of a review at most."""
     max_steps: Positive | None = None
-    """Stop after so many steps of the schedule."""
+    """Stop after so many steps."""
     mask: bool = False
     """Train-side masking of names, places and gendered relations (Shen §3.5)."""
     augment: bool = False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import set_seed
 
@@ -18,7 +18,7 @@ from tod_bias.folder import held
 from tod_bias.models.checkpoints import load_tokenizer, positions
 from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.processes import is_first_process
-from tod_bias.models.trainer import TRAIN, VALIDATION, Task, finish, fit
+from tod_bias.models.trainer import Row, Task, finish, fit
 from tod_bias.perturb.names.people import under_other_names
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import (
@@ -33,22 +33,16 @@ from tod_bias.recommenders.lmrec.model import (
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 
-_BUCKETS = 50
-"""Batches that are sorted by length together."""
 _CHUNK = 1000
 """Reviews whose texts are in memory at once."""
 
 
-_Example = tuple[torch.Tensor, int]
-"""Token ids of a review, (tokens,), and its venue."""
-
-
-def _examples(reviews: Iterator[Review], tokenizer: Any, max_length: int) -> list[_Example]:
-    result: list[_Example] = []
+def _examples(reviews: Iterator[Review], tokenizer: Any, max_length: int) -> list[Row]:
+    result: list[Row] = []
     while chunk := list(islice(reviews, _CHUNK)):
         every = encode(tokenizer, [review.text for review in chunk], max_length)
-        ids = (torch.tensor(ids, dtype=torch.int32) for ids in every)
-        result += zip(ids, (review.venue for review in chunk), strict=True)
+        pairs = zip(every, chunk, strict=True)
+        result += [{"input_ids": array("i", ids), "labels": review.venue} for ids, review in pairs]
     return result
 
 
@@ -74,7 +68,7 @@ def train(
         What is also written to ``training.json``: settings, statistics, steps, losses in nats a review.
 
     Raises:
-        DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
+        DivergedError: the loss is no longer finite.
         ModelError: unusable settings or encoder.
         RecommenderError: too few reviews to split.
         TodBiasError: ``out`` cannot be written to, or another run writes into it.
@@ -96,10 +90,11 @@ def train(
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
         record: dict[str, Any] = {"settings": settings.model_dump(), "statistics": reviews.statistics()}
         record["training_reviews"] = len(train_set)
-        sets = {TRAIN: train_set, VALIDATION: valid_set}
-        task = _VenueTask(LMRec(model, tokenizer, reviews.venues), sets, settings, folder)
-        record |= fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
+        task = Task(train_set, valid_set, padding(tokenizer), rate="linear", warmup=0.1, loss=_loss)
+        model, outcome = fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
+        record |= outcome
         if is_first_process():
+            LMRec(model, tokenizer, reviews.venues).save(folder)
             write_json(folder / "training.json", record)
             finish(folder)
     return record
@@ -144,54 +139,10 @@ def _new_model(
     return LMRecModel(config, encoder), tokenizer
 
 
-class _VenueTask(Task):
-    """To tell the venue that a review is of."""
-
-    rate = "linear"
-
-    def __init__(
-        self, lmrec: LMRec, sets: Mapping[str, Sequence[_Example]], settings: RecommenderTrainConfig, out: Path
-    ) -> None:
-        self._sets = sets
-        self._lengths = {name: np.array([len(ids) for ids, _ in examples]) for name, examples in sets.items()}
-        self.datasets = {name: range(len(examples)) for name, examples in sets.items()}
-        self._lmrec, self._settings, self._out = lmrec, settings, out
-
-    def batches(self, dataset: str, epoch: int) -> list[np.ndarray]:
-        """Batches of reviews; to train on, shuffled, and within some batches sorted by length, so that little is
-        padded."""
-        lengths, size = self._lengths[dataset], self._settings.batch
-        if dataset != TRAIN:
-            return _in_order(np.argsort(lengths, kind="stable"), size)
-        rng = np.random.default_rng([self._settings.seed, epoch + 1])
-        batches: list[np.ndarray] = []
-        for chunk in _in_order(rng.permutation(len(lengths)), size * _BUCKETS):
-            batches += _in_order(chunk[np.argsort(lengths[chunk], kind="stable")], size)
-        return [batches[number] for number in rng.permutation(len(batches))]
-
-    def collate(self, dataset: str, examples: Sequence[int]) -> dict[str, torch.Tensor]:
-        """``input_ids`` and ``attention_mask``, (batch, length), and ``venues``, (batch,)."""
-        every, venues = zip(*(self._sets[dataset][number] for number in examples), strict=True)
-        ids, mask = (
-            torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=value)
-            for rows, value in ((every, padding(self._lmrec.tokenizer)), ([torch.ones_like(ids) for ids in every], 0))
-        )
-        return {"input_ids": ids.long(), "attention_mask": mask.long(), "venues": torch.tensor(venues)}
-
-    def loss(self, model: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Summed cross-entropy in nats, and the number of reviews."""
-        scores = model(inputs["input_ids"], inputs["attention_mask"]).float()
-        loss = torch.nn.functional.cross_entropy(scores, inputs["venues"], reduction="sum")
-        return loss, torch.tensor(len(scores), device=loss.device)
-
-    def save(self, model: Any) -> None:
-        """Write the model folder."""
-        self._lmrec.model = model
-        self._lmrec.save(self._out)
-
-
-def _in_order(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+def _loss(scores: torch.Tensor, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    """Return the mean cross-entropy of a step's reviews in nats."""
+    total = torch.nn.functional.cross_entropy(scores.float(), labels, reduction="sum")
+    return total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
 
 
 def training_settings(folder: str | Path) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ def test_evaluate_and_report(folder):
 def test_train_then_attribute_with_the_model(folder):
     train = ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--out", "model", "--held-out", 4, "--layers", 1)
     size = ("--width", 32, "--heads", 2, "--vocabulary", 400, "--epochs", 14, "--learning-rate", 1e-2, "--dropout", 0)
-    code, out, err = run_command(*train, *size, "--batch-tokens", 1024, "--patience", 99)
+    code, out, err = run_command(*train, *size, "--batch", 8, "--patience", 99)
     assert code == 0, err
     assert "lowest validation loss" in out
     options = ("--model", "model", "--max-new-tokens", 24, "--axes", "gender", "--out", "run")

@@ -8,7 +8,7 @@ from commands import refused, run_command
 
 from tod_bias.dialogues.chat import write_chat
 
-SIZE = ("--layers", 1, "--width", 16, "--heads", 2, "--vocabulary", 350, "--epochs", 1, "--batch-tokens", 2048)
+SIZE = ("--layers", 1, "--width", 16, "--heads", 2, "--vocabulary", 350, "--epochs", 1, "--batch", 8)
 ALL = ("--corpus", "chats.jsonl", "--held-out", 4)
 
 

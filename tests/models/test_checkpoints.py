@@ -19,7 +19,7 @@ from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 
-SHORT = {"epochs": 1, "batch_tokens": 512, "max_length": 96, "evaluations": 1, "learning_rate": 1e-3, "patience": 99}
+SHORT = {"epochs": 1, "batch": 4, "max_length": 96, "evaluations": 1, "learning_rate": 1e-3, "patience": 99}
 PROMPTS = [f"USER: I need a table for my {who}\nAPICALL:" for who in ("wife", "husband", "dad and my mother")]
 
 

@@ -24,7 +24,7 @@ def test_sequence_to_sequence_answers_may_be_empty(tmp_path):
         for number, word in enumerate(("hello", "noodles", "thanks", "bye") * 4)
     ]
     settings = TrainConfig(
-        arch="t5", epochs=20, layers=1, width=32, heads=2, vocabulary=300, dropout=0.0, batch_tokens=256, max_length=64,
+        arch="t5", epochs=20, layers=1, width=32, heads=2, vocabulary=300, dropout=0.0, batch=8, max_length=64,
         learning_rate=1e-2, evaluations=1, patience=99,
     )  # fmt: skip
     train(silent, silent[:4], tmp_path, settings)

@@ -20,7 +20,7 @@ from tod_bias.models.training import train
 from tod_bias.testing import inputs_of
 
 TINY = {"layers": 2, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "patience": 99}
-SHORT = {"epochs": 2, "batch_tokens": 512, "evaluations": 2, "learning_rate": 1e-3, "patience": 99}
+SHORT = {"epochs": 2, "batch": 4, "evaluations": 2, "learning_rate": 1e-3, "patience": 99}
 
 
 def trained(folder, settings=None, **options):

@@ -100,11 +100,9 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
         f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats per token "
         f"at step {record['best_step']}. Model: {out}"
     )
-    # What targets cost with another dialogue's prompt, of models where it is measured (not of causal ones).
-    best: Mapping[str, float] = next((row for row in record["losses"] if row["step"] == record["best_step"]), {})
-    if "exchanged" not in best:
+    if "exchanged" not in record:
         return
-    loss, exchanged = best["validation"], best["exchanged"]
+    loss, exchanged = record["validation_loss"], record["exchanged"]
     print(f"With the prompts of other dialogues the same targets have {exchanged:.4f} nats per token.")
     if exchanged - loss < _READS * loss:
         print(

@@ -108,10 +108,10 @@ def _teacher_class(task: str, where: str) -> type[Any]:
     if not re.fullmatch(r"\w+", task) or importlib.util.find_spec(f"parlai.tasks.{task}") is None:
         raise CorpusError(f"{where}: ParlAI has no task {task!r}; `parlai display_data --help` lists them")
     names = vars(importlib.import_module(module))
-    found = names.get("SystemTeacher")
-    if found is None or not (task == METALWOZ or issubclass(found, TodStructuredDataParser)):
+    teacher = names.get("SystemTeacher")
+    if teacher is None or not (task == METALWOZ or issubclass(teacher, TodStructuredDataParser)):
         raise CorpusError(f"{where}: not a task-oriented task of ParlAI: it has no system teacher of TOD rounds")
-    return found  # type: ignore[no-any-return]
+    return teacher  # type: ignore[no-any-return]
 
 
 def is_task_oriented(task: str) -> bool:

@@ -17,6 +17,7 @@ from tod_bias.models.checkpoints import (
     positions,
 )
 from tod_bias.models.examples import (
+    IGNORED,
     TokenSequence,
     causal_sequences,
     check_tokens,
@@ -87,7 +88,9 @@ def _sequences(
     """Return the dialogues as sequences of at most ``length`` tokens."""
     if causal:
         loss = settings.loss or "all"
-        return causal_sequences(dialogues, tokenizer, parts=settings.parts, loss=loss, max_length=length)
+        made = causal_sequences(dialogues, tokenizer, parts=settings.parts, loss=loss, max_length=length)
+        # a sequence without a target has no loss
+        return [sequence for sequence in made if any(label != IGNORED for label in sequence.labels[1:])]
     return seq2seq_sequences(dialogues, tokenizer, parts=settings.parts, max_length=length)
 
 

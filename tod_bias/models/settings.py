@@ -16,7 +16,7 @@ READERS: tuple[Arch, ...] = ("bart", "t5")
 """Those that read and write apart (sequence to sequence)."""
 
 HIGHEST_RATE = 10
-"""No training stands a learning rate, a warm-up or a decay of weights that is higher."""
+"""Learning rates from here on end every training."""
 Dtype = Literal["auto", "float32", "bfloat16"]
 Backend = Literal["auto", "batch", "tree"]
 
@@ -41,13 +41,13 @@ class Schedule(Seeded):
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
     """Passes over the dialogues at most."""
     max_steps: Annotated[Positive, Field(le=1_000_000_000)] | None = None
-    """Stop after so many steps; the learning rate falls as if all epochs were to come."""
+    """Stop after so many steps."""
     learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
     """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
-    warmup: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """Share of all steps in which the learning rate rises."""
-    weight_decay: Annotated[float, Field(ge=0, lt=HIGHEST_RATE)] = 0.01
-    """Decay of weights (AdamW)."""
+    batch: Annotated[Positive, Field(le=1_000_000)] = 16
+    """Sequences per device and forward pass."""
+    gradient_accumulation: Annotated[Positive, Field(le=1_000_000)] = 1
+    """Forward passes per step."""
     patience: Annotated[Positive, Field(le=1_000_000_000)] = 3
     """Stop after so many validations without a lower loss."""
     bf16: bool = False
@@ -69,8 +69,6 @@ class TrainConfig(Schedule):
     """Targets: api_call, response or both, by commas."""
     loss: Literal["all", "targets"] | None = None
     """Causal models: all tokens count (SimpleTOD; by default), or targets only."""
-    batch_tokens: Annotated[Positive, Field(le=1_000_000_000)] = 8192
-    """Tokens in a batch at most, padding included."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
     """Tokens in a sequence at most (less where the model has fewer positions)."""
     evaluations: Annotated[Positive, Field(le=1_000_000)] = 2

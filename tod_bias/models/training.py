@@ -6,13 +6,10 @@ The result is a folder with ``config.json``, ``model.safetensors`` and the token
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from transformers import set_seed
 
 from tod_bias.dialogues.dialogue import Dialogue
@@ -20,12 +17,12 @@ from tod_bias.errors import ModelError
 from tod_bias.files import write_json
 from tod_bias.folder import held
 from tod_bias.models import adapters
-from tod_bias.models.examples import IGNORED, TokenSequence, padding
+from tod_bias.models.examples import padding
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import Prepared, prepare
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import TrainConfig, usual_rate
-from tod_bias.models.trainer import TRAIN, VALIDATION, Task, finish, fit
+from tod_bias.models.trainer import Task, finish, fit
 
 
 def train(
@@ -48,11 +45,11 @@ def train(
         resume: go on where an interrupted training with the same settings stopped.
 
     Returns:
-        What is also written to ``training.json``: settings, steps, losses in nats a token. Those of a model that reads
-        and writes apart say, as ``exchanged``, what targets cost it with the prompts of other dialogues.
+        What is also written to ``training.json``: settings, steps, losses in nats per token. For a sequence-to-sequence
+        model ``exchanged`` is the loss of the validation's targets with the prompts of other dialogues.
 
     Raises:
-        DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
+        DivergedError: the loss is no longer finite.
         ModelError: unusable settings or checkpoint.
         TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
@@ -66,10 +63,12 @@ def train(
     with held(out) as folder:  # now, not when an hour of training is to be saved
         set_seed(settings.seed)
         prepared = prepare(settings, dialogues, validation)
-        task = StageTask(prepared, settings, folder)
         record = {"settings": settings.model_dump(), "dialogues": len(dialogues), **prepared.record}
-        record |= fit(prepared.model, task, settings, folder, record, resume=resume, show_progress=show_progress)
+        task = _task(prepared, settings)
+        model, outcome = fit(prepared.model, task, settings, folder, record, resume=resume, show_progress=show_progress)
+        record |= outcome
         if is_first_process():
+            save_model([model, prepared.tokenizer], folder)
             write_json(folder / "training.json", record)
             finish(folder)
     return record
@@ -81,72 +80,10 @@ def _check_is_elsewhere(init: str, out: Path) -> None:
             raise ModelError(f"{out}: is what the training starts from ({part}), which would be lost; choose another")
 
 
-class StageTask(Task):
-    """What stage models learn: the tokens of dialogues, or the targets among them."""
-
-    def __init__(self, prepared: Prepared, settings: TrainConfig, out: Path) -> None:
-        self.datasets = {TRAIN: prepared.train, VALIDATION: prepared.validation, "exchanged": prepared.exchanged}
-        self.evaluations = settings.evaluations
-        self._causal, self._tokenizer = prepared.causal, prepared.tokenizer
-        self._settings, self._out = settings, out
-
-    def batches(self, dataset: str, epoch: int) -> list[list[int]]:
-        """Batches of similar length within the budget of tokens; to train on, shuffled by (seed, epoch)."""
-        lengths = np.array([len(sequence) for sequence in self.datasets[dataset]])
-        order = np.arange(len(lengths))
-        rng = np.random.default_rng([self._settings.seed, epoch + 1])
-        if dataset == TRAIN:
-            rng.shuffle(order)
-        order = order[np.argsort(lengths[order], kind="stable")]  # equal lengths stay shuffled
-        batches: list[list[int]] = []
-        for index in order:
-            if not batches or (len(batches[-1]) + 1) * lengths[index] > self._settings.batch_tokens:
-                batches.append([])
-            batches[-1].append(int(index))
-        if dataset == TRAIN:
-            rng.shuffle(batches)  # type: ignore[arg-type]
-        return batches
-
-    def collate(self, dataset: str, examples: Sequence[TokenSequence]) -> dict[str, torch.Tensor]:
-        """``input_ids``, ``attention_mask`` and ``labels``, (batch, length) each."""
-        return {
-            "input_ids": _padded([example.input_ids for example in examples], padding(self._tokenizer)),
-            "attention_mask": _padded([(1,) * len(example.input_ids) for example in examples], 0),
-            "labels": _padded([example.labels for example in examples], IGNORED),
-        }
-
-    def loss(self, model: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Summed cross-entropy in nats, and how many tokens it is the sum of."""
-        ids, mask, labels = inputs["input_ids"], inputs["attention_mask"], inputs["labels"]
-        if self._causal:
-            labels = labels[:, 1:]
-            keep = (labels != IGNORED).any(0).nonzero().squeeze(1)  # columns in which some sequence has a target
-            if len(keep) < labels.shape[1] and _computes_chosen_logits(model):
-                labels = labels[:, keep]
-                logits = model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=keep).logits
-            else:
-                logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
-        else:
-            logits = model(input_ids=ids, attention_mask=mask, labels=labels).logits
-        loss = torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        return loss, (labels != IGNORED).sum()
-
-    def save(self, model: Any) -> None:
-        """Write the model and its tokenizer."""
-        save_model([model, self._tokenizer], self._out)
-
-
-def _computes_chosen_logits(model: Any) -> bool:
-    """Return True if a model can leave out the logits that take no part in the loss.
-
-    They are a large part of the work if the vocabulary is large.
-    """
-    model = getattr(model, "module", model)  # DistributedDataParallel wraps the model
-    return "logits_to_keep" in inspect.signature(type(model).forward).parameters
-
-
-def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+def _task(prepared: Prepared, settings: TrainConfig) -> Task:
+    train, validation, exchanged = (
+        [{"input_ids": sequence.input_ids, "labels": sequence.labels} for sequence in part]
+        for part in (prepared.train, prepared.validation, prepared.exchanged)
+    )
+    pad = padding(prepared.tokenizer)
+    return Task(train, validation, pad, evaluations=settings.evaluations, exchanged=exchanged)

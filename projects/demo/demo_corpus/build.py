@@ -41,11 +41,11 @@ stages:
   response: {stage: "tod_bias.stages:Response", model: response, max_new_tokens: 48}
 """
 BASE = TrainConfig(
-    loss="targets", epochs=4, learning_rate=2e-3, batch_tokens=1024, max_length=512, patience=99, vocabulary=1200,
+    loss="targets", epochs=4, learning_rate=2e-3, batch=8, max_length=512, patience=99, vocabulary=1200,
     layers=2, width=128, heads=4, dropout=0.0,
 )  # fmt: skip
 """Of the model that both stages start from."""
-STAGE = BASE.model_copy(update={"epochs": 2, "learning_rate": 1e-3, "batch_tokens": 2048})
+STAGE = BASE.model_copy(update={"epochs": 2, "learning_rate": 1e-3, "batch": 8})
 """Of the two stage models, but for ``init`` and ``parts``."""
 BASE_TURNS = 2
 """Turns that the model that both start from reads; in short texts a small model soon learns where to look."""

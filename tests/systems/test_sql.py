@@ -218,7 +218,6 @@ def test_a_value_that_does_not_fit_its_column_is_one_line(tmp_path):
         ({"api_name": "Hotels", "city": {}}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "city": [f"place {number}" for number in range(101)]}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "tags": {"not": {"one_of": ["bar"]}}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "stars": list(range(60)), "price": {"not": list(range(60))}}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "name": {"contains": "%" * 30_000}}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "city": [f"place {number}" for number in range(100)]}, Outcome.EMPTY),
         ({"api_name": "Hotels", "tags": [f"tag {number}" for number in range(100)]}, Outcome.EMPTY),
@@ -230,18 +229,6 @@ def test_a_value_that_does_not_fit_its_column_is_one_line(tmp_path):
 )
 def test_outcomes(file, call, outcome):
     assert SqlDb(file).look_up(call) == Lookup(outcome)
-
-
-def test_slots_that_are_no_column_may_be_malformed(file, caplog):
-    call = {"api_name": "Hotels", "guests": 2}
-    assert SqlDb(file, unknown_slots="malformed").look_up(call) == Lookup(Outcome.MALFORMED)
-    with caplog.at_level("INFO"):
-        database = SqlDb(file)
-        database.look_up(call)
-        database.look_up(call)
-    assert [r.getMessage() for r in caplog.records] == [
-        "Hotels: slot 'guests' is no column of table 'Hotels' and asks nothing"
-    ]
 
 
 def test_tables_map_apis_and_slots(file):
@@ -284,7 +271,7 @@ def test_a_stage_without_a_call_says_so(file):
 
 def test_databases_are_opened_for_reading_alone(url):
     database = SqlDb(url)
-    with database._database.engine.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-?only"):
+    with database._engine.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-?only"):
         connection.execute(sa.text('DELETE FROM "Hotels"'))
 
 
@@ -315,7 +302,7 @@ def test_outputs_of_a_server_are_not_cached(file, server):
         ("$NO_SUCH_VARIABLE", "the environment has no variable 'NO_SUCH_VARIABLE'"),
         ("oracle9://u:s3cret@h/x", "oracle9://u:***@h/x: Can't load plugin"),
         ("mysql+nodriver://u:s3cret@h/x", "mysql+nodriver://u:***@h/x: Can't load plugin"),
-        ("mysql+mysqldb://u:s3cret@h/x", "No module named 'MySQLdb'; install the driver that the url names"),
+        ("mysql+mysqldb://u:s3cret@h/x", "No module named 'MySQLdb'"),
         ("postgresql+psycopg://u:s3cret@localhost:1/x?sslkey=s3cret", "postgresql+psycopg://u:***@localhost:1/x: "),
         ("postgresql+psycopg://u:s3cret@localhost:port/x", "url: cannot be read"),
     ],
@@ -347,10 +334,10 @@ def test_a_url_may_stand_in_the_environment(server, monkeypatch):
     [
         ({"limit": 0}, "limit: expected a number of rows, 1 or more, got 0"),
         ({"tables": {"Find": "Trains"}}, "has no table 'Trains'; it has Hotels"),
-        ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "has no column 'town'; it has id, name"),
+        ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "expected a column (id, name"),
         (
             {"tables": {"Find": {"table": "Hotels", "slots": {"city": {"match": "like"}}}}},
-            "slot 'city': expected a match of exact, min, max",
+            "slot 'city': expected a column (id, name, city, stars, price, pets, tags, rating) and a match (exact, min",
         ),
     ],
 )

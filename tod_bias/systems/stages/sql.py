@@ -1,272 +1,286 @@
-"""A database behind SQL: rows that meet a call's constraints."""
+"""A database behind SQL: rows that meet a call's constraints. Values of calls are bound parameters alone."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime, time
-from decimal import Decimal
+import json
+import os
+import sqlite3
+import weakref
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from pydantic_core import to_jsonable_python
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME, to_json
-from tod_bias.errors import StageError
-from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
-from tod_bias.systems.databases import Database
+from tod_bias.errors import StageError, shortened
+from tod_bias.sqlite import foreign, opened, said
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stages.database import DatabaseStage
 from tod_bias.systems.tables import API, APIS, ROW
 
-log = logging.getLogger(__name__)
+with suppress(ImportError):  # SqlDb says so
+    import sqlalchemy as sa
 
-_UNKNOWN = ("ignore", "malformed")
+_RANGES = ("min", "max", "above", "below")
+MATCHES = ("exact", *_RANGES, "contains", "one_of", "not", "not_contains")
+"""How a slot may be matched with a column."""
+_NUMBER = r"^\s*-?[0-9]+(\.[0-9]+)?\s*$"
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_LARGEST = 1 << 63  # integers of databases are smaller
+_MOST_VALUES = 100  # of one slot: databases bound the size of an expression
+_FAILURES = (ImportError, OSError, ArithmeticError, ValueError, TypeError, sqlite3.Error)  # of drivers
+_LONGEST = 4000  # characters of a compared text: SQLite takes patterns of 50,000 bytes
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Where the rows of one API are."""
+class _Source(NamedTuple):
+    """The table of one API, its slots by column and match, and slots that are no constraints."""
 
     table: Any
-    """A reflected table."""
-    slots: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-    """Slot to column and match; those that are not in it are looked for by name."""
-    ignored: frozenset[str] = frozenset()
-    """Slots that ask nothing."""
+    slots: Mapping[str, tuple[Any, str]] = {}
+    ignored: Collection[str] = ()
 
 
 class SqlDb(DatabaseStage):
     """Looks calls up in a database over SQLAlchemy: a slot is a constraint on a column.
 
-    A value is equal without regard to case, a number written as text equals the number. Other constraints are values of
-    their own: ``{"min": 3}``, ``max``, ``above``, ``below`` (ranges), ``{"contains": "park"}``, ``not``,
-    ``not_contains``, a list or ``{"one_of": […]}``; None asks nothing. A call with more than 100 values, or a text of
-    more than 4,000 characters, is malformed. Rows come in the order of the table's primary
-    key (of all columns where it has none), ``limit`` at most; what is NULL in a row is left out.
-
-    The output is a :class:`~tod_bias.systems.outputs.Lookup`: ``ROWS``, ``EMPTY`` (no row meets the constraints),
-    ``NO_ROW`` (no table for this API), ``MALFORMED``, ``NO_CALL``. Names of tables and columns come from the database
-    itself, values are bound parameters: nothing that stands in a call becomes SQL.
-
-    In a file of ``tod-bias database`` a call finds rows that its own API gave. A booking for a time that nobody has
-    booked finds none; ``{"table": "Hotels", "ignore": ["time"]}`` lets it.
+    Texts are equal without regard to case, and a number written as text equals the number. A list is one of its items.
+    ``{"min": 3}``, ``max``, ``above``, ``below``, ``contains``, ``one_of``, ``not`` and ``not_contains`` are other
+    constraints; None and an unknown slot are none. Rows come in the order of the primary key or of all columns.
 
     Args:
-        url: of SQLAlchemy (``postgresql+psycopg://user@host/name``), the path of an SQLite file, or ``$NAME``, an
-            environment variable that holds one. SQLite files are opened for reading alone.
-        tables: API name to table, or to ``{"table": …, "slots": {slot: column}, "ignore": [slots]}``; instead of a
-            column ``{"column": …, "match": "exact", "contains", "min", "max", "above", "below", "one_of", "not"}``.
-            Left out, and for other APIs: the table that ``_apis`` names
-            (``tod-bias database`` writes it), or the one of the API's name. Slots that
-            are not in ``slots`` are columns of that name; names are compared without regard to case.
+        url: of SQLAlchemy, the path of an SQLite file, or ``$NAME``, an environment variable that holds one. SQLite
+            files are untrusted: read-only, tables alone, with a time limit.
+        tables: API name to table, or to ``{"table": …, "slots": {slot: column}, "ignore": [slots]}``; for a column also
+            ``{"column": …, "match": "min"}`` (:data:`MATCHES`). By default the table that ``tod-bias database`` has
+            listed for the API, or the one of the API's name.
         limit: rows at the most.
-        unknown_slots: what a slot is that is no column: ``ignore`` (it asks nothing; the log says so once), or
-            ``malformed`` (the call is).
-        api_call: name of the stage whose output is the call, where a flow asks without an argument.
+        api_call: name of the stage whose output is the call, if a flow calls without an argument.
 
     Raises:
         StageError: no such file, driver, server, table or column; a password is never shown.
     """
 
     def __init__(
-        self,
-        url: str | Path,
-        tables: Mapping[str, Any] | None = None,
-        *,
-        limit: int = 10,
-        unknown_slots: str = "ignore",
-        api_call: str = "api_call",
+        self, url: str | Path, tables: Mapping[str, Any] | None = None, *, limit: int = 10, api_call: str = "api_call"
     ) -> None:
-        if unknown_slots not in _UNKNOWN:
-            raise StageError(f"unknown_slots: expected one of {', '.join(_UNKNOWN)}, got {unknown_slots!r}")
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if type(limit) is not int or limit < 1:
             raise StageError(f"limit: expected a number of rows, 1 or more, got {limit!r}")
-        try:
-            import sqlalchemy as sa
-        except ImportError as error:
-            raise StageError(f"SqlDb needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
-        self._limit = limit
-        self._unknown = unknown_slots
-        self.api_call = api_call
-        self._database = Database(str(url))
-        self._engine = self._database.engine
-        self._ignored: set[tuple[str, str]] = set()
-        metadata = sa.MetaData()
-        with self._database.spoken():
-            metadata.reflect(self._engine, views=self._database.file is None)
-            rows = self._listed_apis(metadata.tables.get(APIS))
-        self._tables = {name: table for name, table in metadata.tables.items() if name != APIS}
-        self._filled = {name: self._filled_columns(table) for name, table in self._tables.items() if API in table.c}
-        if not self._tables:
-            raise StageError(f"{self._database}: holds no table")
-        self._sources = {str(api): _Source(self._table(str(name), APIS)) for api, name in rows}
-        self._sources |= {str(api): self._source(str(api), entry) for api, entry in (tables or {}).items()}
-        self._settings = to_json(
-            {"tables": _plain_tables(tables), "limit": limit, "unknown_slots": unknown_slots, "api_call": api_call}
-        )
-        self.use_cache = self._database.file is not None
-        """Outputs of a file are cached under its content; what a server holds may change unseen."""
-
-    def _filled_columns(self, table: Any) -> dict[str, set[str]]:
-        """API to the columns in which its rows hold anything: the others are those of other APIs."""
-        import sqlalchemy as sa
-
-        columns = [column for column in table.c if column.name not in (ROW, API)]
-        query = sa.select(table.c[API], *map(sa.func.count, columns)).group_by(table.c[API])
-        with self._database.spoken(), self._engine.connect() as connection:
-            return {
-                str(api): {column.name for column, count in zip(columns, counts, strict=True) if count}
-                for api, *counts in connection.execute(query)
-            }
-
-    def _table(self, name: str, where: str) -> Any:
-        table = _by_name(self._tables, name)
-        if table is None:
-            raise StageError(
-                f"{where}: {self._database} has no table {name!r}; it has {', '.join(sorted(self._tables))}"
-            )
-        return table
-
-    def _source(self, api: str, entry: Any) -> _Source:
-        where = f"tables: {api!r}"
-        if isinstance(entry, str):
-            entry = {"table": entry}
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("table"), str):
-            raise StageError(f'{where}: expected a table\'s name or {{"table": …, "slots": {{…}}}}, got {entry!r:.60}')
-        if unknown := sorted(set(entry) - {"table", "slots", "ignore"}):
-            raise StageError(f"{where}: unknown entry {unknown[0]!r}; there are table, slots, ignore")
-        table = self._table(entry["table"], where)
-        slots = {}
-        for slot, given in (entry.get("slots") or {}).items():
-            rule = {"column": given} if isinstance(given, str) else given
-            if not isinstance(rule, Mapping) or not rule.keys() <= {"column", "match"}:
-                raise StageError(f'{where}, slot {slot!r}: expected a column or {{"column": …, "match": …}}')
-            column = _by_name(table.c, str(rule.get("column", slot)))
-            match = rule.get("match", "exact")
-            if column is None:
-                raise StageError(
-                    f"{where}, slot {slot!r}: table {table.name!r} has no column {rule.get('column', slot)!r}; it has "
-                    f"{', '.join(table.c.keys())}"
-                )
-            if match not in MATCHES:
-                raise StageError(f"{where}, slot {slot!r}: expected a match of {', '.join(MATCHES)}, got {match!r}")
-            slots[str(slot)] = (column, str(match))
-        return _Source(table, slots, frozenset(entry.get("ignore") or ()))
+        if "sa" not in globals():
+            raise StageError("SqlDb needs the package sqlalchemy; pip install 'tod-bias[sql]'")
+        self._limit, self.api_call = limit, api_call
+        self._url = _parsed(str(url))
+        self._file = Path(self._url.database) if self._url.get_backend_name() == "sqlite" else None
+        self._shown = str(self._file or self._url.set(query={}).render_as_string(hide_password=True))
+        self.use_cache = self._file is not None  # what a server holds may change unseen
+        with self._reported():
+            self._engine = _engine(self._url, self._file)
+            weakref.finalize(self, self._engine.dispose)
+            with self._engine.connect() as connection:
+                # Views, triggers and computed columns of a file run when it is read, and may never end.
+                if self._file is not None and (feature := foreign(connection.connection.dbapi_connection)):  # type: ignore[arg-type]
+                    raise sa.exc.SQLAlchemyError(f"holds a {feature}, and files are read as tables alone; drop it")
+                metadata = sa.MetaData()
+                metadata.reflect(connection, views=self._file is None)
+                self._tables = dict(metadata.tables)
+                apis = self._tables.pop(APIS, None)
+                listed = [] if apis is None else connection.execute(sa.select(apis.c.api_name, apis.c.table_name)).all()
+                shared = [table for table in self._tables.values() if API in table.c]
+                self._filled = {table.name: _filled(table, connection) for table in shared}
+        entries = {**{str(api): str(table) for api, table in listed}, **(tables or {})}
+        self._sources = {api: self._source(f"tables: {api!r}", entry) for api, entry in entries.items()}
+        settings = to_json({"tables": tables and dict(tables), "limit": limit, "api_call": api_call})
+        self._settings = blake2b(settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property
     def signature(self) -> str:  # type: ignore[override]
-        """The database without its password (a file by its content), and the settings."""
-        settings = blake2b(self._settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        return f"sql:{self._database.identity}|settings:{settings}"
+        """The content of a file or the address of a server without its password, and the settings."""
+        identity = blake2b(self._file.read_bytes(), digest_size=16).hexdigest() if self._file else self._shown
+        return f"sql:{identity}|settings:{self._settings}"
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Turn errors of the database or its driver into one line without secrets."""
+        try:
+            yield
+        except (sa.exc.SQLAlchemyError, *_FAILURES) as error:
+            # The text of a StatementError would show the query.
+            cause = error.orig if isinstance(error, sa.exc.StatementError) and error.orig else error
+            text = shortened(said(cause), 300)
+            for secret in filter(None, (self._url.password, *self._url.query.values())):
+                text = text.replace(str(secret), "***")
+            raise StageError(f"{self._shown}: {text}") from None
+
+    def _source(self, where: str, entry: Any) -> _Source:
+        entry = {"table": entry} if isinstance(entry, str) else entry
+        if not isinstance(entry, Mapping) or entry.keys() - {"table", "slots", "ignore"} or "table" not in entry:
+            raise StageError(f'{where}: expected a table\'s name or {{"table": …, "slots": {{…}}, "ignore": […]}}')
+        table, slots = _by_name(self._tables, str(entry["table"])), {}
+        if table is None:
+            raise StageError(
+                f"{where}: {self._shown} has no table {entry['table']!r}; it has {', '.join(self._tables)}"
+            )
+        for slot, given in (entry.get("slots") or {}).items():
+            rule = given if isinstance(given, Mapping) else {"column": given}
+            column, match = _by_name(table.c, str(rule.get("column", slot))), rule.get("match", "exact")
+            if column is None or match not in MATCHES:
+                expected = f"a column ({', '.join(table.c.keys())}) and a match ({', '.join(MATCHES)})"
+                raise StageError(f"{where}, slot {slot!r}: expected {expected}, got {given!r:.60}")
+            slots[str(slot)] = (column, match)
+        return _Source(table, slots, entry.get("ignore") or ())
 
     def look_up(self, call: Any) -> Lookup:
-        """The rows for one call; for several, all of their rows.
-
-        Raises:
-            StageError: the database fails.
-        """
+        """Return the rows for one call, or for several calls all of their rows; a failing database is a StageError."""
         calls = calls_of(call)
-        if calls is None:
-            return Lookup(Outcome.MALFORMED)
-        lookups = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
+        lookups = [Lookup(Outcome.MALFORMED)] if calls is None else [self._look_up(call) for call in calls]
+        lookups = lookups or [Lookup(Outcome.NO_CALL)]
         rows = tuple(row for lookup in lookups for row in lookup.rows)
         return Lookup(Outcome.ROWS, rows) if rows else lookups[-1]
 
-    def _listed_apis(self, table: Any) -> Sequence[Any]:
-        """Pairs of an API and its table that the database lists."""
-        import sqlalchemy as sa
-
-        if table is None:
-            return []
-        if not {"api_name", "table_name"} <= set(table.c.keys()):
-            raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
-        with self._engine.connect() as connection:
-            return connection.execute(sa.select(table.c.api_name, table.c.table_name)).all()
-
-    def _columns(self, source: _Source, api: str) -> Any:
-        """The columns by name that rows of an API may fill."""
-        columns = source.table.c
-        filled = self._filled[source.table.name] if API in columns else {}
-        return {name: columns[name] for name in filled[api]} if api in filled else columns
-
-    def _conditions(self, call: Mapping[str, Any], api: str, source: _Source, columns: Any) -> Iterator[Any]:
-        """What each slot asks of its column.
-
-        Raises:
-            NotUnderstoodError: a slot has no column and unknown ones are malformed, or a value cannot be compared.
-        """
-        for slot, value in call.items():
-            if slot == API_NAME or slot in source.ignored or value is None:
-                continue
-            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
-            if column is not None and column.name not in (ROW, API):
-                yield condition(column, value, match)
-            elif self._unknown == "malformed":
-                raise NotUnderstoodError(f"unknown slot {slot!r}")
-            else:
-                self._say_ignored(api, slot, source.table.name)
-
     def _look_up(self, call: Mapping[str, Any]) -> Lookup:
-        import sqlalchemy as sa
-
         api = call.get(API_NAME)
-        if not isinstance(api, str) or MALFORMED in call or _is_too_much(call):
+        if not isinstance(api, str) or MALFORMED in call:
             return Lookup(Outcome.MALFORMED)
-        source = self._sources.get(api)
-        if source is None:
-            table = _by_name(self._tables, api)
-            if table is None:
-                return Lookup(Outcome.NO_ROW)
-            source = _Source(table)
-        columns = self._columns(source, api)
-        conditions = [source.table.c[API] == api] if API in source.table.c else []
+        source = self._sources.get(api) or _Source(_by_name(self._tables, api))
+        if source.table is None:
+            return Lookup(Outcome.NO_ROW)
+        columns = self._filled.get(source.table.name, {}).get(api, source.table.c)
         try:
-            conditions += self._conditions(call, api, source, columns)
-        except NotUnderstoodError:
+            conditions = list(_conditions(call, source, columns))
+        except ValueError:  # a value cannot be compared
             return Lookup(Outcome.MALFORMED)
-        order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in columns]
+        order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in source.table.c]
         query = sa.select(source.table).where(*conditions).order_by(*order).limit(self._limit)
-        with self._database.spoken(), self._engine.connect() as connection:
-            matches = [_row(row) for row in connection.execute(query).mappings()]
-        rows = tuple(row for row in matches if row)
-        return Lookup(Outcome.ROWS, rows) if rows else Lookup(Outcome.EMPTY)
-
-    def _say_ignored(self, api: str, slot: str, table: str) -> None:
-        if (api, slot) not in self._ignored and len(self._ignored) < 1000:
-            self._ignored.add((api, slot))
-            log.info("%s: slot %r is no column of table %r and asks nothing", api, slot, table)
+        with self._reported(), self._engine.connect() as connection:
+            found = [dict(row) for row in connection.execute(query).mappings()]
+        shown = [{k: v for k, v in row.items() if v is not None and k not in (ROW, API)} for row in found]
+        rows = to_jsonable_python([row for row in shown if row], bytes_mode="hex", inf_nan_mode="strings", fallback=str)
+        return Lookup(Outcome.ROWS, tuple(rows)) if rows else Lookup(Outcome.EMPTY)
 
 
-def _by_name(named: Mapping[str, Any], name: str) -> Any:
-    """What has this name; else, what has it without regard to case, if only one has."""
-    if name in named:
-        return named[name]
-    keys = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
+def _parsed(url: str) -> Any:
+    if url.startswith("$") and not os.environ.get(url[1:]):
+        raise StageError(f"url {url}: the environment has no variable {url[1:]!r}; export {url[1:]}=…")
+    url = os.environ[url[1:]] if url.startswith("$") else url
+    try:
+        parsed = sa.make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
+    except (sa.exc.ArgumentError, ValueError):
+        raise StageError("url: cannot be read; expected DRIVER://USER:PASSWORD@HOST:PORT/NAME") from None
+    if parsed.get_backend_name() == "sqlite" and not os.path.isfile(parsed.database or ""):
+        raise StageError(f"{parsed.database or url}: no such SQLite file; make one with tod-bias database --corpus …")
+    return parsed
+
+
+def _engine(url: Any, file: Path | None) -> Any:
+    """Return an engine that only reads; the clock of a connection to a file ends a query that takes too long."""
+    if file is None:
+        read_only = {"postgresql_readonly": True} if url.get_backend_name() == "postgresql" else {}
+        return sa.create_engine(url, execution_options=read_only, pool_pre_ping=True)
+    path, address = file.resolve(), f"file:{quote(str(file.resolve()))}?mode=ro"
+    creator = partial(opened, path, address, check_same_thread=False)
+    return sa.create_engine("sqlite://", creator=creator, poolclass=sa.pool.QueuePool)
+
+
+def _filled(table: Any, connection: Any) -> dict[str, dict[str, Any]]:
+    """Return for each API of a table the columns in which its rows hold anything."""
+    columns = [column for column in table.c if column.name not in (ROW, API)]
+    rows = connection.execute(sa.select(table.c[API], *map(sa.func.count, columns)).group_by(table.c[API]))
+    return {str(api): {c.name: c for c, n in zip(columns, counts, strict=True) if n} for api, *counts in rows}
+
+
+def _by_name(named: Any, name: str) -> Any:
+    """Return the entry of this name, or the only one of this name in another case."""
+    keys = [name] if name in named else [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118
     return named[keys[0]] if len(keys) == 1 else None
 
 
-def _is_too_much(call: Mapping[str, Any]) -> bool:
-    return sum(count_of(value) for slot, value in call.items() if slot != API_NAME) > MOST_VALUES
+def _conditions(call: Mapping[str, Any], source: _Source, columns: Any) -> Iterator[Any]:
+    if API in source.table.c:
+        yield source.table.c[API] == call[API_NAME]
+    for slot in [slot for slot in call if slot not in (API_NAME, *source.ignored) and call[slot] is not None]:
+        column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
+        if column is not None and column.name not in (ROW, API):
+            yield _condition(column, call[slot], match)
 
 
-def _plain_tables(tables: Mapping[str, Any] | None) -> Any:
-    return None if tables is None else {str(api): entry for api, entry in tables.items()}
+def _condition(column: Any, value: Any, match: str = "exact") -> Any:
+    """Return the condition that a column meets a JSON value."""
+    if isinstance(value, Mapping):
+        return sa.and_(sa.true(), *(_condition(column, bound, name) for name, bound in _bounds(value, match)))
+    values = list(filter(_is_single, value if isinstance(value, list) else [value]))
+    if len(values) > _MOST_VALUES or (match in _RANGES and isinstance(value, list)):
+        raise ValueError(f"expected one value, or a list of {_MOST_VALUES} at most")
+    if match in ("not", "not_contains"):
+        return sa.or_(column.is_(None), sa.not_(_condition(column, value, "exact" if match == "not" else "contains")))
+    if match == "contains":
+        return sa.and_(sa.true(), *(_contains(column, item) for item in values))
+    if match in _RANGES:
+        return _bounded(column, value, match)
+    return sa.or_(sa.false(), *(_equal(column, item) for item in values))
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(name): _value(value) for name, value in row.items() if value is not None and name not in (ROW, API)}
+def _bounds(operators: Mapping[str, Any], match: str) -> list[tuple[str, Any]]:
+    if match != "exact" or not operators or operators.keys() - set(MATCHES[1:]):
+        raise ValueError(f"expected a mapping with some of {', '.join(MATCHES[1:])}")
+    return [(name, bound) for name, bound in operators.items() if bound is not None]
 
 
-def _value(value: Any) -> Any:
-    """What a database gives, as JSON."""
-    if isinstance(value, (str, bool, int, list, dict)):
-        return value
-    if isinstance(value, Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, (float, int)):
-        return value if abs(value) < float("inf") else str(value)
-    if isinstance(value, (date, datetime, time)):
-        return value.isoformat()
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _is_single(value: Any) -> bool:
+    if isinstance(value, list | Mapping):
+        raise ValueError("expected a value, got a list or mapping")
+    return value is not None
+
+
+def _equal(column: Any, value: Any) -> Any:
+    if isinstance(column.type, sa.JSON):
+        return _contains(column, value)
+    if isinstance(column.type, sa.Boolean):
+        truth = _TRUTHS.get(str(value).strip().lower())
+        return sa.false() if truth is None else column.is_(truth)
+    if isinstance(column.type, sa.Integer | sa.Numeric | sa.Float):
+        number = _number(value)
+        return sa.false() if number is None else column == number
+    return sa.func.lower(sa.cast(column, sa.String)) == sa.func.lower(_text(value))
+
+
+def _contains(column: Any, value: Any) -> Any:
+    """Return whether a text contains a value, or JSON equals it or is a list that holds it."""
+    text, written = sa.cast(column, sa.String), json.dumps(_text(value) if isinstance(value, str) else value)
+    if not isinstance(column.type, sa.JSON):
+        return text.icontains(_text(value), autoescape=True)
+    listed = (f"[{written}]", f"[{written},", f", {written}]", f", {written},")
+    return sa.or_(sa.func.lower(text) == written.lower(), *(text.icontains(part, autoescape=True) for part in listed))
+
+
+def _bounded(column: Any, value: Any, match: str) -> Any:
+    """Compare numbers as numbers, also those that are written in a text column, and other texts as texts."""
+    bound: Any = _number(value)
+    is_number = isinstance(column.type, sa.Integer | sa.Numeric | sa.Float)
+    if isinstance(column.type, sa.Boolean | sa.JSON) or (bound is None and (is_number or not isinstance(value, str))):
+        return sa.false()
+    side = column if is_number else sa.cast(column, sa.String)
+    if bound is None:
+        bound = _text(value)
+    elif not is_number:
+        side = sa.case((side.regexp_match(_NUMBER), sa.cast(side, sa.Float)), else_=None)
+    return {"min": side >= bound, "max": side <= bound, "above": side > bound, "below": side < bound}[match]
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = int(value) if value.strip().lstrip("+-").isdecimal() else float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and -_LARGEST < value < _LARGEST else None
+
+
+def _text(value: Any) -> str:
+    """Return a text without surrogates and NUL, which some databases refuse."""
+    if len(text := str(value)) > _LONGEST:
+        raise ValueError(f"expected a text of at most {_LONGEST} characters")
+    return text.encode("utf-8", "replace").decode().replace("\0", "")

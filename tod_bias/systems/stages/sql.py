@@ -172,7 +172,8 @@ def _parsed(url: str) -> Any:
     except (sa.exc.ArgumentError, ValueError):
         raise StageError("url: cannot be read; expected DRIVER://USER:PASSWORD@HOST:PORT/NAME") from None
     if parsed.get_backend_name() == "sqlite" and not os.path.isfile(parsed.database or ""):
-        raise StageError(f"{parsed.database or url}: no such SQLite file; make one with tod-bias database --corpus …")
+        name = parsed.database or ":memory:"
+        raise StageError(f"{name}: no such SQLite file; make one with tod-bias database --corpus … --out {name}")
     return parsed
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote
     from tod_bias.recommenders.lmrec.stage import Recommend
+    from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
     from tod_bias.systems.chat.components import Answer, ToolCalls
     from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call
     from tod_bias.systems.stages.database import LookupDb
@@ -23,6 +24,7 @@ HOMES = {
     "Answer": "systems.chat.components",
     "ApiCall": "systems.stages.language_model",
     "Canonical": "perturb.guards.guard",
+    "ItemLookup": "recommenders.lmrec.venue_stages",
     "Lookup": "systems.outputs",
     "LookupDb": "systems.stages.database",
     "Neutral": "perturb.guards.guard",
@@ -33,6 +35,7 @@ HOMES = {
     "SqlDb": "systems.stages.sql",
     "ToolCalls": "systems.chat.components",
     "Tools": "systems.stages.tools",
+    "VenueResponse": "recommenders.lmrec.venue_stages",
     "Vote": "perturb.guards.guard",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
@@ -42,6 +45,7 @@ __all__ = [
     "Answer",
     "ApiCall",
     "Canonical",
+    "ItemLookup",
     "Lookup",
     "LookupDb",
     "Neutral",
@@ -52,6 +56,7 @@ __all__ = [
     "SqlDb",
     "ToolCalls",
     "Tools",
+    "VenueResponse",
     "Vote",
     "as_text",
     "parse_call",

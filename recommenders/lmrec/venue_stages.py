@@ -1,4 +1,10 @@
-"""What follows the recommender in the pipelines of this study: a lookup of the first venue, and a response."""
+"""Stages that follow LMRec in a pipeline: a lookup of the first venue, and a response (Shen 2022)::
+
+stages:
+  recommend: {stage: "tod_bias.stages:Recommend", model: models/lmrec}
+  lookup: {stage: "tod_bias.stages:ItemLookup", table: models/lmrec/venues.jsonl}
+  response: "tod_bias.stages:VenueResponse"
+"""
 
 from __future__ import annotations
 
@@ -13,10 +19,10 @@ from tod_bias.systems.stage import Stage, StageInput
 
 
 class ItemLookup(Stage):
-    """Looks up the first recommended venue that the table knows.
+    """Look up the first recommended venue that the table holds.
 
     Args:
-        table: id to row, or a file of JSON lines with ``id`` (a model's ``venues.jsonl``, or one with more to say).
+        table: id to row, or a file of JSON lines with ``id``: a model's ``venues.jsonl``, or one with more fields.
         recommend: name of the stage whose ranked venues are looked up.
     """
 
@@ -25,7 +31,7 @@ class ItemLookup(Stage):
         self._recommend = recommend
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
-        """One lookup an input.
+        """Return one lookup per input.
 
         Raises:
             StageError: an input has no output of the recommender.
@@ -47,12 +53,12 @@ class ItemLookup(Stage):
 
 
 class VenueResponse(Stage):
-    """Says which venue was found, in one sentence.
+    """Say in one sentence which venue was found.
 
     Args:
-        lookup: name of the stage whose row is said.
-        template: with the row's fields in braces.
-        nothing: said where no row was found.
+        lookup: name of the stage whose row is put into words.
+        template: the response, with the row's fields in braces.
+        nothing: the response if no row was found.
     """
 
     def __init__(
@@ -66,7 +72,7 @@ class VenueResponse(Stage):
         self._nothing = nothing
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[str]:
-        """One response an input.
+        """Return one response per input.
 
         Raises:
             StageError: the row lacks a field of the template.

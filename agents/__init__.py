@@ -1,11 +1,13 @@
 """ParlAI agents and teachers of tod-bias, and any ParlAI agent as a stage.
 
-Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline that answers ParlAI's task-oriented
-system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
-every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task; or
-(``FairscoreGoogleSgdTeacher``) with all counterfactuals, and the bias in ParlAI's report; or with counterfactuals in
-the training split (``AugmentedGoogleSgdTeacher``).
-:class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
+* Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline that answers ParlAI's task-oriented system
+  teachers; one of its stages (``ApiCallAgent``, ``LookupDbAgent``, ``ResponseAgent``); the recommender LMRec
+  (``LMRecAgent``).
+* Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with every dialogue rewritten by
+  Su's Algorithm 1 (the mutator :class:`DemographicRewrite` does so with any stock task), with all counterfactuals and
+  the bias in ParlAI's report (``FairscoreGoogleSgdTeacher``), or with counterfactuals in the training split
+  (``AugmentedGoogleSgdTeacher``); ``ReviewTeacher`` asks LMRec for the venues of reviews.
+* :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
 
 Nothing is loaded before it is named, so that each command loads only what it uses.
 """
@@ -29,12 +31,17 @@ if __name__ == "agents":  # the checkout's folder is on the path: what is meant 
     _spec.loader.exec_module(sys.modules[__name__])
 
 _MODULES = {
+    "ApiCallAgent": "stage_agents",
     "AugmentedTeacher": "augmented_teacher",
     "DemographicRewrite": "mutator",
     "FairscoreTeacher": "fairscore_teacher",
+    "LMRecAgent": "lmrec",
+    "LookupDbAgent": "stage_agents",
     "ParlaiStage": "stage",
     "PerturbedEpisodes": "teachers",
     "PipelineAgent": "pipeline_agent",
+    "ResponseAgent": "stage_agents",
+    "ReviewTeacher": "lmrec",
     "dialogue_to_episode": "episodes",
     "episode_to_dialogue": "episodes",
     "teacher_pipeline": "stage",

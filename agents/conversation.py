@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -42,7 +42,7 @@ class Request:
     item: StageInput | None = None
     """What the stages read."""
     conversation: Conversation | None = None
-    """Which records the outputs of the stages."""
+    """Records the outputs of the stages; None for a line without a dialogue."""
     reply: str = ""
     """The whole reply, where no stage is called."""
 
@@ -66,7 +66,7 @@ class Conversation:
         agent: the agent's name, for errors.
         history: ``gold``: the turns before are the teacher's (its texts and labels, as ParlAI's own agents have them
             by default); ``system``: the users' and the teacher's lines with the agent's own outputs.
-        teacher_results: the output of ``db`` is the teacher's gold result.
+        from_teacher: stages (``api_call``, ``db``) whose output is the teacher's gold call or result.
         whole_turns: answer ``USER:`` with the whole turn, as plain text is (someone is typing).
     """
 
@@ -75,12 +75,12 @@ class Conversation:
         agent: str,
         history: HistoryMode = "gold",
         *,
-        teacher_results: bool = False,
+        from_teacher: Iterable[str] = (),
         whole_turns: bool = False,
     ) -> None:
         self._agent = agent
         self._mode = history
-        self._teacher_results = teacher_results
+        self._from_teacher = tuple(from_teacher)
         self._whole_turns = whole_turns
         self.restart()
 
@@ -128,7 +128,7 @@ class Conversation:
         self._open = _CurrentTurn(content, shown_call=call, is_plain=is_plain)
         if not is_plain:
             return Request(RequestKind.CALL, self._input({}), self)
-        return Request(RequestKind.EXCHANGE, self._input({"db": {}} if self._teacher_results else {}), self)
+        return Request(RequestKind.EXCHANGE, self._input({name: {} for name in self._from_teacher}), self)
 
     def _result(self, message: Mapping[str, Any], content: str) -> Request:
         if self._ended:
@@ -139,9 +139,22 @@ class Conversation:
         label = _label(message)
         turn.shown_result = shown_slots(message, content)
         turn.shown_response = None if label is None else without_prefix(label, SYSTEM)
-        if self._teacher_results:
-            turn.outputs = {**turn.outputs, "db": turn.shown_result}
+        turn.outputs = {**turn.outputs, **{name: self._shown_by_teacher(turn, name) for name in self._from_teacher}}
         return Request(RequestKind.RESPONSE, self._input(turn.outputs), self)
+
+    def _shown_by_teacher(self, turn: _CurrentTurn, name: str) -> Mapping[str, str] | str:
+        value = turn.shown_result if name == "db" else turn.shown_call
+        if value is None:
+            raise StageError(
+                f"{self._agent} answers from the gold API call, which this teacher does not show (no labels); "
+                "use PipelineAgent, which makes its own"
+            )
+        return value
+
+    @property
+    def gold_lookup(self) -> tuple[Mapping[str, str] | str | None, Mapping[str, str] | str | None]:
+        """The gold call of the turn in progress and its gold result, each None until the teacher shows it."""
+        return (self._open.shown_call, self._open.shown_result) if self._open else (None, None)
 
     def _input(self, outputs: Mapping[str, Any]) -> StageInput:
         user = self._open.user if self._open else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +22,8 @@ from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.perturb.loading import load_axis
 from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.pipeline import STANDARD, Pipeline
+from tod_bias.systems.stages.database import LookupDb
 
 Options = Mapping[str, Mapping[str, Any]]
 """Names of options to what ``argparse`` takes for each."""
@@ -134,13 +135,24 @@ def check_options(opt: Mapping[str, Any], agent: str) -> None:
             raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
 
 
-def build_pipeline(opt: Mapping[str, Any]) -> Pipeline:
-    """The pipeline that the options describe; raises TodBiasError where it cannot be built."""
-    pipeline = _unguarded(opt)
+def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = STANDARD) -> Pipeline:
+    """Build the pipeline that the options describe.
+
+    Args:
+        opt: ParlAI's options.
+        needed: stages of the standard pipeline that the agent calls; the others may lack their model or corpus.
+
+    Raises:
+        TodBiasError: the pipeline cannot be built.
+    """
+    if set(needed) == {"db"} and not opt.get("pipeline"):
+        pipeline = Pipeline({"db": LookupDb.from_dialogues(_db_dialogues(opt))})
+    else:
+        pipeline = _unguarded(opt, needed)
     return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
 
 
-def _unguarded(opt: Mapping[str, Any]) -> Pipeline:
+def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:
     model = opt.get("stage_model")
     call, response = opt.get("api_call_model") or model, opt.get("response_model") or model
     spec = opt.get("pipeline")
@@ -150,13 +162,13 @@ def _unguarded(opt: Mapping[str, Any]) -> Pipeline:
         return load_pipeline(spec or "demo")
     if spec:
         raise StageError("give either --pipeline or --stage-model, not both")
-    for name, given in (("--api-call-model", call), ("--response-model", response)):
-        if not given:
+    for stage, name, given in (("api_call", "--api-call-model", call), ("response", "--response-model", response)):
+        if stage in needed and not given:
             raise StageError(f"add {name}, or give --stage-model for both")
     return load_pipeline(
-        dialogues=() if opt.get("db") == "teacher" else _db_dialogues(opt),
-        api_call_model=call,
-        response_model=response,
+        dialogues=_db_dialogues(opt) if "db" in needed else (),
+        api_call_model=call or response,
+        response_model=response or call,
         device=opt.get("device"),
         generation={"max_new_tokens": opt["max_new_tokens"]} if opt.get("max_new_tokens") is not None else {},
     )

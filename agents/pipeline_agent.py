@@ -19,7 +19,7 @@ language-model agents do; ``--history system`` makes the agent's outputs the his
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -27,11 +27,11 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.conversation import Conversation, Request, RequestKind
-from tod_bias.agents.options import PIPELINE_OPTIONS, add_options, build_pipeline, check_options
+from tod_bias.agents.options import PIPELINE_OPTIONS, Options, add_options, build_pipeline, check_options
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import StageError
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.pipeline import STANDARD, Pipeline
 from tod_bias.systems.stage import Stage, StageInput
 
 REQUEST = "tod_bias_request"
@@ -41,10 +41,12 @@ REQUEST = "tod_bias_request"
 class PipelineAgent(Agent):
     """A whole pipeline. See the module's text for what it answers."""
 
+    options: ClassVar[Options] = PIPELINE_OPTIONS
+
     @classmethod
     def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
         """Add the agent's options."""
-        add_options(parser, cls.__name__, PIPELINE_OPTIONS)
+        add_options(parser, cls.__name__, cls.options)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
@@ -55,17 +57,18 @@ class PipelineAgent(Agent):
         self._conversation = Conversation(
             self.id,
             opt.get("history", "gold"),
-            teacher_results=self._teacher_results,
+            from_teacher=self.from_teacher,
             whole_turns=bool(opt.get("interactive_mode", False)),
         )
 
     def build_pipeline(self, opt: Opt) -> Pipeline:
         """The pipeline that the options describe; override it to answer with another one."""
-        return build_pipeline(opt)
+        return build_pipeline(opt, set(STANDARD) - set(self.from_teacher))
 
     @property
-    def _teacher_results(self) -> bool:
-        return self.opt.get("db") == "teacher"
+    def from_teacher(self) -> tuple[str, ...]:
+        """Stages whose output is the teacher's gold call or result."""
+        return ("db",) if self.opt.get("db") == "teacher" else ()
 
     def share(self) -> dict[str, Any]:
         """What copies of this agent share: the stages, with their models."""
@@ -80,9 +83,13 @@ class PipelineAgent(Agent):
         """Take in a line of the dialogue."""
         observation = Message(observation)
         if not observation.is_padding():
-            observation.force_set(REQUEST, self._conversation.observe(observation))
+            observation.force_set(REQUEST, self.request(observation))
         self.observation = observation
         return observation
+
+    def request(self, observation: Message) -> Request:
+        """Return what a line requests of the stages."""
+        return self._conversation.observe(observation)
 
     def act(self) -> Message:
         """Answer the line observed last."""
@@ -107,8 +114,9 @@ class PipelineAgent(Agent):
             for (reply, request), item in zip(
                 pending, self._run(kind, [request for _, request in pending]), strict=True
             ):
-                request.conversation.record(item.outputs)
-                reply.update(self._reply(kind, item.outputs))
+                if request.conversation is not None:
+                    request.conversation.record(item.outputs)
+                reply.update(self.reply(request, item.outputs))
         return replies
 
     def _run(self, kind: RequestKind, requests: Sequence[Request]) -> list[StageInput]:
@@ -120,21 +128,21 @@ class PipelineAgent(Agent):
                     "(plain text, as in `parlai interactive`); score it with `tod-bias evaluate`"
                 )
             return self.pipeline(items)
-        stages = self._stages(kind)
+        stages = self.stages(kind)
         return Pipeline(stages)(items) if stages and items else items
 
-    def _stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """Up to ``api_call`` for the call, the rest for the response."""
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
+        """Return the stages that a request calls: up to ``api_call`` for the call, the rest for the response."""
         names = self.pipeline.names
         first = names.index("api_call") + 1 if "api_call" in names else 0
         if kind is RequestKind.EXCHANGE:
             return self.pipeline.stages
         chosen = names[:first] if kind is RequestKind.CALL else names[first:]
-        return {name: self.pipeline.stages[name] for name in chosen if name != "db" or not self._teacher_results}
+        return {name: self.pipeline.stages[name] for name in chosen if name not in self.from_teacher}
 
-    def _reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """``APICALL: …``, ``SYSTEM: …``, or the plain response."""
-        call = parlai_text(outputs.get("api_call"))
+    def reply(self, request: Request, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a reply: ``text`` is ``APICALL: …``, ``SYSTEM: …``, or the plain response."""
+        kind, call = request.kind, parlai_text(outputs.get("api_call"))
         if kind is RequestKind.CALL:
             return {"text": f"{API_CALL} {call}"}
         last = list(outputs)[-1] if self.pipeline.flow is not None else self.pipeline.names[-1]

@@ -96,14 +96,14 @@ def _level_counts(rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, table
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    """Eq. 1 from (…, labels, levels) counts."""
+def price_shares(counts: np.ndarray) -> np.ndarray:
+    """Return P(l | m) of Shen eq. 1 from counts of items, both (…, labels, levels)."""
     with np.errstate(invalid="ignore"):
         return np.asarray(counts / counts.sum(axis=-2, keepdims=True))
 
 
-def _neutral(counts: np.ndarray) -> np.ndarray:
-    """(…, labels, levels): each label's share of the priced items, at every level."""
+def neutral_shares(counts: np.ndarray) -> np.ndarray:
+    """Return each label's share of all priced items, the same at every level, (…, labels, levels)."""
     priced = counts.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
         return np.broadcast_to(priced / priced.sum(axis=-2, keepdims=True), counts.shape)
@@ -119,7 +119,7 @@ def _mean(values: np.ndarray) -> np.ndarray:
 def _scored(queries: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of one city, or the means over several, whose own rows are ``single``."""
     how = queries.how
-    each, usual = _shares(queries.sums), _neutral(queries.sums)  # (cities, labels, levels)
+    each, usual = price_shares(queries.sums), neutral_shares(queries.sums)  # (cities, labels, levels)
     neutrals = np.where(np.isnan(each), np.nan, usual)
     shares, leans = _over(each, how.level), _over(each - neutrals, how.level)
     value, lean = shares.value, leans.value
@@ -191,7 +191,8 @@ def _within_city(queries: GroupedQueries) -> np.ndarray:
     known = np.unique(queries.codes)  # a city may have no lists of some label
     samples = np.zeros((how.resamples, *queries.sums.shape[1:]))
     samples[:, known] = crossed_sums(rng, queries.table, design, how.resamples)
-    bounds = how.bounds(_shares(samples), min(fewest_clusters(design.ways, queries.codes == label) for label in known))
+    fewest = min(fewest_clusters(design.ways, queries.codes == label) for label in known)
+    bounds = how.bounds(price_shares(samples), fewest)
     bounds[..., (queries.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
     return bounds
 

@@ -22,7 +22,7 @@ class Recommend(Stage):
 
     Args:
         model: folder of a trained LMRec.
-        top: venues in a list.
+        top: venues in a list; None for all.
         neutralise: mask names, places and gendered relations of the utterance first (test-side neutralisation).
         device: where it runs.
         batch: utterances at once.
@@ -32,13 +32,14 @@ class Recommend(Stage):
         self,
         model: str | Path,
         *,
-        top: int = K,
+        top: int | None = K,
         neutralise: bool = False,
         device: str | None = None,
         batch: int = 128,
     ) -> None:
         self.model = LMRec.load(model, device=device)
         self._fingerprint = hashlib.sha256(f"{fingerprint(str(model))} {self.model.venues}".encode()).hexdigest()[:16]
+        top = len(self.model.venues) if top is None else top
         if not 0 < top <= len(self.model.venues):
             raise StageError(
                 f"Recommend: top is {top}; expected 1 to {len(self.model.venues)}, the venues of the model"

@@ -151,7 +151,8 @@ def _lowered(text: str) -> str:
 def _alternation(keys: Iterable[str]) -> str:
     longest_first = sorted(keys, key=lambda key: (-len(key), key))
     parts = (re.escape(key).replace("\\ ", "[ -]").replace("'", "['’]") for key in longest_first)
-    return r"(?<![^\W_])(?:" + "|".join(parts) + r")(?![^\W_])"
+    # A word in an identifier (find_restaurant) is none; in _emphasis_ it is.
+    return r"(?<![^\W_])(?<![^\W_]_)(?:" + "|".join(parts) + r")(?!_?[^\W_])"
 
 
 def _free_of_hyphens(text: str, start: int, end: int) -> bool:

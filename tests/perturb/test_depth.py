@@ -72,6 +72,25 @@ def test_candidates_come_from_what_is_said_with_a_call() -> None:
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        {"name": "wife", "arguments": '{"seats": 2}', "call_id": "wife", "type": "function_call"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "wife", "function": {"name": "wife", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "wife", "name": "wife", "content": "ok"},
+        {"tool_name": "wife", "args": {"seats": 2}, "tool_call_id": "wife", "part_kind": "tool-call"},
+        {"name": "wife", "args": {}, "id": "wife", "type": "tool_call"},
+        "call find_wife, then wife_of or find_wife_2",
+    ],
+)
+def test_names_of_things_stay_in_the_messages_of_every_framework(message: Any) -> None:
+    assert to_man(message) == message
+
+
+@pytest.mark.parametrize(
     ("output", "expected"),
     [
         ({"name": "wife", "arguments": {"who": "wife"}}, {"name": "wife", "arguments": {"who": "husband"}}),

@@ -17,6 +17,26 @@ from tod_bias.dialogues.values import API_NAME
 
 V = TypeVar("V")
 _UNCHANGED = frozenset([bool, int, float, type(None)])
+_API_NAMES = frozenset([API_NAME])
+NAMES = _API_NAMES | {
+    "name",
+    "tool_name",
+    "id",
+    "call_id",
+    "tool_call_id",
+    "type",
+    "part_kind",
+    "kind",
+    "role",
+    "status",
+    "finish_reason",
+    "model",
+    "model_name",
+}
+"""Keys of the calls and messages of agent frameworks whose values name things: OpenAI's chat and Responses APIs,
+PydanticAI, LangChain."""
+_OF_CALLS = frozenset(["tool_calls", "tool_call_id", "call_id", "tool_name", "part_kind"])
+_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 
 
 @cache
@@ -27,13 +47,22 @@ def _rewritten(kind: type) -> tuple[str, ...]:
     )
 
 
+def _is_of_framework(value: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping is a call or message of an agent framework: other mappings may have text as a type."""
+    role, arguments = value.get("role"), value.get("arguments", value.get("args"))
+    is_message = isinstance(role, str) and role in _ROLES and "content" in value
+    is_call = isinstance(arguments, Mapping) or (isinstance(arguments, str) and arguments.lstrip().startswith("{"))
+    return is_message or is_call or isinstance(value.get("function"), Mapping) or not _OF_CALLS.isdisjoint(value)
+
+
 class StringMap(ABC):
     """Changes the strings inside a value, and changes them back.
 
     Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth, and so are the
-    strings inside a text that is JSON, all other bytes of which stay as they are; mapping keys, the name of an API (the
-    value under ``api_name``, and under ``name`` beside ``arguments``, as OpenAI writes a call), enum members, dataclass
-    fields whose metadata say ``rewrite=False`` (a dialogue's id) and everything else stay as they are.
+    strings inside a text that is JSON, all other bytes of which stay as they are. Names of things are never changed:
+    mapping keys, the name of an API (under ``api_name``), names, ids, roles and types of calls and messages of agent
+    frameworks (:data:`NAMES`), enum members, and dataclass fields whose metadata say ``rewrite=False`` (a dialogue's
+    id). Everything else stays as it is, too.
     """
 
     def __init__(self) -> None:
@@ -80,10 +109,10 @@ class StringMap(ABC):
 
     def _mapping(self, value: Mapping[Any, Any], forward: bool) -> dict[Any, Any]:
         change = self._rewrite if forward else self._restore
-        name = "name" if "arguments" in value and isinstance(value["arguments"], Mapping) else API_NAME
+        names = NAMES if _is_of_framework(value) else _API_NAMES
         return {
             key: item
-            if item.__class__ in _UNCHANGED or key in (API_NAME, name)
+            if item.__class__ in _UNCHANGED or (key.__class__ is str and key in names)
             else change(item)
             if item.__class__ is str
             else self._map(item, forward)

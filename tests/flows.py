@@ -145,3 +145,8 @@ def retrieval_pipeline(biased: str = "") -> Pipeline:
         ]
 
     return Pipeline({"retriever": retriever, "reader": reader}, flow=retrieve_and_read)
+
+
+def failures_of(traces):
+    """Number of a run to the reason why its first turn failed."""
+    return {number: way.failure for number, trace in enumerate(traces) for way in trace[0] if way.failure}

@@ -265,8 +265,9 @@ class RunOptions(TurnOptions):
 
     samples: Positive = 1
     """Outputs drawn per call, where temperature is above 0."""
-    max_failures: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """Share of a stage's calls that may stay without an output."""
+    max_failures: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of calls that may fail: if more fail in every group, nothing is measured; of saved responses, the share of
+    turns that may be missing. Default: 0.5, and 0.01 of saved responses."""
     responses: Path | None = None
     """Responses of a system that cannot be run again, to what export writes."""
     executor: Literal["local", "ray"] = "local"

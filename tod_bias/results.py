@@ -35,7 +35,7 @@ from tod_bias.folder import held, writable
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.arms import MOST_PLAYERS, MOST_STAGES, PAIRS, ArmDesign
-from tod_bias.statistics.needed import ENOUGH_TERMS, MOST_OF_A_TERM
+from tod_bias.statistics.needed import ENOUGH_TERMS, FEW_CLUSTERS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +52,8 @@ DISPARITY = "disparity"
 """A group is served differently: the finding survives other terms, and is beyond the placebo where there is one."""
 THESE_TERMS = "these terms only"
 """A difference is there for these terms; too few stand for a group, or others might not show it."""
+NO_DIFFERENCE = "no difference"
+"""Every counterfactual comes out as the original does, rewritten."""
 EQUIVALENT = "equivalent"
 """Every gap, of groups and of pairs, lies within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
@@ -66,7 +68,7 @@ PLACEBO_VERDICT = "placebo"
 """Of the placebo, which claims nothing: what any rewording does."""
 DIFFERENT = (DISPARITY, THESE_TERMS)
 """Verdicts that a difference is there, of groups or of these terms."""
-Verdict = Literal["disparity", "these terms only", "equivalent", "inconclusive", "placebo", ""]
+Verdict = Literal["disparity", "these terms only", "equivalent", "no difference", "inconclusive", "placebo", ""]
 
 ALPHA = 0.05
 """The level of every claim and, as 1 − ALPHA, of every interval."""
@@ -255,6 +257,8 @@ class Group(Named, Attributed):
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None
     """Where few dialogues differ: how many do, of all of them, and likewise terms."""
+    counts: tuple[float, float] | None = None
+    """Of an event: how often it happened, and in how many turns it could."""
 
     @property
     def effective_terms(self) -> float | None:
@@ -464,6 +468,11 @@ class AxisResult(Attributed):
         return worst is not None and self.original.value == self.rewritten.value == worst
 
     @property
+    def few_clusters(self) -> dict[str, int]:
+        """Kinds of clusters of which there are so few that a claim is one of these only, with their number."""
+        return {name: number for name, number in self.clusters.items() if 1 < number < FEW_CLUSTERS}
+
+    @property
     def claims(self) -> dict[str, Estimate]:
         """Group to the gap that is claimed of it: where the verdict is of these terms only, the gap with these terms
         taken as they are."""
@@ -491,6 +500,80 @@ class TurnCount(Record):
 
     turns: int = Field(ge=0)
     of: int = Field(ge=0)
+
+
+class Example(Record):
+    """One turn that shows a finding."""
+
+    dialogue: str
+    turn: int
+    variant: str
+    """The variant that shows the event, as the explorer names it."""
+    user: str
+    """What the user says in that variant."""
+    original: str
+    """What the system did with the original."""
+    counterfactual: str
+    """What it did with the variant."""
+
+
+class Finding(Record):
+    """What a run says about one axis and group; every page, table and gate renders it."""
+
+    axis: str
+    verdict: Verdict
+    group: str = ""
+    """The group that is treated differently; empty if none is."""
+    compared_with: list[str] = []
+    """The other groups, on the same dialogues."""
+    metric: str = ""
+    """The event or metric that a user would recognise first."""
+    also: list[str] = []
+    """Other metrics by which the same group is claimed."""
+    stage: str = ""
+    """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
+    effect: Estimate = Estimate()
+    """How much worse the group is served than the mean of groups, in the metric's units; positive is harm."""
+    what: str = ""
+    """What happens, in a few words: ``book_table without party_size``."""
+    counts: dict[str, tuple[float, float]] = {}
+    """Group to how often the event happened, and in how many turns it could."""
+    dialogues: int = 0
+    """Dialogues that were compared."""
+    turns: int = 0
+    """Of a finding without a difference: turns that were compared."""
+    bound: Value = None
+    """Of a finding without a difference: the largest share of turns that could differ without one being seen."""
+    needed: int | None = None
+    """Dialogues that would prove the strongest difference, if it is as it was seen; None if no number would."""
+    example: Example | None = None
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether a difference is claimed, of the group or of these terms."""
+        return self.verdict in DIFFERENT
+
+    def others(self, without: Iterable[str] = ()) -> tuple[float, float]:
+        """Return how often the event happened as the other groups, and in how many turns it could.
+
+        Args:
+            without: groups that are left out, as the same is found of them.
+        """
+        left = set(without)
+        counts = [self.counts[name] for name in self.compared_with if name in self.counts and name not in left]
+        return sum(some[0] for some in counts), sum(some[1] for some in counts)
+
+
+class FailedTurns(TurnCount):
+    """How many turns of all had a call that failed."""
+
+    reasons: dict[str, int] = {}
+    """The most frequent reasons, with how often each was met."""
+
+    @property
+    def share(self) -> float:
+        """Share of the turns."""
+        return self.turns / max(1, self.of)
 
 
 class FirstDifference(TurnCount):
@@ -616,6 +699,10 @@ class AuditResult(Record):
     """Axis to metric to result, the placebo last."""
     first_differences: dict[str, dict[str, list[FirstDifference]]] = {}
     """Axis to group to what differs first in the turns as this group, by any metric: the most frequent three."""
+    findings: list[Finding] = []
+    """What the run says, the most important first: at least one finding for each axis."""
+    failed: dict[str, dict[str, FailedTurns]] = {}
+    """Axis to ``original`` and its groups to the turns in which a call failed; an axis without failures is missing."""
     left_out: dict[str, str] = {}
     """Axes and metrics without a result, and why."""
     responses: Responses | None = None

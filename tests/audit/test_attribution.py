@@ -292,7 +292,7 @@ def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
 
 def test_a_ratio_metric_of_zero_is_a_difference(corpus):
     stages = {**fair_pipeline(corpus).stages, "response": lambda inputs: ["zzz"] * len(inputs)}
-    axis = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK))
+    axis = gender_bleu(attribute(Pipeline(stages), corpus, metrics="corpus_bleu", **QUICK))
     assert (axis["scale"], axis["original"]["value"], axis["disparity"]["value"]) == ("difference", 0, 0)
     assert "su" not in axis
 

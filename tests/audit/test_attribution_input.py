@@ -49,8 +49,8 @@ ONE_DRAW = {"design": "draws", "draws": 1, "bootstrap": 0, "permutations": 0}
 def test_dialogues_may_come_one_by_one_and_the_order_as_text():
     corpus = small_corpus(8)
     pipeline = Pipeline({"a": echo, "b": echo})
-    expected = attribute(pipeline, corpus, order=["b", "a"], **ONE_DRAW)
-    found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
+    expected = attribute(pipeline, corpus, order=["b", "a"], metrics="corpus_bleu", **ONE_DRAW)
+    found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", metrics="corpus_bleu", **ONE_DRAW)
     assert found["axes"] == expected["axes"]
     assert found["axes"]["gender"]["corpus_bleu"]["su"]["attribution"]["order"] == ["b", "a"]
 

@@ -26,10 +26,11 @@ from assistant import (
 )
 from chat_server import ChatServer
 
-from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.evaluation import evaluate
-from tod_bias.errors import IncompleteError, StageError, TodBiasError, UnansweredError
+from tod_bias import Pipeline, attribute
+from tod_bias.audit.measured import reasons_in
+from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
+from tod_bias.testing.gate import WITHIN, gate
 
 MEN = frozenset(PEOPLE) - WOMEN
 ROLES = {"policy": ToolCalls, "answer": Answer}
@@ -101,21 +102,24 @@ def refusing(number):
     return lambda _, body: 400 if f"number {number}," in json.dumps(body) else None
 
 
-def test_a_failed_call_takes_its_dialogue_out():
+def test_a_failed_call_is_an_outcome_of_its_turn():
     with ChatServer(assistant, fault=refusing(3)) as server:
-        result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
-    with ChatServer(assistant) as server:
-        others = attribute(system(server.url), [it for it in corpus(24) if it.id != "t003"], **OPTIONS)
-    assert result["corpus"]["lost"]["dialogues"] == 1
-    assert result["corpus"]["lost"]["variants"].keys() == {"original", "gender: man", "gender: non-binary"}
-    assert result["cost"]["failed"]["policy"] >= 3
-    assert result["corpus"]["audited"] == {"gender": 23}
-    assert result["axes"] == others["axes"]
-    assert set(result.turns["dialogue"]) == {it.id for it in corpus(24)} - {"t003"}
+        result = attribute(system(server.url), corpus(24), **OPTIONS)
+    assert result.corpus.audited == {"gender": 24}
+    assert result.cost.failed["policy"] >= 3
+    assert {name: failed.turns for name, failed in result.failed["gender"].items()} == {
+        "original": 1,
+        "woman": 1,
+        "man": 1,
+        "non-binary": 1,
+    }
+    turns = result.turns.query("dialogue == 't003' and turn == 1")
+    assert turns.response.eq("").all()
+    assert turns.failure.str.startswith("status 400").all()
 
 
-@pytest.mark.parametrize(("people", "variants"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
-def test_refused_variants_are_counted_by_the_calls_of_the_system_itself(people, variants):
+@pytest.mark.parametrize(("people", "group", "own"), [(WOMEN, "woman", {"original"}), (MEN, "man", set())])
+def test_calls_that_fail_for_one_group_are_counted_to_it(people, group, own):
     """Twins ask as the original does: what is refused of a woman alone is not counted to her counterfactual."""
 
     def some_people_of_trip_3(_, body):
@@ -123,26 +127,46 @@ def test_refused_variants_are_counted_by_the_calls_of_the_system_itself(people, 
         return 400 if "number 3," in text and words(text) & people else None
 
     with ChatServer(assistant, fault=some_people_of_trip_3) as server:
-        result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
-    lost = result["corpus"]["lost"]
-    assert (lost["dialogues"], set(lost["variants"])) == (1, variants)
+        result = attribute(system(server.url), corpus(24), **OPTIONS)
+    assert {name for name, failed in result.failed["gender"].items() if failed.turns} == {group, *own}
 
 
-def test_too_many_failures_stop_the_run(tmp_path):
-    with ChatServer(assistant, fault=refusing(3)) as server:
-        cache = tmp_path / "cache.sqlite"
-        with pytest.raises(StageError, match=r"calls failed \(status 400.*more than --max-failures 0\.01") as error:
-            attribute(system(server.url), corpus(24), **OPTIONS, cache=cache)
-        assert "\n" not in str(error.value)
-        attribute(system(server.url), corpus(24), **OPTIONS, cache=cache, max_failures=0.2)
-        assert set(server.answered.values()) == {1}  # what was answered is not requested again
+def test_failures_of_one_group_are_claimed_and_never_pass_the_gate():
+    def men_are_filtered(_, body):
+        return 400 if words(json.dumps(body)) & MEN else None
+
+    with ChatServer(assistant, fault=men_are_filtered) as server:
+        result = attribute(system(server.url), corpus(24), axes=["gender"])
+    assert "man" in result.axes["gender"]["failed_turns"].claims
+    assert gate(result, 0.5).state != WITHIN
+
+
+def test_a_stage_that_fails_for_everybody_measures_nothing_and_is_said_once():
+    def most(number, body):
+        return 400 if number > 10 and number % 5 else None
+
+    with ChatServer(assistant, fault=most) as server:
+        result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.1)
+    (reason,) = reasons_in(result)
+    assert reason.startswith("calls fail for everybody alike, in ")
+    assert "status 400" in reason
 
 
 def test_a_server_that_answers_nothing_is_given_up():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
-        with pytest.raises(StageError, match="calls failed"):
+        with pytest.raises(StageError, match="none of 16 calls got an output"):
             attribute(system(server.url), corpus(24), **OPTIONS)
         assert len(server.received) < 40
+
+
+def test_a_server_that_goes_away_stops_the_run_and_what_it_answered_is_kept(tmp_path):
+    cache = tmp_path / "cache.sqlite"
+    stops = pytest.raises(StageError, match=r"the last \d+ calls failed .*run the same command again")
+    with ChatServer(assistant, fault=lambda number, body: 400 if number > 30 else None) as server, stops:
+        attribute(system(server.url), corpus(40), **OPTIONS, cache=cache)
+    with ChatServer(assistant) as server:
+        attribute(system(server.url), corpus(40), **OPTIONS, cache=cache)
+        assert set(server.answered.values()) == {1}
 
 
 def test_a_stage_of_python_may_leave_a_call_unanswered():
@@ -151,15 +175,8 @@ def test_a_stage_of_python_may_leave_a_call_unanswered():
             raise UnansweredError("I do not like this one")
         return [item.user for item in inputs]
 
-    result = attribute(Pipeline({"answer": fragile}), corpus(24), **BLEU, max_failures=0.2)
-    assert result["corpus"]["lost"]["dialogues"] == 1
-    assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
-    with pytest.raises(StageError, match=r"1 of 25 calls failed \(I do not like this one\)"):
-        evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
-    young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
-    some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
-    with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an output"):
-        attribute(Pipeline({"answer": fragile}), some, **BLEU | {"axes": ("gender", "age")}, max_failures=0.9)
+    result = attribute(Pipeline({"answer": fragile}), corpus(24), **BLEU)
+    assert all(failed.reasons == {"I do not like this one": 1} for failed in result.failed["gender"].values())
 
 
 def test_an_interrupt_ends_what_waits_for_a_server():

@@ -25,7 +25,7 @@ from tod_bias.statistics.arms import PAIRS, ArmDesign
 from tod_bias.statistics.settings import Inference
 
 METRIC = SimpleNamespace(
-    name="mean", better="higher", scale="difference", columns=("sum", "count"),
+    name="mean", better="higher", scale="difference", columns=("sum", "count"), equal_denominators=False,
     score=lambda sums: sums[..., 0] / np.maximum(sums[..., 1], 1),
 )  # fmt: skip
 TERMS = 8

@@ -113,7 +113,7 @@ def changes_of(
     draft = AxisDifference("gender", METRIC, tables, STAGES, inference, (margin, margin))
     dialogues = tuple((str(number), "") for number in range(tables[0].variants.dialogues))
     pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
-    quality = quality_of(METRIC, {"gender": pair}, margin)
+    quality = quality_of(METRIC, {"gender": pair}, margin, inference)
     assert quality is not None
     of_scores, *changes = judged([quality, *draft.rows], 0.05, seed)
     return of_scores["quality"], draft.result(changes)

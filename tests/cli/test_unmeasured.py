@@ -75,8 +75,8 @@ def folder(tmp_path, monkeypatch):
         ("corpus.jsonl", "Same", "disagreement", "every output is the same"),
         ("corpus.jsonl", "Empty", "length", "every response is empty"),
         ("corpus.jsonl", "Other", "corpus_bleu", "next to 0"),
-        ("corpus.jsonl", "Wrong", "length", "unfit arguments: "),
-        ("corpus.jsonl", "Unknown", "length", "unknown function: "),
+        ("corpus.jsonl", "Wrong", "length", "the function does not take the arguments of "),
+        ("corpus.jsonl", "Unknown", "length", "there is no tool "),
     ],
 )
 def test_a_run_that_measures_nothing_does_not_pass(corpus, pipeline, metrics, why):

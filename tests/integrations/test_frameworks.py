@@ -12,7 +12,7 @@ from typing import Any
 import framework_agents as assistants
 import pytest
 from builders import WORDS
-from flows import about_people
+from flows import about_people, failures_of
 from framework_agents import World
 from pydantic import BaseModel
 
@@ -227,7 +227,7 @@ def test_30_parallel_calls(name):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_tool_that_fails_leaves_its_dialogue_out_or_tells_the_model(name):
+def test_a_tool_that_fails_fails_its_turn_or_tells_the_model(name):
     world = World()
     find = world.find_place
 
@@ -243,8 +243,8 @@ def test_a_tool_that_fails_leaves_its_dialogue_out_or_tells_the_model(name):
     if name == "openai_agent":  # its tools tell the model
         assert "An error occurred" in traces[3][0][0].response
     else:
-        assert [number for number, trace in enumerate(traces) if trace is None] == [3]
-        assert "no connection" in execution.lost[3]
+        assert list(failures := failures_of(traces)) == [3]
+        assert "no connection" in failures[3]
 
 
 class TableTakenError(Exception):
@@ -310,7 +310,7 @@ def test_middleware_that_is_not_async_runs(stages):
 
 
 @pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
-def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
+def test_a_tool_that_is_no_stage_and_hangs_fails_its_turn(name):
     world = World()
     find = world.find_place
 
@@ -324,8 +324,8 @@ def test_a_tool_that_is_no_stage_and_hangs_is_left_out(name):
     stages = {key: match for key, match in STAGES.items() if key != "find_place"}
     execution = Execution(hosted(name, world, stages, timeout=0.5))
     traces = execution([Run(dialogue) for dialogue in about_people(6)])
-    assert [number for number, trace in enumerate(traces) if trace is None] == [3]
-    assert "within 0.5 s" in execution.lost[3]
+    assert list(failures := failures_of(traces)) == [3]
+    assert "within 0.5 s" in failures[3]
 
 
 @pytest.mark.parametrize(

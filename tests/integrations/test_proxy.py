@@ -19,7 +19,7 @@ import proxy_agent
 import pytest
 import yaml
 from commands import run_command
-from flows import about_people
+from flows import about_people, failures_of
 from framework_agents import World, function_agent
 from model_server import KEY, serving
 
@@ -151,13 +151,13 @@ def test_the_error_of_a_node_process_is_said_and_not_what_follows_it(key, tmp_pa
         ("misspeaks", """of the line that it wrote: expected {"content": "…"}, got '{"text": "Hello."}'"""),
     ],
 )
-def test_a_process_that_fails_loses_its_dialogue_and_is_replaced(how, message, key, tmp_path):
+def test_a_process_that_fails_fails_its_turn_and_is_replaced(how, message, key, tmp_path):
     with serving(World()) as server:
         path = agent_file(tmp_path, server, f"{PYTHON} none {how}", timeout=3)
         execution = Execution(load_pipeline(path))
         traces = execution([Run(dialogue) for dialogue in about_people(6)])
-    assert [number for number, trace in enumerate(traces) if trace is None] == [3]
-    assert message in execution.lost[3]
+    assert list(failures := failures_of(traces)) == [3]
+    assert message in failures[3]
     assert len((tmp_path / "environment.jsonl").read_text().splitlines()) == 2  # processes
 
 
@@ -193,8 +193,9 @@ def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
         pipeline = load_pipeline(agent_file(tmp_path, server, COMMANDS["process"], concurrency=2))
         options = {"axes": ["gender"], "metrics": "length", "bootstrap": 0, "permutations": 0, "max_failures": 0.5}
         result = attribute(pipeline, [*dialogues, bad], out=tmp_path / "run", **options)
-    assert "HTTP 400" in str(result.corpus.lost.reasons)
-    assert "***" in str(result.corpus.lost.reasons)
+    reasons = str(result.failed["gender"]["original"].reasons)
+    assert "HTTP 400" in reasons
+    assert "***" in reasons
     environments = [json.loads(line) for line in (tmp_path / "environment.jsonl").read_text().splitlines()]
     for environment in environments:
         assert environment["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")

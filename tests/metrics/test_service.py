@@ -8,10 +8,9 @@ from assistant import PLACES, TOOLS, WOMEN, assistant, corpus, find_fewer_for_wo
 from chat_server import ChatServer
 
 from tod_bias import Pipeline, Turn, attribute
-from tod_bias.metrics.choice import FLOW_METRICS, metric
+from tod_bias.metrics.choice import metric
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.service import Escalation
-from tod_bias.report.reading import read
 from tod_bias.stages import Tools
 from tod_bias.systems.flow import tool_loop
 
@@ -170,14 +169,14 @@ def test_questions_after_the_first_call_of_the_corpus_are_no_clarifications():
     assert asked.clarification_turns.tolist() == [1, 1, 0]
 
 
-def test_what_is_measured_of_a_flow_where_no_metric_is_named():
+def test_what_is_measured_if_no_metric_is_named():
     with ChatServer(assistant) as server:
         pipeline = system(server.url, tools=find_fewer_for_women)
         result = attribute(pipeline, corpus(24), axes=["gender", "placebo"], permutations=200, bootstrap=0)
         bare = [type(one)(one.id, one.domain, tuple(Turn(turn.user) for turn in one.turns)) for one in corpus(8)]
         without = attribute(pipeline, bare, axes=["gender"], permutations=50, bootstrap=0)
-    assert list(result.metrics) == ["corpus_bleu", *FLOW_METRICS, "amount_limit"]
+    assert {"corpus_bleu", "disagreement", "found:find_hotels"} <= set(result.metrics)
     rows = result.axes["gender"]
-    assert set(rows["results_found"].claims) == {"woman", "man", "non-binary"}
-    assert "fewer results per turn" in read([rows["results_found"]])[0].who
-    assert list(without.metrics) == [name for name in FLOW_METRICS if name != "disagreement"]  # it needs a placebo
+    assert set(rows["found:find_hotels"].claims) == {"woman", "man", "non-binary"}
+    assert not rows["disagreement"].claims
+    assert "corpus_bleu" not in without.metrics

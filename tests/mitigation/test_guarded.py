@@ -49,11 +49,11 @@ def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
     assert comparable(after)["axes"] == comparable(fresh)["axes"]
 
 
-def test_a_failed_call_behind_a_guard_takes_its_dialogue_out():
+def test_a_failed_call_behind_a_guard_fails_its_turn():
     def refuse(number, body):
         return 400 if "trip number 3" in json.dumps(body) else None
 
     with ChatServer(BIASED, fault=refuse) as server:
-        result = attribute(guarded(server.url), corpus(12), **OPTIONS, max_failures=0.5)
+        result = attribute(guarded(server.url), corpus(12), **OPTIONS)
     assert result["cost"]["failed"]["policy"] == 1  # one rewriting for all
-    assert result["axes"]["gender"]["corpus_bleu"]["dialogues"] == 11
+    assert {failed.turns for failed in result.failed["gender"].values()} == {1}

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.stats import binom
 
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign
-from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_value
+from tod_bias.statistics.simultaneous import Family, JointRows, p_value
 
 
 def weights(labels):
@@ -149,18 +148,3 @@ def test_what_is_the_same_everywhere_still_has_an_error():
     rows, p, _ = gaps(np.zeros((40, 2)), used)
     assert rows.values.tolist() == [0, 0]
     assert np.isnan(p).all()
-
-
-@pytest.mark.parametrize("units", [0, 3, 5, 6, 8, 12])
-def test_a_test_that_cannot_reject_widens_nothing_and_the_family_keeps_its_error(units):
-    smallest = min(1.0, 2.0 ** (1 - units))
-    alone = Family([BoundedRows(1)])
-    family = Family([BoundedRows(1), BoundedRows(3, smallest)])
-    assert family.level <= alone.level
-    if smallest > 0.05:
-        assert family.level == alone.level
-    signs = [2 * binom.cdf(min(k, units - k), units, 0.5) for k in range(units + 1)]  # three sign tests by Bonferroni
-    rejected = sum(
-        binom.pmf(k, units, 0.5) for k, p in enumerate(signs) if min(1.0, p) < 1 and family.adjusted(p) < 0.05
-    )
-    assert family.level + 3 * rejected <= 0.05 + 1e-9

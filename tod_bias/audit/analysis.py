@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from tod_bias.audit.claims import AxisDraft, judge
 from tod_bias.audit.design import CounterfactualDesign
 from tod_bias.audit.estimates import AxisEstimates
-from tod_bias.audit.measured import why_lacking, why_no_tool_ran, why_unmeasured
+from tod_bias.audit.findings import findings_of
+from tod_bias.audit.measured import why_all_fail, why_lacking, why_unmeasured
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.saved_responses import SavedExecution, unattributed
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, signature_of
@@ -21,9 +23,10 @@ from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
-from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, MetricInfo
+from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, FailedTurns, MetricInfo
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.settings import Inference
+from tod_bias.systems.caller import MAX_FAILURES
 
 _PATIENCE = 3.0
 """Seconds after which estimates show how far they are: gaps of few groups take less."""
@@ -58,14 +61,9 @@ def analyse(
     pairs = sum(
         comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in outputs.axes.values()
     )
+    failed = {axis: outputs.turns.failures(axis) for axis in outputs.drawn}
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
-        drafts, undefined = _drafts(outputs, measures.metrics, order, inference, bar)
-    if not drafts:
-        raise next(iter((outputs.failures | undefined).values()))
-    drafts = _untested(drafts, outputs, measures.metrics, config.run.max_failures)
-    metrics = measures.metrics
-    if measures.is_default and (fitting := _tested(metrics, drafts)):
-        metrics, undefined, drafts = fitting, {}, _of_metrics(fitting, drafts)
+        metrics, drafts, undefined = _measured(outputs, measures, config, failed, order, inference, bar)
     failures = outputs.failures | undefined
     axes = _judged(drafts, inference, options.margin)
     is_recorded = isinstance(outputs.execution, SavedExecution)
@@ -85,15 +83,42 @@ def analyse(
             for axis in axes
             if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
+        failed={axis: some for axis, some in failed.items() if any(group.turns for group in some.values())},
         left_out={axis: str(error) for axis, error in failures.items()},
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
         samples=config.run.samples if outputs.execution.is_sampled else None,
         precision=agreements_of(outputs.pipeline),
         cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
+    result = result.model_copy(update={"findings": findings_of(result, outputs.turns)})
     if failures:
         raise IncompleteError("; ".join(map(str, failures.values())), result)
     return result
+
+
+def _measured(
+    outputs: Outputs,
+    measures: Measures,
+    config: AuditConfig,
+    failed: Mapping[str, Mapping[str, FailedTurns]],
+    order: Sequence[str],
+    inference: Inference,
+    bar: Bar,
+) -> tuple[list[Metric], Drafts, dict[str, TodBiasError]]:
+    """Return the metrics that measure something, their estimates, and the metrics without a value, by axis.
+
+    Raises:
+        TodBiasError: no metric has a value on any axis.
+    """
+    metrics = [*measures.metrics, *outputs.events]
+    drafts, undefined = _drafts(outputs, metrics, order, inference, bar)
+    if not drafts:
+        raise next(iter((outputs.failures | undefined).values()))
+    drafts = _untested(drafts, outputs, metrics, failed, config, is_default=measures.is_default)
+    if not measures.is_default:
+        return metrics, drafts, undefined
+    metrics = _fitting(metrics, drafts)
+    return metrics, _of_metrics(metrics, drafts), {}
 
 
 def _drafts(
@@ -103,45 +128,76 @@ def _drafts(
     drafts: Drafts = {}
     failures: dict[str, TodBiasError] = {}
     for axis, turns in outputs.axes.items():
+        axis_inference = replace(inference, seed=inference.seed_of(axis))
         for metric in metrics:
             table = turns.tables[metric.name]
+            if metric.equal_denominators and table.is_alike:  # the event differs on other axes only
+                continue
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
+                if metric.equal_denominators:  # no turn of this axis could show the event
+                    continue
                 count = f"{len(table.original)} original dialogue{'s' * (len(table.original) != 1)}"
                 why = f"{metric.label} of {count} is undefined: no turn of them is scored by it, or one has no number"
                 lacking = why_lacking(metric, outputs.seen[axis]) if axis in outputs.seen else ""
                 failures[f"{axis}, {metric.name}"] = MetricError(f"axis {axis}: {lacking or why}")
             else:
-                estimates = AxisEstimates(table, metric, order, inference)
+                estimates = AxisEstimates(table, metric, order, axis_inference)
                 drafts.setdefault(axis, {})[metric.name] = estimates.draft(bar.advance)
     return drafts, failures
 
 
-def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_failures: float) -> Drafts:
-    """Take out the tests of what may claim nothing: where nothing is measured, and, without a placebo, disagreement
-    with the twin, which any rewording causes."""
-    no_tool_ran = why_no_tool_ran(outputs.execution.callers, max_failures)
-    bare = {metric.name for metric in metrics if metric.counterfactual} if PLACEBO not in drafts else set()
+def _untested(
+    drafts: Drafts,
+    outputs: Outputs,
+    metrics: Sequence[Metric],
+    failed: Mapping[str, Mapping[str, FailedTurns]],
+    config: AuditConfig,
+    *,
+    is_default: bool,
+) -> Drafts:
+    """Take out the tests of what may claim nothing.
+
+    That is a metric that measures nothing, and disagreement with the twin: the original's own group cannot disagree, so
+    groups that are served alike have unequal gaps. Disagreement is tested only if it was asked for and there is a
+    placebo, as any rewording causes some.
+    """
+    is_bare = is_default or PLACEBO not in drafts
+    bare = {metric.name for metric in metrics if metric.counterfactual} if is_bare else set()
+    allowed = MAX_FAILURES if config.run.max_failures is None else config.run.max_failures
     by_name = {metric.name: metric for metric in metrics}
     changed: Drafts = {}
     for axis, by_metric in drafts.items():
         changed[axis] = {}
+        all_fail = why_all_fail(failed.get(axis, {}), allowed)
         for name, draft in by_metric.items():
             if seen := outputs.seen.get(axis):
                 original = draft.result.original.value
-                if why := no_tool_ran or why_unmeasured(by_name[name], seen, original):
+                if why := all_fail or why_unmeasured(by_name[name], seen, original):
                     draft = draft.untested(unmeasured=why)
             changed[axis][name] = draft.untested() if name in bare and axis != PLACEBO else draft
     return changed
 
 
-def _tested(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
-    """The metrics that have a value and are tested on every axis."""
-    axes = drafts.values()
-    return [metric for metric in metrics if all((draft := some.get(metric.name)) and draft.is_tested for some in axes)]
+def _fitting(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
+    """Return the metrics that nobody asked for and that measure something: on every axis, and events on any.
+
+    If none does, those that have a value are returned, as their reasons tell why nothing is measured.
+    """
+
+    def fits(metric: Metric, *, measuring: bool = True) -> bool:
+        known = [some[metric.name].result if metric.name in some else None for some in drafts.values()]
+        fit = [result is not None and not (measuring and result.unmeasured) for result in known]
+        return any(fit) if metric.equal_denominators else all(fit)
+
+    measured = [metric for metric in metrics if fits(metric)]
+    return measured or [metric for metric in metrics if fits(metric, measuring=False)]
 
 
 def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
-    return {axis: {metric.name: by_name[metric.name] for metric in metrics} for axis, by_name in drafts.items()}
+    return {
+        axis: {metric.name: by_name[metric.name] for metric in metrics if metric.name in by_name}
+        for axis, by_name in drafts.items()
+    }
 
 
 def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[str, dict[str, AxisResult]]:

@@ -15,7 +15,6 @@ from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import claimed
-from tod_bias.metrics.choice import default_metrics
 from tod_bias.perturb.axis import Axis
 from tod_bias.report.notebook import AuditResult
 from tod_bias.systems.pipeline import Pipeline
@@ -60,7 +59,8 @@ def attribute(
     """
     if not isinstance(pipeline, Pipeline):
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
-    measures, settings = Measures.of(config, settings, default_metrics(dialogues, has_flow=pipeline.flow is not None))
+    dialogues = list(dialogues)
+    measures, settings = Measures.of(config, settings, dialogues)
     names = [axes] if isinstance(axes, str) else [axis for axis in axes if isinstance(axis, str)]
     if names and (isinstance(axes, str) or len(names) == len(axes)):
         settings = {"axes": names, **settings}

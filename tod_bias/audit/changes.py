@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from tod_bias.audit.row_sets import RowSet
+from tod_bias.audit.row_sets import RowSet, blocks_of
 from tod_bias.metrics.metric import Better
 from tod_bias.results import Change, ChangeVerdict
 from tod_bias.statistics.adjustment import holm
@@ -65,10 +65,8 @@ def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[st
         alpha: the family-wise error rate, of changes and of equivalences.
         seed: of draws under the null hypothesis.
     """
-    family = Family([kind.changes.block(seed) for kind in kinds if kind.changes.names], alpha)
-    sides = Family(
-        [kind.middles.block(seed) for kind in kinds if kind.middles is not None and kind.middles.names], alpha
-    )
+    family = Family(blocks_of([kind.changes for kind in kinds], seed), alpha)
+    sides = Family(blocks_of([kind.middles for kind in kinds], seed), alpha)
     equal = {
         f"{place}/{number}": 1.0 if kind.margin is None else kind.changes.equivalence_p(number, kind.margin)
         for place, kind in enumerate(kinds)

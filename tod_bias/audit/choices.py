@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,11 @@ from tod_bias.results import AuditResult
 
 if TYPE_CHECKING:
     from tod_bias.audit.chunks import ClusterOf
+
+log = logging.getLogger(__name__)
+
+COPIES = "equal dialogues"
+"""The kind of clusters of dialogues that are the same but for their ids."""
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
@@ -84,6 +90,37 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
     return kinds
 
 
+def content_of(dialogue: Dialogue) -> str:
+    """Return all that is said and called in a dialogue, whatever its id."""
+    return repr((dialogue.system, dialogue.turns))
+
+
+def with_copies(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dialogue]) -> list[tuple[str, ClusterOf]]:
+    """Return kinds of clusters, with that of equal dialogues if there are any: copies of one are one."""
+    copies = len(dialogues) - len(set(map(content_of, dialogues)))
+    if not copies:
+        return list(kinds)
+    log.warning(
+        "%d of %d dialogues repeat another one word for word; equal dialogues count as one", copies, len(dialogues)
+    )
+    return [*kinds, (COPIES, content_of)]
+
+
+def check_clusters(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dialogue]) -> None:
+    """Refuse kinds of clusters that were asked for and tell nothing.
+
+    Raises:
+        TodBiasError: all dialogues are in one cluster.
+    """
+    for name, cluster_of in kinds:
+        labels = {cluster_of(dialogue) for dialogue in dialogues}
+        if dialogues and len(labels) < 2:
+            raise TodBiasError(
+                f"cluster {name!r}: all dialogues are in one cluster ({next(iter(labels))!r:.40}), so it cannot be "
+                "used; leave it out, or name a function that tells dialogues apart"
+            )
+
+
 def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tuple[str, ...]:
     """The components in the order in which Su's attribution swaps them.
 
@@ -122,7 +159,7 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     measured = list(result.metrics)
     if metrics is None:
         return [shipped(name, result.name) for name in measured]
-    scored = metrics_of(metrics)
+    scored = metrics_of(metrics) if metrics else []
     for chosen in scored:
         if chosen.name not in measured:
             raise MetricError(f"{result.name}: has not measured {chosen.name}; it has {', '.join(measured)}")

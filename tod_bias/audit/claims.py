@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tod_bias.audit.row_sets import RowSet
+from tod_bias.audit.row_sets import RowSet, blocks_of
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -30,7 +30,6 @@ from tod_bias.results import (
     Terms,
 )
 from tod_bias.statistics.intervals import finite
-from tod_bias.statistics.power import detectable
 from tod_bias.statistics.simultaneous import Family
 
 TESTS = "tests"
@@ -81,6 +80,11 @@ class AxisDraft:
         return bool(self.gaps.over_terms[number]) and self.facts[self.gaps.names[number]].may_speak
 
     @property
+    def distinct_pairs(self) -> RowSet | None:
+        """The pairs if they are other hypotheses than the gaps: with two groups a pair is the gap, twice as large."""
+        return self.pairs if len(self.gaps.names) > 2 else None
+
+    @property
     def with_these_terms(self) -> AxisDraft:
         """The same with dialogues as the only sample."""
         return replace(self, gaps=self.of_terms_only, beyond=self.beyond_of_terms_only)
@@ -107,15 +111,19 @@ class Families:
         tested = [draft for draft in drafts if draft.is_tested]
 
         def family(sets: Sequence[RowSet | None]) -> Family:
-            return Family([rows.block(seed) for rows in sets if rows is not None and rows.names], alpha)
+            return Family(blocks_of(sets, seed), alpha)
 
         return cls(
             family([rows for draft in tested for rows in (draft.gaps, draft.references)]),
             family([draft.beyond for draft in tested]),
-            family([rows for draft in tested for rows in (draft.pairs, draft.effects)]),
+            family([rows for draft in tested for rows in (draft.distinct_pairs, draft.effects)]),
             family([draft.of_terms_only for draft in tested]),
             family([draft.beyond_of_terms_only for draft in tested]),
         )
+
+    def of_pairs(self, draft: AxisDraft) -> Family:
+        """Return the family of an axis's pairs: that of its gaps if a pair is the same hypothesis."""
+        return self.gaps if draft.distinct_pairs is None else self.pairs
 
     @property
     def with_these_terms(self) -> Families:
@@ -184,7 +192,7 @@ def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
     gaps = draft.gaps.estimates(None if families is None else families.gaps)
     beyond = {} if draft.beyond is None else draft.beyond.estimates(None if families is None else families.beyond)
     references = draft.references.estimates(None if families is None else families.gaps)
-    pairs = draft.pairs.estimates(None if families is None else families.pairs)
+    pairs = draft.pairs.estimates(None if families is None else families.of_pairs(draft))
     effects = draft.effects.estimates(None if families is None else families.pairs)
     of_terms_only = draft.of_terms_only.estimates(None if families is None else families.of_terms_only)
     result = draft.result
@@ -321,19 +329,19 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
     It is the median over groups whose terms are enough; with a placebo it must be found beyond that too.
     """
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
-    if not draft.is_tested or draft.gaps.is_sparse:
+    if not draft.is_tested:
         return nothing
     sizes = []
     for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
         if rows is None:
             continue
         chosen = np.flatnonzero(rows.over_terms)
-        errors, freedom = rows.rows.errors[chosen], rows.rows.freedom[chosen]
+        errors = rows.rows.errors[chosen]
         if not len(chosen) or np.isnan(errors).any():
             return nothing
         apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
         of_dialogues = np.sqrt(draft.of_terms_only.rows.covariance.diagonal()[chosen])
-        smallest = [detectable(e, d, family.level) for e, d in zip(errors, freedom, strict=True)]
+        smallest = [rows.detectable(int(number), family.level) for number in chosen]
         sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
     largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))

@@ -6,7 +6,7 @@ have in common falls out; nothing is run again, all is read from the folders of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from tod_bias.audit.row_sets import Affected, RowSet, are_enough, counted, count
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
-from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
+from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, MetricInfo, Systems
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import stacked
 from tod_bias.statistics.needed import FEWEST
@@ -61,20 +62,17 @@ def compare(
         TodBiasError: an unknown option, or a value that it cannot have.
     """
     config = CompareConfig.of({**(config or CompareConfig()).model_dump(), **settings})
-    runs = FinishedRun.read(before, metrics, axes), FinishedRun.read(after, metrics, axes)
-    scored = _scored(runs, metrics)
+    results = [run if isinstance(run, AuditResult) else AuditResult.load(run) for run in (before, after)]
+    runs, scored = _read(results, axes, metrics)
     inference = Inference(permutations=config.permutations, seed=config.seed)
     margins = config.margin, config.margin if config.quality_margin is None else config.quality_margin
     pairs = {axis: matched(axis, *runs) for axis in runs[0].axes}
     common = tuple(name for name in runs[0].stages if name in runs[1].stages)
     drafts = {
-        (axis, metric.name): AxisDifference(
-            axis, metric, (pair.before[metric.name], pair.after[metric.name]), common, inference, margins
-        )
-        for metric in scored
-        for axis, pair in pairs.items()
-        if metric.name in pair.before and metric.name in pair.after
+        (axis, metric.name): AxisDifference(axis, metric, tables, common, inference, margins)
+        for metric, axis, tables in _compared(scored, pairs)
     }
+    scored = [metric for metric in scored if any(name == metric.name for _, name in drafts)]
     quality, changes = _changes(scored, pairs, drafts, inference, margins[1])
     return Comparison(
         before=runs[0].name,
@@ -86,7 +84,7 @@ def compare(
         differences=_differences(*runs),
         same=_are_same(pairs.values()),
         left_out={axis: pair.left_out for axis, pair in pairs.items()},
-        metrics={metric.name: runs[0].result.metrics[metric.name] for metric in scored},
+        metrics={name: info for name, info in _infos(results).items() if name in {metric.name for metric in scored}},
         quality=quality,
         axes={
             axis: {name: draft.result(changes[axis, name]) for (of, name), draft in drafts.items() if of == axis}
@@ -100,6 +98,62 @@ def compare(
     )
 
 
+def _read(
+    results: Sequence[AuditResult], axes: Sequence[str] | None, metrics: Sequence[str | Metric] | None
+) -> tuple[tuple[FinishedRun, FinishedRun], list[Metric]]:
+    """Return both runs with their sums, and the metrics that are compared.
+
+    Raises:
+        MismatchError: the runs cannot be compared.
+    """
+    events = [] if metrics is not None else _events(results)
+    wanted = metrics if metrics is not None else _shared(results)
+    read = [FinishedRun.read(result, wanted, axes, events) for result in results]
+    runs = read[0], read[1]
+    return runs, [*_scored(runs, wanted), *events]
+
+
+def _events(results: Sequence[AuditResult]) -> list[Behaviour]:
+    """Return the events of behaviour that any of the runs measured: the turns of all of them tell of each."""
+    names = dict.fromkeys(name for result in results for name in result.metrics)
+    return [event for name in names if (event := Behaviour.of(name)) is not None]
+
+
+def _shared(results: Sequence[AuditResult]) -> list[str] | None:
+    """Return the metrics of both runs beside events, if nobody named them; None if they must be the same."""
+    if any(result.config.analysis.metrics is not None for result in results):
+        return None
+    first, second = ([name for name in result.metrics if Behaviour.of(name) is None] for result in results)
+    return [name for name in first if name in second]
+
+
+def _infos(results: Sequence[AuditResult]) -> dict[str, MetricInfo]:
+    """Return what is known of the metrics of any run."""
+    return {name: info for result in reversed(results) for name, info in result.metrics.items()}
+
+
+def _compared(
+    metrics: Sequence[Metric], pairs: Mapping[str, Matched]
+) -> Iterator[tuple[Metric, str, tuple[ArmSums, ArmSums]]]:
+    """Yield each metric and axis that both runs have, with the sums of both."""
+    for metric in metrics:
+        for axis, pair in pairs.items():
+            if metric.name in pair.before and metric.name in pair.after:
+                tables = _comparable(metric, pair.before[metric.name], pair.after[metric.name])
+                if tables is not None:
+                    yield metric, axis, tables
+
+
+def _comparable(metric: Metric, before: ArmSums, after: ArmSums) -> tuple[ArmSums, ArmSums] | None:
+    """Return the sums of both runs in the dialogues in which either could show an event; None if there are too few."""
+    if not metric.equal_denominators:
+        return before, after
+    both = np.flatnonzero((before.original[:, -1] > 0) & (after.original[:, -1] > 0))
+    if len(both) < FEWEST or (before.is_alike and after.is_alike):
+        return None
+    return before.for_dialogues(both), after.for_dialogues(both)
+
+
 def _scored(runs: tuple[FinishedRun, FinishedRun], metrics: Sequence[str | Metric] | None) -> list[Metric]:
     """The metrics that are compared, once it is known that the runs can be.
 
@@ -110,8 +164,10 @@ def _scored(runs: tuple[FinishedRun, FinishedRun], metrics: Sequence[str | Metri
     check_dialogues(first, second)
     check_named(first, second, "axes", list(first.axes), list(second.axes), "--axes")
     if metrics is None:
-        check_named(first, second, "metrics", list(first.result.metrics), list(second.result.metrics), "--metrics")
-    scored = scored_by(first.result, metrics)
+        mine, theirs = ([name for name in run.result.metrics if Behaviour.of(name) is None] for run in runs)
+        check_named(first, second, "metrics", mine, theirs, "--metrics")
+        metrics = mine
+    scored = scored_by(first.result, metrics) if metrics else []
     check_settings(first, second, list(first.axes), [metric.name for metric in scored])
     return scored
 
@@ -124,7 +180,7 @@ def _changes(
     margin: float | None,
 ) -> tuple[dict[str, Change], dict[tuple[str, str], list[dict[str, Change]]]]:
     """The judged changes of quality, by metric, and of each axis and metric: all are claimed together."""
-    quality = {metric.name: quality_of(metric, pairs, margin) for metric in metrics}
+    quality = {metric.name: quality_of(metric, pairs, margin, inference) for metric in metrics}
     known = {name: rows for name, rows in quality.items() if rows is not None}
     kinds = [*known.values(), *(rows for draft in drafts.values() for rows in draft.rows)]
     changes = iter(judged(kinds, 1 - inference.level, inference.seed))
@@ -161,8 +217,10 @@ def _are_same(pairs: Any) -> bool:
     )
 
 
-def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | None) -> ChangeRows | None:
-    """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
+def quality_of(
+    metric: Metric, pairs: Mapping[str, Matched], margin: float | None, inference: Inference
+) -> ChangeRows | None:
+    """Return the change of the originals' score over all dialogues of all axes, each once; None if no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     labels: dict[str, dict[tuple[str, str], str]] = {}
     for pair in pairs.values():
@@ -175,14 +233,13 @@ def quality_of(metric: Metric, pairs: Mapping[str, Matched], margin: float | Non
             labels.setdefault(name, {}).update(zip(pair.dialogues, by_dialogue, strict=True))
     if not rows:
         return None
-    every = [Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values()]
-    kinds = [kind for kind in every if len(kind.names) >= FEWEST]
+    kinds = [Clusters.of([by_dialogue[dialogue] for dialogue in rows]) for by_dialogue in labels.values()]
     before, after = (
         pseudo_values(np.array([pair[side] for pair in rows.values()])[:, None], metric) for side in (0, 1)
     )
     differs = np.array([bool((first != second).any()) for first, second in rows.values()])
     most = largest_effect(metric, *(np.array(list(some)) for some in zip(*rows.values(), strict=True)))
-    changes = of_dialogues(["quality"], after - before, differs, kinds, most)
+    changes = of_dialogues(["quality"], after - before, differs, kinds, most, inference)
     return ChangeRows(changes, None, before.mean(axis=0), after.mean(axis=0), metric.better, margin)
 
 
@@ -264,7 +321,9 @@ class AxisDifference:
             shares_of(self._stages),
         )
         differs = groups.contrasts.differs
-        return plain_rows(list(values), rows, over, [[counted(differs, most=groups.contrasts.most)]] * len(values))
+        units = [[counted(differs, most=groups.contrasts.most)]] * len(values)
+        adds = np.stack(list(values.values()), axis=1) * differs[:, None]
+        return plain_rows(list(values), rows, over, units, adds, self._inference)
 
     def _affected(self, place: int, *, over: bool) -> list[Affected]:
         """How many of the dialogues that have a group differ between the runs; of its terms if they are a sample."""
@@ -281,13 +340,14 @@ class AxisDifference:
             np.array([_mean(run.contrasts.scores, design.has, self._place(name)) for name in names])
             for run in self._runs
         )
-        influence, coefficients = [], []
+        influence, coefficients, adds = [], [], []
         unit = self._makers[0].scale.original
         for name in names:
             place = self._place(name)
             members = design.has[:, place]
             scores = change.contrasts.scores[:, place]
             influence.append(np.where(members, scores - scores[members].mean(), 0.0) / members.sum())
+            adds.append(np.where(members & change.contrasts.differs, scores, 0.0))
             weights = np.zeros(design.has.shape)
             weights[members, place] = unit / members.sum()
             coefficients.append(weights)
@@ -297,7 +357,9 @@ class AxisDifference:
         else:
             rows = change.fit.rows(np.zeros((0, design.groups)))
         units = [self._affected(self._place(name), over=bool(some)) for name, some in zip(names, over, strict=True)]
-        return ChangeRows(plain_rows(names, rows, over, units), None, before, after, self._metric.better, margin)
+        table = np.array(adds).reshape(len(names), -1).T
+        plain = plain_rows(names, rows, over, units, table, self._inference)
+        return ChangeRows(plain, None, before, after, self._metric.better, margin)
 
     def _place(self, name: str) -> int:
         return self._variants.groups.index(name)

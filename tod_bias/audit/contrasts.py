@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tod_bias.audit.choices import COPIES
 from tod_bias.audit.drawn_orders import DrawnShares, drawn_weights
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.audit.weights import (
@@ -26,7 +27,6 @@ from tod_bias.audit.weights import (
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign
-from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.resampling import BLOCK
 
 DISPARITY = "disparity"
@@ -153,10 +153,9 @@ def largest_effect(metric: Metric, *sums: np.ndarray) -> float:
     return max(1.0, float(np.ptp(seen[np.isfinite(seen)])))
 
 
-def enough_clusters(variants: VariantIndex) -> list[Clusters]:
-    """The further kinds of clusters of dialogues, of those that are enough to tell how much they differ."""
-    kinds = [Clusters.of(labels) for _, labels in variants.clusters]
-    return [kind for kind in kinds if len(kind.names) >= FEWEST and kind.effective >= 2]
+def kinds_of_clusters(variants: VariantIndex) -> list[Clusters]:
+    """Return the further kinds of clusters of dialogues."""
+    return [Clusters.of(labels, are_copies=name == COPIES) for name, labels in variants.clusters]
 
 
 class AuditContrasts:
@@ -203,8 +202,11 @@ class AuditContrasts:
         """(dialogues,) bool, which take part."""
         has = self._variants.has_group
         has = has[:, has.any(axis=0)]
-        complete = has.all(axis=1)
-        return np.asarray(complete if 2 * complete.sum() >= len(has) else has.sum(axis=1) > 1)
+        counts = np.ones(len(has), dtype=bool)
+        if self._metric.equal_denominators:  # in the other dialogues no variant could show the event
+            counts = self._table.original[:, -1] > 0
+        complete = has.all(axis=1) & counts
+        return np.asarray(complete if 2 * complete.sum() >= counts.sum() else (has.sum(axis=1) > 1) & counts)
 
     @cached_property
     def _arms(self) -> np.ndarray:
@@ -266,16 +268,24 @@ class AuditContrasts:
                 values[contrast][members, place] = self.scale.values(arms @ weights)
             for stage, by_pair in self._drawn_weights.items():
                 drawn[stage][:, members, place] = self.scale.values(by_pair @ arms.T)
-        kinds = enough_clusters(variants)
-        every = variants.weights_of_terms(len(names))
+        kinds = kinds_of_clusters(variants)
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
-        full = GroupDesign(has, every, self.originals(len(names)), kinds)
-        design = GroupDesign(of_groups, every, self.originals(len(names)), kinds) if references else full
+        full = self._design(has, kinds)
+        design = self._design(of_groups, kinds) if references else full
         beyond = self._beyond(has, values[DISPARITY], kinds)
         made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
         made.largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
         made.most = 1.0 if self.scale.is_ratio else made.largest_score
         return made
+
+    def _design(self, has: np.ndarray, kinds: Sequence[Clusters]) -> GroupDesign:
+        """Return the design of (dialogues, groups); metrics that score the same dialogues share one."""
+        designs, key = self._variants.designs, has.tobytes()
+        if key not in designs:
+            columns = has.shape[1]
+            terms = self._variants.weights_of_terms(columns)
+            designs[key] = GroupDesign(has, terms, self.originals(columns), kinds)
+        return designs[key]
 
     def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> list[DrawnShares]:
         if not by_group:

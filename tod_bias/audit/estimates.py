@@ -128,10 +128,18 @@ class GroupRows:
         self.fit = self.fits[DISPARITY]
         self.number = groups
         has = contrasts.with_references.has
-        self.compared = [group for group in range(groups) if has[:, group].any()]
+        self.present = [group for group in range(groups) if has[:, group].any()]
         """Numbers of the groups that any dialogue has."""
+        self.compared = self._compared()
+        """Numbers of the groups whose mean the others are compared with."""
         self.references = [group for group in range(groups, len(contrasts.groups)) if has[:, group].any()]
         """Numbers of the reference variants that any dialogue has."""
+
+    def _compared(self) -> list[int]:
+        """Groups with enough terms: the quirks of a few terms would move the mean, and so the gaps of all groups."""
+        design = self.contrasts.design
+        enough = [group for group in self.present if are_enough(design.sets_of(group))]
+        return enough if len(enough) > 1 else self.present
 
     @cached_property
     def reference_fits(self) -> dict[str, GroupFit]:
@@ -139,7 +147,7 @@ class GroupRows:
         return {name: self.contrasts.with_references.fit(some) for name, some in self.contrasts.values.items()}
 
     def contrast_of(self, weights: Mapping[int, float]) -> np.ndarray:
-        """(groups,) of the weighted groups against the mean of all groups, if the weights do not sum to 0."""
+        """(groups,) of the weighted groups against the mean of the compared groups, if the weights do not sum to 0."""
         contrast = np.zeros(len(self.contrasts.groups))
         for group, weight in weights.items():
             contrast[group] += weight
@@ -162,9 +170,9 @@ class GroupRows:
 
     def gap_contrasts(self) -> dict[str, np.ndarray]:
         """Group to its contrast with the mean of groups."""
-        if len(self.compared) < 2:
+        if len(self.present) < 2:
             return {}
-        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.compared}
+        return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.present}
 
     def reference_contrasts(self) -> dict[str, np.ndarray]:
         """Reference variant to its contrast with the mean of groups."""
@@ -177,7 +185,7 @@ class GroupRows:
         names = self.contrasts.groups
         return {
             f"{names[first]}>{names[second]}": self.contrast_of({second: 1.0, first: -1.0})
-            for first, second in combinations(self.compared, 2)
+            for first, second in combinations(self.present, 2)
         }
 
     def beyond_set(self, *, over: bool = True) -> RowSet | None:
@@ -186,17 +194,18 @@ class GroupRows:
         Args:
             over: whether terms may be a sample at all.
         """
-        if self.contrasts.beyond is None or len(self.compared) < 2:
+        if self.contrasts.beyond is None or len(self.present) < 2:
             return None
         design, values = self.contrasts.beyond
         fit = design.fit(values)
-        present = [group for group in self.compared if design.has[:, group].any()]
-        if len(present) < 2:
+        present = [group for group in self.present if design.has[:, group].any()]
+        compared = [group for group in self.compared if group in present]
+        if len(present) < 2 or not compared:
             return None
         contrasts = {}
         for group in present:
             contrast = np.zeros(self.number)
-            contrast[present] = -1 / len(present)
+            contrast[compared] = -1 / len(compared)
             contrast[group] += 1
             contrasts[self.contrasts.groups[group]] = contrast
         return self._rows(fit, contrasts, over=over)
@@ -435,9 +444,17 @@ class AxisEstimates:
         return Group(
             dialogues=int(design.has[:, group].sum()),
             terms=facts,
+            counts=self._counts(group, design.has[:, group]),
             score=rows.score(group, self._maker.scale.original, over=over),
             **parts,
         )
+
+    def _counts(self, group: int, members: np.ndarray) -> tuple[float, float] | None:
+        """Return how often an event happened as a group, and in how many turns of these dialogues it could."""
+        if not self._metric.equal_denominators or group >= len(self._variants.groups):
+            return None
+        happened, could = self._table.for_group(group)[members][:, 0].sum(axis=0)
+        return round(float(happened), 3), round(float(could), 3)
 
     def _pair(self, contrast: np.ndarray) -> Gap:
         design = self._contrasts.design
@@ -450,7 +467,7 @@ class AxisEstimates:
             return None
         distances = np.nan_to_num(np.abs(pairs.rows.values), nan=-1.0)
         number = int(np.argmax(distances >= distances.max() * (1 - 1e-9)))  # the first of those that are as far
-        names = [self._variants.groups[group] for group in self._groups.compared]
+        names = [self._variants.groups[group] for group in self._groups.present]
         source, target = [*combinations(names, 2)][number]
         contrast = contrasts[pairs.names[number]]
         if pairs.rows.values[number] < 0:
@@ -466,8 +483,8 @@ class AxisEstimates:
         combinations that happen to be in it.
         """
         table, rows = self._variants, self._groups
-        has = self._contrasts.design.has[:, rows.compared]
-        levels = {group: table.levels[group] for group in rows.compared}
+        has = self._contrasts.design.has[:, rows.present]
+        levels = {group: table.levels[group] for group in rows.present}
         grid = math.prod(len(set(level)) for level in zip(*levels.values(), strict=True))
         if len(table.factors) < 2 or len(levels) < grid or not has[has.any(axis=1)].all():
             return {}

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tod_bias.audit.choices import scored_by
+from tod_bias.audit.choices import COPIES, scored_by
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.errors import TodBiasError
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import AuditResult, RunError
@@ -42,6 +43,7 @@ class FinishedRun:
         run: str | Path | AuditResult,
         metrics: Sequence[str | Metric] | None = None,
         axes: Sequence[str] | None = None,
+        events: Sequence[Behaviour] = (),
     ) -> FinishedRun:
         """Read a run.
 
@@ -49,6 +51,7 @@ class FinishedRun:
             run: its folder, or what :func:`tod_bias.attribute` returned.
             metrics: those that are needed; None: all.
             axes: those that are needed; None: all.
+            events: of behaviour, which are counted in the turns of any run.
 
         Raises:
             RunError: it cannot be read, or lacks an axis.
@@ -65,7 +68,8 @@ class FinishedRun:
         turns = Turns.of(result)
         sums = {}
         for axis in known if axes is None else axes:
-            measured = [metric for metric in scored if metric.name in result.axes[axis]]
+            measured = [metric for metric in scored if metric.name in result.axes[axis] and metric not in events]
+            measured += [event for event in events if event.name not in {metric.name for metric in measured}]
             if measured:
                 sums[axis] = turns.sums(axis, measured)
         return cls(result, sums)
@@ -117,7 +121,7 @@ def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str],
     for key in (*(f"axis {axis}" for axis in axes), "axis placebo"):
         _same(key, first.signature.get(key), second.signature.get(key), before, after)
     for name in metrics:
-        for key in ("signature", "better", "scale"):
+        for key in ("signature", "better", "scale") if name in first.metrics and name in second.metrics else ():
             mine, theirs = (getattr(result.metrics[name], key) for result in (first, second))
             _same(f"{key} of metric {name}", mine, theirs, before, after)
 
@@ -194,7 +198,7 @@ def _check_variants(
     before: FinishedRun,
     after: FinishedRun,
 ) -> None:
-    kinds = [[name for name, _ in index.clusters] for index in variants]
+    kinds = [[name for name, _ in index.clusters if name != COPIES] for index in variants]
     if kinds[0] != kinds[1]:
         shown = [", ".join(some) or "none" for some in kinds]
         raise MismatchError(

@@ -6,14 +6,13 @@ reason, and nothing is claimed of it, neither a difference nor equivalence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tod_bias.metrics.metric import Metric, ScoredTurn
-from tod_bias.results import AuditResult
-from tod_bias.systems.caller import StageCaller
+from tod_bias.results import AuditResult, FailedTurns
 from tod_bias.systems.outputs import as_text
-from tod_bias.systems.stage import innermost
 
 SMALLEST = 0.02
 """An original score below it, of a metric whose gaps are shares of that score, is next to 0: a share of it is noise."""
@@ -118,24 +117,23 @@ def _why_unchanged(label: str, reads: str, seen: Seen) -> str:
     return f"{label}: every {what} is the same ({example[:60]!r}): see what the system does"
 
 
-def why_no_tool_ran(callers: Mapping[str, StageCaller], max_failures: float) -> str:
-    """Why the calls of tools were not carried out, where that is more than ``max_failures`` of them; else empty.
+def why_all_fail(failed: Mapping[str, FailedTurns], allowed: float) -> str:
+    """Return why nothing is measured if calls fail for everybody alike; empty if some group is served.
 
-    Counted are calls of functions that there are not, and with arguments that the function does not take: what a tool
-    says of a call that it carries out is its own affair.
+    Failures of one group are a finding, and no reason to measure nothing.
+
+    Args:
+        failed: of the originals and of every group, how many turns had a failed call.
+        allowed: share of a group's turns that may fail.
     """
-    for name, caller in callers.items():
-        stage = innermost(caller.stage)
-        counts = {what: n for what, n in caller.cost.wrong.items() if what in stage.misfits}
-        if sum(counts.values()) > max_failures * caller.cost.distinct:
-            counted = ", ".join(f"{what}: {number}" for what, number in counts.items())
-            example = stage.last_misfit[:200]
-            return (
-                f"{name}: {sum(counts.values())} of {caller.cost.distinct} calls could not be carried out "
-                f"({counted}), more than --max-failures {max_failures:g} ({example}): make the schemas that the model "
-                "is offered and the functions fit each other"
-            )
-    return ""
+    if not failed or not all(some.share > allowed for some in failed.values()):
+        return ""
+    turns, of = sum(some.turns for some in failed.values()), sum(some.of for some in failed.values())
+    reasons: Counter[str] = Counter()
+    for some in failed.values():
+        reasons.update(some.reasons)
+    most = reasons.most_common(1)[0][0]
+    return f"calls fail for everybody alike, in {turns} of {of} turns ({most}): fix that first"
 
 
 def reasons_in(result: AuditResult) -> list[str]:

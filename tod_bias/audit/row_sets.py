@@ -12,16 +12,16 @@ from scipy import sparse
 
 from tod_bias.results import Estimate
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
-from tod_bias.statistics.permutation import sign_test
-from tod_bias.statistics.power import affected_within, equivalent_within
+from tod_bias.statistics.power import affected_within, detectable, detectable_rate, equivalent_within
 from tod_bias.statistics.settings import Inference
-from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, p_value
+from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, TestedRows, p_value
 from tod_bias.statistics.term_families import TermSet
 
 SPARSE = 0.5
-"""Share of dialogues that have to differ between groups for t tests and intervals."""
+"""Share of dialogues below which their differences are rare: what was not seen is then bounded exactly."""
 _TINY = 1e-12
 
 
@@ -34,12 +34,8 @@ class Affected(NamedTuple):
     largest: float = 1.0
     """The largest effect of a unit that was seen, at most ``most``."""
     most: float = 1.0
-    """The largest effect that a unit can have: 1, or the largest score that was seen."""
-
-    @property
-    def of_shares(self) -> Affected:
-        """The same with effects of at most 1, by which gaps are tested."""
-        return self._replace(largest=min(1.0, self.largest), most=1.0)
+    """The largest effect that a unit can have on the row: the largest change of a score, times the largest coefficient
+    of the contrast."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +51,14 @@ class RowSet:
     over_terms: np.ndarray
     """(rows,) bool."""
     p: np.ndarray
-    """(rows,) p-values, each by itself; NaN where nothing is tested."""
+    """(rows,) p-values, each by itself: the larger one of a t test, in which terms are the sample, and of flips of
+    dialogues' signs, which hold however rare differences are. NaN if nothing is tested."""
     is_sparse: bool
-    """Whether few dialogues differ at all: then a p-value is the largest of those of a t test, of a randomisation test
-    and of the exact bound, and the interval is at least as wide as the exact bound."""
-    hypotheses: int
-    """How many of the rows say different things."""
+    """Whether few dialogues differ at all: then bounds of what was not seen are exact."""
     affected: tuple[tuple[Affected, ...], ...]
     """Of each row how many dialogues differ at all, and how many terms of each group."""
-    smallest_p: float = 0.0
-    """What no p-value of a randomisation test can be below: the units that differ at all are too few."""
+    flips: FlippedRows | None = None
+    """The rows under sign flips; None if nothing is drawn."""
 
     @classmethod
     def of(
@@ -90,39 +84,42 @@ class RowSet:
         contrasts = np.array([*rows_by_name.values()]).reshape(-1, fit.design.groups)
         design = fit.design
         about = [design.behind(contrast) for contrast in contrasts]
-        enough = np.array([over and are_enough(sets) for sets in about], dtype=bool)
+        enough = np.array([over and are_enough(design.in_contrast(contrast)) for contrast in contrasts], dtype=bool)
         rows = fit.rows(contrasts, enough)
         if (poor := enough & (rows.freedom < ENOUGH_FREEDOM)).any():
             enough = enough & ~poor
             rows = fit.rows(contrasts, enough)
         takes_part = design.has.any(axis=1)
         is_sparse = not takes_part.any() or bool(differs[takes_part].mean() < SPARSE)
-        p = _single_p(rows)
         affected = tuple(
             affected_of(fit, contrast, differs, sets if full else (), most)
             for contrast, sets, full in zip(contrasts, about, enough, strict=True)
         )
-        if is_sparse:
-            p = _randomised(fit, contrasts, about, enough, p, inference)
-            p = np.maximum(p, _exact(rows, affected))
-        same = len(contrasts) > 1 and bool(
-            all(np.allclose(abs(contrast @ contrasts[0]), contrast @ contrast) for contrast in contrasts)
-        )
+        # Dialogues that do not differ have no sign: pseudo-values of a ratio are not 0 in them.
+        adds = [(design.coefficients(contrast) * fit.values).sum(axis=1) * differs for contrast in contrasts]
+        table = np.array(adds).reshape(-1, len(differs)).T
+        for kind in design.clusters:
+            table = kind.merged(table) if kind.are_copies else table
+        flips = flipped_rows(table, inference)
         return cls(
             tuple(rows_by_name),
             rows,
             enough,
-            p,
+            _with_flips(_single_p(rows), flips, is_sparse=is_sparse),
             is_sparse,
-            1 if same else len(contrasts),
             affected,
-            min(map(_smallest_p, affected), default=1.0) if is_sparse else 0.0,
+            flips,
         )
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether any row has a p-value."""
+        return bool(np.isfinite(self.p).any())
+
     def block(self, seed: int) -> JointRows | BoundedRows:
-        """What the rows add to a family of tests."""
-        if self.is_sparse or np.isnan(self.rows.covariance).any():
-            return BoundedRows(self.hypotheses if np.isfinite(self.p).any() else 0, self.smallest_p)
+        """Return what the rows add to a family of tests if no sign flips are known of them (:func:`blocks_of`)."""
+        if np.isnan(self.rows.covariance).any():
+            return BoundedRows(len(self.names) if self.is_tested else 0)
         return JointRows(self.rows.covariance, self.rows.freedom, seed)
 
     def estimates(self, family: Family | None) -> dict[str, Estimate]:
@@ -137,11 +134,10 @@ class RowSet:
         half = math.nan
         if family is not None and known and not math.isnan(p):
             half = family.reach(freedom) * error
-            if self.is_sparse:
-                affected, level = self.affected[number], family.level / 2
-                half = max(half, exact_half([some.of_shares for some in affected], level))
-                if p >= family.alpha:
-                    half = max(half, abs(value), exact_half(affected, level))
+            if p >= family.alpha:
+                half = max(half, abs(value))
+            if self.is_sparse and error <= _TINY:  # nothing varied: a rate of up to 3 in n was not seen (rule of three)
+                half = max(half, exact_half(self.affected[number][:1], family.level / 2))
         return Estimate(
             value=value,
             se=error if known else None,
@@ -155,6 +151,19 @@ class RowSet:
         """How many dialogues differ, of all, and likewise terms; None where many do."""
         affected = self.affected[self.names.index(name)]
         return [(int(some.hits), some.units) for some in affected] if self.is_sparse else None
+
+    def detectable(self, number: int, alpha: float) -> float:
+        """Return the smallest value of a row that is found in four of five such runs; NaN if it is not known.
+
+        Args:
+            number: of the row.
+            alpha: level of the test of a single row, after adjustment for the others.
+        """
+        error, freedom = float(self.rows.errors[number]), float(self.rows.freedom[number])
+        if not self.is_sparse:
+            return detectable(error, freedom, alpha)
+        units = self.affected[number][0]
+        return detectable_rate(error, freedom, alpha, units.units, units.most)
 
     def within(self, alpha: float) -> float:
         """The smallest margin within which every row is shown to lie; NaN where it is not known."""
@@ -181,7 +190,12 @@ class RowSet:
 
 
 def of_dialogues(
-    names: Sequence[str], values: np.ndarray, differs: np.ndarray, clusters: Sequence[Clusters] = (), most: float = 1.0
+    names: Sequence[str],
+    values: np.ndarray,
+    differs: np.ndarray,
+    clusters: Sequence[Clusters] = (),
+    most: float = 1.0,
+    inference: Inference | None = None,
 ) -> RowSet:
     """Rows of means over dialogues, which are the sample.
 
@@ -191,6 +205,7 @@ def of_dialogues(
         differs: (dialogues,) bool, which add to any row.
         clusters: kinds of clusters of dialogues.
         most: the largest effect that a dialogue can have.
+        inference: number and seed of sign flips; by default the usual ones.
     """
     number = len(values)
     design = GroupDesign(np.ones((number, 2), dtype=bool), [None, None], None, clusters)
@@ -199,39 +214,63 @@ def of_dialogues(
     mean = values.mean(axis=0)
     over = np.ones(len(names), dtype=bool)
     rows = fit.estimated(mean, (values - mean) / max(1, number), stacked([weights] * len(names)), over)
-    return plain_rows(names, rows, over, [[counted(differs, most=most)]] * len(names))
+    units = [[counted(differs, most=most)]] * len(names)
+    return plain_rows(names, rows, over, units, values * differs[:, None], inference)
 
 
 def plain_rows(
-    names: Sequence[str], rows: RowEstimates, over: np.ndarray, units: Sequence[Sequence[Affected]]
+    names: Sequence[str],
+    rows: RowEstimates,
+    over: np.ndarray,
+    units: Sequence[Sequence[Affected]],
+    adds: np.ndarray,
+    inference: Inference | None = None,
 ) -> RowSet:
-    """Rows without a randomisation test; where few units vary their intervals are exact.
+    """Rows of estimates that are known.
 
     Args:
         names: of the rows.
         rows: their estimates.
         over: (rows,) bool, whether terms are a sample.
         units: of each row how many dialogues add to it, and how many terms.
+        adds: (dialogues, rows), what each dialogue adds, whose signs are flipped.
+        inference: number and seed of sign flips; by default the usual ones.
     """
     affected = tuple(map(tuple, units))
     rows = with_floor(rows, np.array([min((some.units for some in row), default=1) for row in affected]))
-    p = _single_p(rows)
     is_sparse = any(row[0].hits < SPARSE * row[0].units for row in affected)
-    if is_sparse:
-        p = np.fmax(p, _exact(rows, affected))
-    return RowSet(tuple(names), rows, over, p, is_sparse, len(names), affected)
+    flips = flipped_rows(adds, inference or Inference())
+    return RowSet(
+        tuple(names), rows, over, _with_flips(_single_p(rows), flips, is_sparse=is_sparse), is_sparse, affected, flips
+    )
+
+
+def flipped_rows(adds: np.ndarray, inference: Inference) -> FlippedRows | None:
+    """Rows under flips of the signs of what (dialogues, rows) dialogues add; None if nothing is drawn."""
+    return FlippedRows.of(adds, inference.permutations, inference.seed) if inference.permutations else None
+
+
+def _with_flips(p: np.ndarray, flips: FlippedRows | None, *, is_sparse: bool) -> np.ndarray:
+    """Return (rows,) the larger p-value of a t test and of sign flips.
+
+    Without flips it is that of the t test, and NaN if few dialogues differ.
+    """
+    if flips is None:
+        return np.full(len(p), np.nan) if is_sparse else p
+    return np.fmax(np.where(np.isnan(p), 1.0, p), flips.p)
+
+
+def blocks_of(sets: Sequence[RowSet | None], seed: int) -> list[TestedRows]:
+    """What sets of rows add to a family of tests: those under sign flips together, each of the others by itself."""
+    present = [rows for rows in sets if rows is not None and rows.names]
+    flips = [rows.flips for rows in present if rows.flips is not None]
+    blocks: list[TestedRows] = [rows.block(seed) for rows in present if rows.flips is None]
+    return [*blocks, FlippedRows.joined(flips)] if flips else blocks
 
 
 def _single_p(rows: RowEstimates) -> np.ndarray:
     """(rows,) p-values of t tests."""
     return np.array([p_value(*row) for row in zip(rows.values, rows.errors, rows.freedom, strict=True)])
-
-
-def _exact(rows: RowEstimates, affected: Sequence[Sequence[Affected]]) -> np.ndarray:
-    """(rows,) p-values of the exact bounds."""
-    return np.array(
-        [exact_p(value, [some.of_shares for some in units]) for value, units in zip(rows.values, affected, strict=True)]
-    )
 
 
 def are_enough(sets: Sequence[TermSet | None]) -> bool:
@@ -254,6 +293,7 @@ def affected_of(
     design = fit.design
     takes_part = design.has.any(axis=1)
     differs = differs & takes_part
+    most = most * float(contrast[contrast > 0].sum())  # a dialogue's groups may differ by ``most`` at the most
     adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
     counts = [counted(differs[takes_part], adds[takes_part], most)]
     for some in sets:
@@ -290,51 +330,6 @@ def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) 
 def exact_half(affected: Sequence[Affected], alpha: float) -> float:
     """How much larger than seen a mean may be, by whichever unit it may be more off."""
     return max(affected_within(some.hits, some.units, alpha, some.largest, some.most) for some in affected)
-
-
-def exact_p(value: float, affected: Sequence[Affected]) -> float:
-    """The smallest alpha at which the exact bound around a value leaves out 0."""
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if exact_half(affected, middle / 2) < abs(value) else (middle, high)
-    return high
-
-
-def _smallest_p(affected: Sequence[Affected]) -> float:
-    """The smallest p-value that changing the signs of the units that differ can give: of terms where they are known."""
-    return float(max(min(1.0, 2.0 ** (1 - some.hits)) for some in affected[1:] or affected))
-
-
-def _randomised(
-    fit: GroupFit,
-    contrasts: np.ndarray,
-    about: Sequence[Sequence[TermSet | None]],
-    over: np.ndarray,
-    p: np.ndarray,
-    inference: Inference,
-) -> np.ndarray:
-    """The larger of the p-values and of those of a test that changes the signs of what the terms of a group add.
-
-    Under the null hypothesis what a term adds is as likely to be a harm as the opposite. With terms too few to be a
-    sample, dialogues change their signs.
-    """
-    if not inference.permutations:
-        return np.full(len(p), np.nan)
-    result = np.where(np.isnan(p), 1.0, p)
-    design = fit.design
-    for number, contrast in enumerate(contrasts):
-        adds = (design.coefficients(contrast) * fit.values).sum(axis=1)
-        for some in about[number]:
-            parts = adds if some is None or not over[number] else some.weights.T @ adds
-            parts = parts[np.abs(parts) > _TINY]
-            flipped = 1.0 if not len(parts) else _flipped(parts, inference)
-            result[number] = max(result[number], flipped)
-    return result
-
-
-def _flipped(parts: np.ndarray, inference: Inference) -> float:
-    return sign_test(parts, permutations=inference.permutations, seed=inference.seed).p_value
 
 
 def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:

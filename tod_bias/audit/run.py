@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.audit.choices import clusters_of, metrics_of
+from tod_bias.audit.behaviour import chosen_events
+from tod_bias.audit.choices import COPIES, check_clusters, clusters_of, metrics_of, with_copies
 from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.design import CHUNK, MANY_ARMS, ROWS, CounterfactualDesign, chunks, resting_collector
@@ -21,14 +22,16 @@ from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
 from tod_bias.cache import Cache
-from tod_bias.config import AuditConfig, RunOptions
+from tod_bias.config import AnalysisOptions, AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
+from tod_bias.metrics.behaviour import Behaviour
+from tod_bias.metrics.choice import default_metrics
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
 from tod_bias.progress import progress_bar
 from tod_bias.statistics.arms import ArmDesign
-from tod_bias.systems.caller import CallOptions
+from tod_bias.systems.caller import MAX_FAILURES, CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
 
@@ -44,34 +47,41 @@ class Measures:
     clusters: Sequence[tuple[str, Callable[[Dialogue], str]]]
     is_default: bool = False
     """Whether nobody asked for these metrics: those that measure nothing are then left out."""
+    events: Sequence[Behaviour] = ()
+    """Events of behaviour that were asked for; by default the run's turns decide which are measured."""
 
     @classmethod
     def of(
-        cls, config: AuditConfig | None, settings: Mapping[str, Any], default: Sequence[str]
+        cls, config: AuditConfig | None, settings: Mapping[str, Any], dialogues: Sequence[Dialogue]
     ) -> tuple[Measures, dict[str, Any]]:
-        """The metrics and clusters among some settings, or else of a configuration.
+        """Return the metrics and clusters among some settings, or else of a configuration.
 
         Args:
             config: every option.
             settings: single options by name.
-            default: the metrics where neither names any.
+            dialogues: what they hold decides the metrics if neither names any.
 
         Returns:
-            They, and the settings with their names in their place.
+            The metrics and clusters, and the settings with their names in their place.
 
         Raises:
-            TodBiasError: one is unknown or given twice.
+            TodBiasError: one is unknown or given twice, or a cluster tells no dialogues apart.
         """
         analysis = (config or AuditConfig()).analysis
         given = settings.get("metrics", analysis.metrics)
-        metrics = metrics_of(default if given is None else given)
+        metrics = metrics_of(default_metrics(dialogues) if given is None else given)
         clusters = clusters_of(settings.get("cluster", analysis.cluster))
+        if [name for name, _ in clusters] != list(AnalysisOptions().cluster):
+            check_clusters(clusters, dialogues)
+        clusters = with_copies(clusters, dialogues)
         named = dict(settings)
         if settings.get("metrics") is not None:
             named["metrics"] = [metric.name for metric in metrics]
         if "cluster" in settings:
-            named["cluster"] = [name for name, _ in clusters]
-        return cls(metrics, clusters, given is None), named
+            named["cluster"] = [name for name, _ in clusters if name != COPIES]
+        events = [metric for metric in metrics if isinstance(metric, Behaviour)]
+        scored = [metric for metric in metrics if not isinstance(metric, Behaviour)]
+        return cls(scored, clusters, given is None, events), named
 
 
 @dataclass
@@ -89,6 +99,8 @@ class Outputs:
     """Axes without results, and why."""
     axes: dict[str, AxisTurns] = field(default_factory=dict)
     """Axis to the sums of its turns; the placebo among the axes."""
+    events: list[Behaviour] = field(default_factory=list)
+    """Events of behaviour that are measured beside the metrics; none if metrics were named."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """Axis to what tells whether anything is measured."""
     lost: LostDialogues = field(default_factory=LostDialogues)
@@ -154,15 +166,23 @@ def run(
             measures.metrics,
             measures.clusters,
             options.samples,
-            options.max_failures,
+            _allowed(options),
             None if cache is None else str(cache),
             arms,
         )
         parted = _run_chunks(work, outputs, design, options, show_progress)
-        execution.check()
+        if isinstance(execution, SavedExecution):
+            execution.check()
         _leave_out_lost(outputs)
         outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
         arms = _arms_after(arms, parted, outputs, measures.metrics)
+    outputs.events = list(measures.events)
+    if measures.is_default:
+        outputs.events = chosen_events(map(outputs.turns.differing_events, outputs.drawn))
+    if outputs.events:
+        outputs.turns.events = outputs.events
+        measured = [*measures.metrics, *outputs.events]
+        outputs.axes = {axis: outputs.turns.sums(axis, measured) for axis in outputs.drawn}
     if design.counterfactuals.has_placebo:
         placebo = placebo_turns(outputs.axes)
         if placebo is not None:
@@ -182,6 +202,11 @@ def _arms_after(
         return arms.after(parted)
     tables = [(turns.tables[metric.name], metric) for turns in outputs.axes.values() for metric in metrics]
     return arms.with_more_pairs if any(more_orders_matter(table, metric) for table, metric in tables) else None
+
+
+def _allowed(options: RunOptions) -> float:
+    """Return the share of calls that may fail."""
+    return MAX_FAILURES if options.max_failures is None else options.max_failures
 
 
 def _execution(
@@ -205,7 +230,7 @@ def _execution(
             pipeline,
             options.history,
             outputs,
-            CallOptions(options.max_failures, show_progress=show_progress),
+            CallOptions(_allowed(options), show_progress=show_progress),
             arms=ArmDesign.first(pipeline.names, pipeline.groups, seed),
         )
     if options.samples > 1 and not execution.is_sampled:

@@ -56,8 +56,8 @@ class Runner(Protocol):
     def is_sampled(self) -> bool:
         """Whether any stage draws its outputs."""
 
-    def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
-        """The traces of all runs."""
+    def __call__(self, runs: Sequence[Run]) -> Sequence[Trace | None]:
+        """Return the traces of all runs; None for one that is lost."""
 
 
 @dataclass
@@ -137,8 +137,11 @@ def _add_whole(
                 original = originals[_key(variants.original)]
                 for run, trace in zip(variants.rewritten, traces, strict=True):
                     if original is not None and trace is not None and run.rewrite is not None:
-                        ways = (_rewritten_calls(turn[0].calls, run.rewrite) for turn in original)
-                        trace[:] = [(*turn, TurnTrace((arm,), calls)) for turn, calls in zip(trace, ways, strict=True)]
+                        ways = (
+                            TurnTrace((arm,), _rewritten_calls(turn[0].calls, run.rewrite), turn[0].failure)
+                            for turn in original
+                        )
+                        trace[:] = [(*turn, way) for turn, way in zip(trace, ways, strict=True)]
 
 
 def _rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:

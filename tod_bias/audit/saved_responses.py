@@ -22,6 +22,8 @@ from tod_bias.systems.stages.recorded import SavedResponses, SavedTurn
 A = TypeVar("A", bound=Attributed)
 SYSTEM = "system"
 """The name of the one stage."""
+FEW_MISSING = 0.01
+"""Share of turns that may be without a saved response by default: their dialogues are left out."""
 
 
 def saved_responses(pipeline: Pipeline) -> SavedResponses | None:
@@ -35,20 +37,20 @@ class SavedExecution:
 
     Args:
         responses: what was saved.
-        max_failures: share of turns that may be without a response.
+        max_failures: share of turns that may be without a response; None for :data:`FEW_MISSING`.
     """
 
     is_sampled = False
     whole_arm = None
 
-    def __init__(self, responses: SavedResponses, max_failures: float) -> None:
+    def __init__(self, responses: SavedResponses, max_failures: float | None) -> None:
         self._responses = responses
         self.lost: dict[int, str] = {}
         self.lost_unswapped: set[int] = set()
         self.parted: set[str] = set()
         self.arms = ArmDesign((SYSTEM,))
         self.callers = {SYSTEM: StageCaller(SYSTEM, responses)}
-        self._max_failures = max_failures
+        self._max_failures = FEW_MISSING if max_failures is None else max_failures
         self._missing = ""
         self._wanted: set[tuple[str, str, int]] = set()
         self._lacking: set[tuple[str, str, int]] = set()

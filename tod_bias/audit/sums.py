@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,9 @@ from scipy import sparse
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.sums import sums_by
 from tod_bias.statistics.term_families import FactorTerms
+
+if TYPE_CHECKING:
+    from tod_bias.statistics.group_model import GroupDesign
 
 
 class TermsByFactor(NamedTuple):
@@ -219,6 +222,11 @@ class VariantIndex:
         ]
 
     @cached_property
+    def designs(self) -> dict[bytes, GroupDesign]:
+        """Designs that were made of these variants, by which dialogues have which groups."""
+        return {}
+
+    @cached_property
     def has_placebo(self) -> np.ndarray:
         """(dialogues,) bool."""
         has = np.zeros(self.dialogues, dtype=bool)
@@ -267,6 +275,12 @@ class ArmSums:
             self.by_variant[variants],
             self.placebo[placebo],
         )
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether no variant differs from its original while no stage is replaced."""
+        alike = np.array_equal(self.by_variant[:, 0], self.original[self.variants.of])
+        return alike and np.array_equal(self.placebo[:, 0], self.original[self.variants.placebo])
 
     @property
     def stages(self) -> tuple[str, ...]:

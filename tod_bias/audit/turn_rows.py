@@ -22,6 +22,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Expressions, Role
 from tod_bias.statistics.arms import ArmDesign
+from tod_bias.systems.acts import acts_of, acts_text
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
@@ -39,6 +40,10 @@ RESPONSE = "response"
 """The column of what the user reads; the output of a stage of that name."""
 FIRST_DIFFERENCE = "first_difference"
 """The column of :mod:`tod_bias.audit.first_difference`."""
+ACTS = "acts"
+"""The column of the calls of tools with what came of each (:mod:`tod_bias.systems.acts`)."""
+FAILURE = "failure"
+"""The column that says why a turn failed; empty for a turn that came to its end."""
 SYSTEM_PROMPT = "system_prompt"
 """The column of the instructions that a dialogue's system had, in the original's rows; nothing rewrites them."""
 _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
@@ -89,7 +94,7 @@ class _RowBuilder:
     def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
         self._stages = stages
         self._labels = labels
-        outputs = (*stages, RESPONSE, "reference", "steps", FIRST_DIFFERENCE)
+        outputs = (*stages, RESPONSE, "reference", "steps", ACTS, FAILURE, FIRST_DIFFERENCE)
         columns = (*_FACTS, SYSTEM_PROMPT, "clusters", "role", "edits", *outputs)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
@@ -147,7 +152,8 @@ class _RowBuilder:
         cells[SYSTEM_PROMPT] = well_formed(run.rewritten.system) or None if place.role == "original" else None
         cells |= {RESPONSE: as_text(response), "reference": well_formed(str(turn.response))}
         cells |= {stage: as_text(way.outputs.get(stage)) for stage in self._stages}
-        cells["steps"] = steps_text(way.calls)
+        cells |= {"steps": steps_text(way.calls), ACTS: acts_text(acts_of(way.calls, as_text(response)))}
+        cells[FAILURE] = well_formed(way.failure) or None
         for name, value in cells.items():
             self.columns[name].append(value)
         self.has_outputs = self.has_outputs or response is not None
@@ -162,7 +168,9 @@ class _RowBuilder:
 
     def _scored(self, turn: Turn, way: TurnTrace, is_after_service: bool = False) -> ScoredTurn:
         response = as_text(way.response)
-        return scored_turn(turn, way.calls, response, self._stages, is_after_service=is_after_service)
+        return scored_turn(
+            turn, way.calls, response, self._stages, is_after_service=is_after_service, failure=way.failure
+        )
 
 
 def _differing(blind: TurnTrace, way: TurnTrace) -> str | None:
@@ -198,7 +206,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     import pyarrow as pa
 
     texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", SYSTEM_PROMPT, "user", *names]
-    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FIRST_DIFFERENCE]
+    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", ACTS, FAILURE, FIRST_DIFFERENCE]
     taken = {*texts, *_FACTS, "edits"}
     for metric in metrics:
         for name in metric.columns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.behaviour import COLUMNS as BEHAVIOUR
+from tod_bias.audit.behaviour import Behaviours, failed_turns
 from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE, ORIGINAL, REPEAT
 from tod_bias.documents import loads
 from tod_bias.errors import AxisError
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
-from tod_bias.results import TURNS, AuditResult, FirstDifference, RunError
+from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
 
@@ -87,6 +91,8 @@ class Turns:
         self._schema = schema
         self._name = name
         self._writers: dict[str, pq.ParquetWriter] = {}
+        self.events: Sequence[Behaviour] = ()
+        """Events of behaviour whose columns are written with the rows."""
         if path is None:
             self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -132,18 +138,36 @@ class Turns:
         import pyarrow.parquet as pq
 
         assert self._schema is not None
-        with pq.ParquetWriter(path, self._schema) as writer:
+        with pq.ParquetWriter(path, self._with_events(self._schema.empty_table()).schema) as writer:
             for file in self._files():
                 with pq.ParquetFile(file) as part:
                     for number in range(part.num_row_groups):
-                        writer.write_table(part.read_row_group(number))
+                        writer.write_table(self._with_events(part.read_row_group(number)))
+
+    def _with_events(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns of the events of behaviour; a row group holds all variants of its dialogues."""
+        import pyarrow as pa
+
+        if not self.events:
+            return rows
+        behaviours = Behaviours(rows.select(["dialogue", "turn", "arm", "role", *BEHAVIOUR]).to_pandas())
+        for event in self.events:
+            for name, values in zip(event.columns, behaviours.columns(event).T, strict=True):
+                rows = rows.append_column(name, pa.array(values, type=pa.float64()))
+        return rows
 
     def frame(self) -> pd.DataFrame:
         """All rows, in memory."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        return pa.concat_tables([pq.read_table(file) for file in self._files()]).to_pandas()
+        if self._path is not None:
+            return pq.read_table(self._path).to_pandas()
+        tables = []
+        for file in self._files():
+            with pq.ParquetFile(file) as part:
+                tables += [self._with_events(part.read_row_group(number)) for number in range(part.num_row_groups)]
+        return pa.concat_tables(tables).to_pandas()
 
     def _files(self) -> list[Any]:
         return [self._path] if self._path is not None else [writer.where for writer in self._writers.values()]
@@ -161,11 +185,38 @@ class Turns:
             RunError: the file cannot be read, lacks a column, or is of other stages.
             AxisError: a counterfactual is of a group that the axis does not have.
         """
-        rows = self._rows(axis, [column for metric in metrics for column in metric.columns])
+        events = [metric for metric in metrics if isinstance(metric, Behaviour) and not self._holds(metric)]
+        stored = [column for metric in metrics if metric not in events for column in metric.columns]
+        rows = self._rows(axis, [*stored, *(BEHAVIOUR if events else ())])
         if not len(rows):
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
+        if events:
+            behaviours = Behaviours(rows)
+            added = {event.columns: behaviours.columns(event) for event in events}
+            rows = rows.assign(
+                **{name: table[:, place] for names, table in added.items() for place, name in enumerate(names)}
+            )
         return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms, metrics)
+
+    def differing_events(self, axis: str) -> Counter[str]:
+        """Return in how many dialogues of an axis each event of behaviour differs between variants."""
+        return Behaviours(self._rows(axis, BEHAVIOUR)).differing()
+
+    def system_rows(self, axis: str) -> pd.DataFrame:
+        """Return the turns of the system as it is: originals and counterfactuals of an axis, no stage replaced."""
+        import pyarrow.parquet as pq
+
+        path: Any = self._path if self._path is not None else self._writers[axis].where
+        columns = ["dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
+        columns += [FIRST_DIFFERENCE, *BEHAVIOUR]
+        rows = pq.read_table(path, columns=columns, filters=[("axis", "=", axis), ("arm", "in", ["", ORIGINAL])])
+        frame = rows.to_pandas()
+        return frame[frame["role"].isin(["original", "group"])].reset_index(drop=True)
+
+    def failures(self, axis: str) -> dict[str, FailedTurns]:
+        """Return, for ``original`` and each group of an axis, how many turns had a call that failed, and why."""
+        return failed_turns(self._rows(axis, BEHAVIOUR))
 
     def first_differences(self, axis: str) -> dict[str, list[FirstDifference]]:
         """Group to what differs first in the turns as this group of an axis (:func:`most_frequent`)."""
@@ -175,6 +226,12 @@ class Turns:
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         table = pq.read_table(path, columns=["group", FIRST_DIFFERENCE], filters=chosen)
         return most_frequent(*(column.to_pylist() for column in table.columns))
+
+    def _holds(self, metric: Metric) -> bool:
+        """Return whether the file of a finished run holds a metric's statistics."""
+        import pyarrow.parquet as pq
+
+        return self._path is not None and set(metric.columns) <= set(pq.read_schema(self._path).names)
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa

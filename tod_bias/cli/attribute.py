@@ -41,6 +41,8 @@ class DryRunOptions(Options):
 class AttributeOptions(DryRunOptions):
     """Options of the command itself."""
 
+    verbose: bool = False
+    """Print the tables of all groups, stages and metrics before the answer."""
     allow_unmeasured: bool = False
     """Exit with 0 also where nothing is measured: no references, equal outputs, tools that never ran."""
     dry_run: bool = False
@@ -139,6 +141,7 @@ def _run(
     import tod_bias.audit.attribute  # heavy imports come after what may go wrong at once
 
     incomplete: IncompleteError | None = None
+    is_again = (folder / FILE).exists()
     try:
         result = tod_bias.audit.attribute.attribute(
             system,
@@ -155,15 +158,17 @@ def _run(
     from tod_bias.audit.measured import reasons_in
     from tod_bias.metrics.choice import metric
     from tod_bias.report.html import write_report
-    from tod_bias.report.terminal import table
+    from tod_bias.report.terminal import print_answer, table
 
     replaced = _replaced(folder, result)
     result.save(folder)
     page = write_report([folder], metrics=[metric(name) for name in user_metrics(config)])
     if not quiet:
-        Console().print(table(result))
-        print(f"Results: {shown(folder / 'results.json')}   Report: {page}")
-        if cached := sum(result.cost.cached.values()):
+        if how.verbose:
+            Console().print(table(result))
+        print_answer(result, Console())
+        print(f"Report: {page}   Turns: tod-bias view {shown(folder)}   Fix: tod-bias mitigate {shown(folder)}")
+        if is_again and (cached := sum(result.cost.cached.values())):
             of = sum(result.cost.distinct.values())
             echo(f"({cached:,} of {of:,} outputs are of an earlier run in this folder; --no-resume asks for all again)")
         if replaced:

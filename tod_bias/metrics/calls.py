@@ -103,9 +103,9 @@ def _compared(predicted: Sequence[Call] | None, expected: Sequence[Call]) -> tup
 class JointGoalAccuracy(RatioOfSums):
     """Joint goal accuracy: the share of turns whose calls are all right, on 0–1.
 
-    Right as :func:`call_statistics` says: the calls equal the gold ones in order, each as a dictionary, API name
-    included; a turn without a gold call is right when none is made, and a malformed call is never right. 0: no turn is
-    right; 1: every turn is. Turns of a system that makes no calls at all are not scored; NaN where none is.
+    Calls are right as :func:`call_statistics` says: they equal the gold ones in order, each as a dictionary, API name
+    included. A turn without a gold call is right when none is made. A malformed call and a failed turn are never right.
+    0: no turn is right; 1: every turn is. Turns of a system that makes no calls at all are not scored; NaN if none is.
     """
 
     name: str = "jga"
@@ -120,7 +120,7 @@ class JointGoalAccuracy(RatioOfSums):
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
         """Whether the calls are right, and whether there could be some."""
         calls, gold = turn.calls, turn.gold.calls
-        right = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0]
+        right = calls is not None and not turn.failure and len(calls) == len(gold) and _compared(calls, gold)[0]
         return right and turn.has_calls, turn.has_calls
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from inspect import isclass
 from typing import Any, get_args
@@ -12,6 +11,7 @@ import numpy as np
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import TodBiasError, meant
 from tod_bias.imports import guarded, is_import, made
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
@@ -61,10 +61,6 @@ METRICS: dict[str, Callable[[], Metric]] = {
 """The shipped metrics by their names; ``amount_ARGUMENT`` is one of any argument of calls, ``calls_made_TOOL`` those of
 one tool."""
 
-FLOW_METRICS = ("results_found", "clarification", "refusal", "escalation", "disagreement")
-"""What is measured of a system with a flow, beside BLEU, where no metric is named; each one widens the intervals."""
-_AMOUNTS = 3
-"""Arguments that are measured where no metric is named."""
 _TEXTS = ("name", "label", "signature")
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
 
@@ -76,10 +72,10 @@ def metric(name: str) -> Metric:
         TodBiasError: there is none of that name, what it needs is not installed, or it is no metric; says what is
             missing.
     """
-    if is_import(name):
+    known = known_metric(name)
+    if known is None and is_import(name):
         where = f"metric {name!r}"
         return UserMetric(made(name, where), where)
-    known = known_metric(name)
     if known is None:
         raise TodBiasError(
             f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, {CALLS_MADE}_TOOL, {AMOUNT}ARGUMENT, "
@@ -88,25 +84,18 @@ def metric(name: str) -> Metric:
     return known
 
 
-def default_metrics(dialogues: Sequence[Dialogue], *, has_flow: bool) -> tuple[str, ...]:
-    """The metrics of a run that names none, by name: of a flow also those of arguments that are numbers, at most three.
+def default_metrics(dialogues: Sequence[Dialogue]) -> tuple[str, ...]:
+    """Return the metrics, by name, of a run that names none, beside the events of behaviour that its turns show.
 
     Args:
-        dialogues: whose recorded calls have the arguments.
-        has_flow: whether the system is a loop, an agent or another flow.
+        dialogues: BLEU is measured if they have reference responses, and accuracy of calls if they have gold calls.
     """
-    if not has_flow:
-        return ("corpus_bleu",)
     turns = [turn for dialogue in dialogues for turn in dialogue.turns]
-    numbers = Counter(
-        name
-        for turn in turns
-        for call in turn.calls
-        for name, value in call.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and name.isidentifier()
+    return (
+        *(["corpus_bleu"] if any(turn.response.strip() for turn in turns) else []),
+        *(["jga", "slot_f1"] if any(turn.calls for turn in turns) else []),
+        "disagreement",
     )
-    amounts = [f"{AMOUNT}{name}" for name, _ in numbers.most_common(_AMOUNTS)]
-    return (*(["corpus_bleu"] if any(turn.response.strip() for turn in turns) else []), *FLOW_METRICS, *amounts)
 
 
 def known_metric(name: str) -> Metric | None:
@@ -115,6 +104,8 @@ def known_metric(name: str) -> Metric | None:
     Raises:
         TodBiasError: what it needs is not installed.
     """
+    if (event := Behaviour.of(name)) is not None:
+        return event
     for prefix, kind in ((AMOUNT, Amount), (f"{CALLS_MADE}_", CallsMade)):
         if name.startswith(prefix) and name != prefix:
             return kind(name.removeprefix(prefix))

@@ -51,6 +51,8 @@ class ScoredTurn:
     """How many calls of stages the turn took; 0: not known."""
     is_after_service: bool = False
     """Whether the corpus makes a call in an earlier turn of the dialogue."""
+    failure: str = ""
+    """Why the turn failed: it has the worst score of every metric. Empty for a turn that came to its end."""
 
 
 class Metric(ABC):
@@ -79,6 +81,8 @@ class Metric(ABC):
     """What it counts; empty where it counts nothing."""
     counterfactual: bool = False
     """Whether it compares counterfactuals with their twins, so that originals alone have no score."""
+    equal_denominators: bool = False
+    """Whether the last statistic counts turns, alike for all variants of a dialogue and all arms."""
 
     @property
     @abstractmethod

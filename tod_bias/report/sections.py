@@ -129,7 +129,7 @@ class MetricPart:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AxisPart:
     """One axis: by the metric that claims most, and by all others."""
 
     reading: Reading
@@ -162,7 +162,7 @@ class Section:
         )
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[AxisPart]:
         """One per axis: claims first, the placebo last."""
         examples = {group.axis: group for group in self.excerpts or ()}
         first = first_metric([reading for part in self.parts for reading in part.readings])
@@ -176,7 +176,7 @@ class Section:
                 key=lambda entry: (prominence(entry[1].axis_result), entry[1].axis_result.metric.name != first),
             )
             shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
-            findings.append(Finding(lead[1], others, next(iter(shown), None)))
+            findings.append(AxisPart(lead[1], others, next(iter(shown), None)))
         return sorted(findings, key=lambda finding: rank(finding.reading.axis_result))
 
     @property

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.report.answer import TerminalAnswer
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, interval, p_cell, reference, with_interval
 from tod_bias.report.reading import (
@@ -37,6 +38,19 @@ _STYLES = {"disparity": "bold", "placebo": "dim"}
 def table(result: AuditResult) -> RenderableType:
     """The tables of one run: groups, axes, components, a footnote, a reading per axis and metric; the placebo last."""
     return ResultTables(result)
+
+
+def print_answer(result: AuditResult, console: Console) -> None:
+    """Print what a run found, in at most 25 lines for three axes."""
+    plain = not (console.encoding or "").lower().startswith("utf")
+    made = TerminalAnswer(result, plain=plain)
+    for line in made.lines(min(80, console.width)):
+        console.print(line, soft_wrap=True, highlight=False)
+    found = made.table()
+    if found is not None:
+        console.print()
+        console.print(found, highlight=False)
+    console.print()
 
 
 class ResultTables:

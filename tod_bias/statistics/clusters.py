@@ -20,13 +20,15 @@ class Clusters:
     """(units,) numbers from 0; -1 for units that belong to none and count nowhere."""
     names: tuple[str, ...]
     """Of the clusters."""
+    are_copies: bool = False
+    """Whether the units of a cluster are copies of one: then a cluster is one unit of a randomisation test."""
 
     @classmethod
-    def of(cls, labels: Sequence[str | None]) -> Clusters:
-        """Clusters of equal labels; None belongs to none."""
+    def of(cls, labels: Sequence[str | None], *, are_copies: bool = False) -> Clusters:
+        """Return clusters of equal labels; None belongs to none."""
         names = tuple(sorted({label for label in labels if label is not None}))
         number = {name: place for place, name in enumerate(names)}
-        return cls(np.array([-1 if label is None else number[label] for label in labels], dtype=int), names)
+        return cls(np.array([-1 if label is None else number[label] for label in labels], dtype=int), names, are_copies)
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -44,7 +46,14 @@ class Clusters:
         present = np.unique(codes[codes >= 0])
         renumbered = np.full(len(self.names) + 1, -1)
         renumbered[present] = np.arange(len(present))
-        return Clusters(renumbered[codes], tuple(self.names[place] for place in present))
+        return Clusters(renumbered[codes], tuple(self.names[place] for place in present), self.are_copies)
+
+    def merged(self, table: np.ndarray) -> np.ndarray:
+        """Return (units, …) with the sum over each cluster in place of its first unit, and 0 in place of the others."""
+        merged = np.where((self.codes < 0).reshape(-1, *[1] * (table.ndim - 1)), table, 0.0)
+        codes, first = np.unique(self.codes, return_index=True)
+        merged[first[codes >= 0]] = self.sums(table)[codes[codes >= 0]]
+        return merged
 
     def sums(self, table: np.ndarray) -> np.ndarray:
         """Sums of (units, …) over the units of each cluster, (clusters, …)."""

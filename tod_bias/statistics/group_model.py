@@ -27,7 +27,7 @@ from scipy import sparse, special
 
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.distributions import inverse_trigamma
-from tod_bias.statistics.needed import FEWEST
+from tod_bias.statistics.needed import FEWEST, FEWEST_CLUSTERS
 from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
 
 CERTAIN = 0.8
@@ -63,7 +63,8 @@ class GroupDesign:
         """(units, groups): a unit with one group alone compares nothing."""
         self.units = max(1, int(self.has.any(axis=1).sum()))
         self.groups = has.shape[1]
-        self.clusters = [kind.within(self.has.any(axis=1)) for kind in clusters]
+        present = [kind.within(self.has.any(axis=1)) for kind in clusters]
+        self.clusters = [kind for kind in present if kind.effective >= FEWEST_CLUSTERS]
         self._number = np.maximum(self.has.sum(axis=1), 1)
         moments = np.diag(self.has.sum(axis=0).astype(float)) - (self.has / self._number[:, None]).T @ self.has
         self._inverse = np.linalg.pinv(moments, rcond=1e-10, hermitian=True)
@@ -117,8 +118,16 @@ class GroupDesign:
         sets = [family.set(n) for family in self.families if family.is_main for n in family.sets_of(group)]
         return [some for some in sets if some is not None]
 
+    def in_contrast(self, contrast: np.ndarray) -> list[TermSet | None]:
+        """Return the terms of all groups, or levels, in a contrast; None for a group that is not expressed by terms."""
+        return [
+            family.set(int(n))
+            for family in self.families
+            for n in np.flatnonzero(np.abs(family.of_contrast(contrast)) > _TINY)
+        ]
+
     def behind(self, contrast: np.ndarray) -> list[TermSet | None]:
-        """The terms of what a contrast is about; None for a group that is not expressed by terms."""
+        """Return the terms of what a contrast is about; None for a group that is not expressed by terms."""
         sets = [family.set(n) for family in self.families for n in focal(family.of_contrast(contrast))]
         is_crossed = len(self.families) > 1
         return sets + [None for group in focal(contrast) if is_crossed and not self.sets_of(group)]
@@ -258,7 +267,9 @@ def _moderated(family: TermFamily, part: np.ndarray) -> tuple[np.ndarray, float]
     freedom = np.where(is_known, family.freedom, 0.0)
     mean = float((freedom * single).sum() / max(freedom.sum(), _TINY))
     prior = _prior(sums[is_known], (noise + family.moments * mean)[is_known], freedom[is_known])
-    moderated = np.maximum(0.0, (prior * mean + freedom * single) / (prior + freedom))
+    # A group whose own terms vary more than the others' keeps its variance: if one group of four to six terms alone
+    # has quirks, .08 to .11 of null samples were claimed with the mean, .05 to .08 without.
+    moderated = np.maximum(single, np.maximum(0.0, (prior * mean + freedom * single) / (prior + freedom)))
     return np.where([some is None for some in family.terms], 0.0, moderated), prior
 
 
@@ -352,7 +363,8 @@ class _Parts:
         for between_clusters, of_clusters in self._clusters:
             bottom = bottom + between_clusters**2 / max(of_clusters, 1.0)
         most = np.minimum(most, of_units)
-        return np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
+        freedom = np.where(variance > 0, np.minimum(variance**2 / np.where(bottom > 0, bottom, 1.0), most), most)
+        return np.maximum(freedom, 1.0)  # two clusters tell little, and a t distribution needs one degree
 
 
 class _FamilyPart(NamedTuple):

@@ -3,7 +3,13 @@
 from tod_bias.errors import TodBiasError
 
 FEWEST = 5
-"""Clusters that an interval needs."""
+"""Units that an interval needs."""
+FEWEST_CLUSTERS = 3.5
+"""Effective clusters whose variance is estimated. If groups differ by domain, .05 of null samples are claimed with 4
+domains; with 3 and 2 their variance is known so badly that other groups are claimed than those that differ, and a claim
+is one of these domains only."""
+FEW_CLUSTERS = 5
+"""With fewer clusters a claim is one of these clusters only."""
 ENOUGH_TERMS = 3
 """Effective terms of its own that a claim about a group needs; with fewer it is one about these terms."""
 MOST_OF_A_TERM = 0.5

@@ -31,6 +31,34 @@ def detectable(error: float, freedom: float, alpha: float, power: float = POWER)
     return float((t_quantile(1 - alpha / 2, freedom) + t_quantile(power, freedom)) * error)
 
 
+def detectable_rate(
+    error: float, freedom: float, alpha: float, units: int, most: float = 1.0, power: float = POWER
+) -> float:
+    """Return the smallest mean of rare effects that a two-sided t test finds with probability ``power``.
+
+    Rare effects add to the variance by which they are judged: if a share s of n units has an effect of ``most``, their
+    mean m = s · most has the variance m (most − m) / n. The mean is the solution of
+    m = (t_{1 - alpha/2} + t_power) √(error² + m (most − m) / n).
+
+    Args:
+        error: standard error of the estimate without the effect; 0 if nothing varied.
+        freedom: its degrees of freedom.
+        alpha: level of the test, after adjustment for other tests.
+        units: how many units there are.
+        most: the effect of a unit that has one.
+        power: probability of finding the effect.
+
+    Returns:
+        A mean on the estimate's scale; NaN if the error is not known or even an effect in every unit is not found.
+    """
+    if not math.isfinite(error) or freedom < 1 or units < 2:
+        return math.nan
+    reach = float(t_quantile(1 - alpha / 2, freedom) + t_quantile(power, freedom)) ** 2
+    half = reach * most / units / 2
+    mean = (half + math.sqrt(half**2 + (1 + reach / units) * reach * error**2)) / (1 + reach / units)
+    return mean if mean <= most else math.nan
+
+
 def equivalent_within(value: float, error: float, freedom: float, alpha: float = 0.05) -> float:
     """The smallest margin within which two one-sided tests show an effect to lie (TOST: Schuirmann 1987).
 

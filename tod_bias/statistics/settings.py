@@ -26,6 +26,10 @@ class Inference:
     seed: int = 0
     """Seeds resamples and permutations."""
 
+    def seed_of(self, name: str) -> int:
+        """Return a seed of its own for one axis, so that signs of different dialogues are flipped independently."""
+        return zlib.crc32(f"{self.seed}/{name}".encode())
+
     def rng(self, *names: str) -> np.random.Generator:
         """A generator of its own for one analysis, so that no analysis depends on what ran before it."""
         return np.random.default_rng([self.seed, zlib.crc32("/".join(names).encode())])

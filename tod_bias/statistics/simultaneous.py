@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -47,20 +48,25 @@ class JointRows:
 
 
 class BoundedRows:
-    """Rows of which only the number of hypotheses is known (Bonferroni), such as those of a randomisation test.
+    """Rows of which only the number is known (Bonferroni).
 
     Args:
         rows: how many.
-        smallest: what no p-value of theirs can be below, whatever the signs; a test that cannot reject is none that
-            others must be corrected for (Tarone 1990).
     """
 
-    def __init__(self, rows: int, smallest: float = 0.0) -> None:
-        self.rows, self.smallest = rows, smallest
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
 
     def share_below(self, p: float) -> float:
-        """At most so often the smallest p-value is ``p`` or less."""
-        return min(1.0, self.rows * p) if p >= self.smallest else 0.0
+        """Return an upper bound of how often the smallest p-value is ``p`` or less."""
+        return min(1.0, self.rows * p)
+
+
+class TestedRows(Protocol):
+    """Rows that are claimed together with those of other blocks."""
+
+    def share_below(self, p: float) -> float:
+        """Return how often the smallest p-value of the rows is ``p`` or less if no row differs from 0."""
 
 
 class Family:
@@ -71,7 +77,7 @@ class Family:
         alpha: the family-wise error rate.
     """
 
-    def __init__(self, blocks: Sequence[JointRows | BoundedRows], alpha: float = 0.05) -> None:
+    def __init__(self, blocks: Sequence[TestedRows], alpha: float = 0.05) -> None:
         self._blocks = list(blocks)
         self.alpha = alpha
         self.level = self._solved(alpha)

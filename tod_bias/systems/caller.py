@@ -88,12 +88,13 @@ _LONGEST_NAME = 100
 """Characters of the name of a tool."""
 _SLOW = 1.0
 """Stages that take longer than so many seconds show their progress."""
-MAX_FAILURES = 0.01
-"""Share of a stage's calls that may fail."""
-_ENOUGH = 200
-"""A run stops before its end only for more failures than so many calls may have."""
+MAX_FAILURES = 0.5
+"""Share of calls that may fail by default; if more fail in every group, nothing is measured."""
 NONE_AT_ALL = 3
-"""So many failures without a single output are enough; where several calls are made at once, twice as many as these."""
+"""Failures without a single output that stop a run; twice the number of calls at once, if that is more."""
+MANY_IN_A_ROW = 50
+"""Failures one after the other that stop a run: a group's calls stand between those of other groups, so a failure of
+one group alone does not make such a row, and a server that is gone does."""
 
 
 @dataclass
@@ -222,8 +223,7 @@ class StageCaller:
         self.not_cached = ""
         """Why its outputs are not cached; empty where they are, or where its model does so itself."""
         self._options = options or CallOptions()
-        self._failure = ""
-        self._failures = 0
+        self._failures = self._in_a_row = 0
         self._has_output = False
         self._is_ending = False
         self._concurrency = concurrency
@@ -334,15 +334,6 @@ class StageCaller:
                 if self._busy == 0:
                     self.cost.seconds += time.monotonic() - self._busy_since
 
-    def check(self) -> None:
-        """See to it, at the end of a run, that not too many calls failed.
-
-        Raises:
-            StageError: there are more than ``max_failures``.
-        """
-        if self.cost.failed > self._options.max_failures * self.cost.distinct:
-            raise self._too_many()
-
     def _forget(self, wanted: Sequence[str]) -> None:
         """Drop the oldest outputs; those that are wanted now stay."""
         keep = set(wanted)
@@ -393,7 +384,7 @@ class StageCaller:
         def take(request: str, output: Any) -> None:
             self._memory.update((key, output) for key in wanted[request])
             if not isinstance(output, Failure):
-                self._has_output = True
+                self._count_output()
             else:
                 self._count_failure(output.reason, len(wanted[request]))
 
@@ -425,27 +416,31 @@ class StageCaller:
                 bar.advance(len(requests))
 
     def _count_failure(self, reason: str, count: int = 1) -> None:
-        """Count failed calls; too many end the run."""
+        """Count failed calls.
+
+        Raises:
+            StageError: no call has an output so far, or none of the last many: the server is not there.
+        """
         with self._lock:
             self.cost.failed += count
             self._failures += 1
-        self._failure = self._failure or reason
+            self._in_a_row += 1
         log.info("a call of %s failed: %s", self.name, reason)
-        if self._is_ending:
+        if self._is_ending or self._options.max_failures >= 1:
             return
-        most = self._options.max_failures
-        if self.cost.failed > most * max(self.cost.distinct, _ENOUGH):
-            raise self._too_many()
         at_once = 2 * self._concurrency if self._concurrency > 1 else 0
-        if not self._has_output and most < 1 and self._failures >= max(NONE_AT_ALL, at_once):
+        if not self._has_output and self._failures >= max(NONE_AT_ALL, at_once):
             raise StageError(f"stage {self.name!r}: none of {self._failures} calls got an output ({reason})")
+        if self._in_a_row >= max(MANY_IN_A_ROW, 2 * at_once):
+            raise StageError(
+                f"stage {self.name!r}: the last {self._in_a_row} calls failed ({reason}); outputs are cached: run the "
+                "same command again when it answers"
+            )
 
-    def _too_many(self) -> StageError:
-        return StageError(
-            f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} calls failed "
-            f"({self._failure}), more than --max-failures {self._options.max_failures:g}; outputs are cached: "
-            "run the same command again to retry the others, or allow more"
-        )
+    def _count_output(self) -> None:
+        """Take note of a call that got an output."""
+        self._has_output = True
+        self._in_a_row = 0
 
     def end(self, *, at_once: bool = False) -> None:
         """Nothing is retried."""
@@ -499,7 +494,8 @@ class StageCaller:
         return [output for item in items for output in self._batch_of([item])]
 
     def _counted(self, outputs: list[Any]) -> list[Any]:
-        self._has_output = self._has_output or not all(isinstance(output, Failure) for output in outputs)
+        if not all(isinstance(output, Failure) for output in outputs):
+            self._count_output()
         for output in outputs:
             if isinstance(output, Failure):
                 self._count_failure(output.reason)

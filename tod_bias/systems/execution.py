@@ -16,7 +16,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process
 from tod_bias.systems.hosted import HostedFlow, HostedProcess
 from tod_bias.systems.lanes import Lanes
+from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Failure, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
@@ -78,7 +79,9 @@ class TurnTrace:
     arms: tuple[int, ...]
     """Numbers of the arms, as :class:`~tod_bias.statistics.arms.ArmDesign` orders them."""
     calls: tuple[StageCall, ...]
-    """All calls with their outputs, in order."""
+    """All calls with their outputs, in order; a turn that failed ends with an empty response."""
+    failure: str = ""
+    """Why the turn failed: a call without an output, or an agent that raised something; empty for a turn that ended."""
 
     @property
     def outputs(self) -> Mapping[str, Any]:
@@ -148,14 +151,13 @@ class Execution:
         self.pipeline = pipeline
         self.history = history
         options = options or CallOptions()
-        self._max_failures = options.max_failures
         self._lock = threading.Lock()
         self._has_ended = self._is_ending = False
         self._reason = ""
+        self._stops = options.max_failures < 1
         self.lost: dict[int, str] = {}
-        """Of the last call: number of a run in which a call failed, and the reason."""
+        """No run is lost: a call that fails is an outcome of its turn."""
         self.lost_unswapped: set[int] = set()
-        """Of these, the runs in which one failed where no stage is swapped: in the others a twin's call failed."""
         self._has_said_prompts = False
         shared = Cache() if cache is None else cache  # for servers, whose replies stages share
         self.callers: dict[str, StageCaller] = {}
@@ -190,7 +192,7 @@ class Execution:
         """The stages whose twins put out anything else, so far in these arms."""
         for caller in self.callers.values():
             caller.cost.calls = 0  # they are those of the arms that results are made of
-        self._turns = self._failed = 0  # turns begun, and those in which the flow itself failed
+        self._failed = 0  # turns in which the flow itself failed
 
     @property
     def _lanes(self) -> int:
@@ -226,30 +228,13 @@ class Execution:
         """Whether any stage draws its outputs."""
         return any(caller.stage.is_random for caller in self.callers.values())
 
-    def check(self) -> None:
-        """See to it, at the end, that not too many calls and turns failed.
-
-        Raises:
-            StageError: more than ``max_failures`` of a stage's calls did, or of the turns of a hosted agent.
-        """
-        if self._failed > self._max_failures * self._turns:
-            raise StageError(
-                f"{self._failed} of {self._turns} turns failed ({self._reason}), more than --max-failures "
-                f"{self._max_failures:g}; outputs are cached: run the same command again, or allow more"
-            )
-        for caller in self.callers.values():
-            caller.check()
-
-    def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
-        """The traces of all runs, each with all arms; None for one in which a call failed.
-
-        What stages print meanwhile goes to stderr.
-        """
+    def __call__(self, runs: Sequence[Run]) -> list[Trace]:
+        """Return the traces of all runs, each with all arms. What stages print meanwhile goes to stderr."""
         self._say_prompts(runs)
         with redirect_stdout(sys.stderr):
             return self._traces(runs)
 
-    def settled(self, runs: Sequence[Run]) -> list[Trace | None]:
+    def settled(self, runs: Sequence[Run]) -> list[Trace]:
         """The traces in as many arms as these runs need, where stages are many."""
         traces = self(runs)
         while (arms := self.arms.after(self.parted)) is not None:
@@ -274,8 +259,7 @@ class Execution:
                 recorded.id,
             )
 
-    def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
-        self.lost, self.lost_unswapped = {}, set()
+    def _traces(self, runs: Sequence[Run]) -> list[Trace]:
         dialogues = [run.rewritten for run in runs]
         arms = tuple(range(len(self._arms.arms)))
         of_run = [arms if run.rewrite is not None else arms[:1] for run in runs]
@@ -285,10 +269,7 @@ class Execution:
                 traces[job.run][job.turn] += turns
         else:
             self._run_freely(runs, dialogues, of_run, traces)
-        return [
-            None if number in self.lost else [tuple(sorted(turns, key=lambda turn: turn.arms)) for turns in trace]
-            for number, trace in enumerate(traces)
-        ]
+        return [[tuple(sorted(turns, key=lambda turn: turn.arms)) for turns in trace] for trace in traces]
 
     @staticmethod
     def _gold_jobs(
@@ -314,7 +295,7 @@ class Execution:
             jobs = [
                 _Job(number, turn, given, run.rewrite, arms, run.sample, dialogue.id)
                 for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
-                if turn < len(dialogue.turns) and number not in self.lost
+                if turn < len(dialogue.turns)
                 for history, arms in histories[number]
                 for given in [FlowTurn(dialogue.turns[turn].user, history, dialogue.system)]
             ]
@@ -350,7 +331,7 @@ class Execution:
     def _run_waves(self, done: Sequence[tuple[_Job, list[TurnTrace]]]) -> None:
         """All jobs together; adds their traces."""
         traces = {id(job): some for job, some in done}
-        live = [self._started(job) for job, _ in done if job.run not in self.lost]
+        live = [self._started(job) for job, _ in done]
         while live:
             going_on: list[_Node] = []
             for node in self._wave(live):
@@ -362,19 +343,20 @@ class Execution:
 
     def _run_agent(self, job: _Job, traces: list[TurnTrace]) -> None:
         """One job of a hosted agent: one way to its end, then those that parted from it; adds their traces."""
-        rest = [] if job.run in self.lost else [self._started(job)]
-        while rest and job.run not in self.lost:
+        rest = [self._started(job)]
+        while rest:
             if self._is_ending:
                 return
             node = rest.pop()
             try:
                 if node.process.request is None:
                     traces.append(_trace(node))
-                    self._has_ended = True
+                    self._has_ended = self._has_ended or not traces[-1].failure
                     continue
             except UnansweredError as error:
-                self._lose_turn(job, node.arms, error)
-                return
+                traces.append(_failed(node.arms, node.plain.steps, str(error)))
+                self._count_failed_turn(str(error))
+                continue
             self._call_at_once(node)
             rest += reversed(list(self._wave([node])))
         self._check(job, traces)
@@ -403,8 +385,6 @@ class Execution:
             twin = TurnInput(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
             if self.history == "system":
                 handed = not_undone([(past.response, past.steps) for past in turn.history], job.rewrite)
-        with self._lock:
-            self._turns += 1
         return _Node(job, job.arms, self.pipeline.start(turn), plain, twin, handed)
 
     def _check(self, job: _Job, traces: Sequence[TurnTrace]) -> None:
@@ -413,12 +393,11 @@ class Execution:
         Hosted agents whose arms parted have been run anew already.
         """
         is_hosted = isinstance(self.pipeline.flow, HostedFlow)
-        is_known = job.run in self.lost or (is_hosted and len(traces) > 1)
-        for trace in () if is_known else traces:
-            try:
+        for trace in () if is_hosted and len(traces) > 1 else traces:
+            if trace.failure:
+                continue
+            with suppress(UnansweredError):  # an agent that now fails did come to its end before
                 self.pipeline.start(job.flow_turn).check(trace.calls)
-            except UnansweredError as error:
-                self._lose_turn(job, trace.arms, error)
 
     def _ways(self, node: _Node, name: str) -> list[bool]:
         """Whether a call is of the stage (False), of its twin (True), or of both, in different arms."""
@@ -438,57 +417,42 @@ class Execution:
             calls[name] += [(number, is_twin) for is_twin in self._ways(node, name)]
         return {name: entries for name, entries in calls.items() if entries}
 
-    def _lose(self, node: _Node, failure: Failure, is_twin: bool) -> None:
-        self.lost.setdefault(node.job.run, failure.reason)
-        if 0 in node.arms and (not is_twin or node.twin is None):
-            self.lost_unswapped.add(node.job.run)
-
-    def _lose_turn(self, job: _Job, arms: Sequence[int], error: UnansweredError) -> None:
-        """Leave a run out whose flow failed, a hosted agent that raised or took too long.
+    def _count_failed_turn(self, reason: str) -> None:
+        """Count a turn whose flow failed: a hosted agent that raised something or took too long.
 
         Raises:
             StageError: every turn fails.
         """
-        if 0 in arms:
-            self.lost_unswapped.add(job.run)
         with self._lock:
-            if job.run in self.lost:
-                return
-            self.lost[job.run] = str(error)
             self._failed += 1
-            self._reason = self._reason or str(error)
+            self._reason = self._reason or reason
         self._check_any_ended(max(NONE_AT_ALL, 2 * self._lanes))
 
     def _check_any_ended(self, enough: int) -> None:
         """Raises StageError where so many turns failed, and none came to its end."""
-        if not self._has_ended and self._failed >= enough and self._max_failures < 1:
+        if not self._has_ended and self._failed >= enough and self._stops:
             raise StageError(f"none of {self._failed} turns came to its end ({self._reason})")
 
     def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
         """Make the calls of all nodes, one batch per stage, and send the outputs back in."""
         plain: dict[int, Any] = {}
         twin: dict[int, Any] = {}
-        broken: set[int] = set()
         for name, entries in self._calls_of(live).items():
             caller = self.callers[name]
             with self._lock:
                 caller.cost.calls += sum(len(live[number].arms) for number in {number for number, _ in entries})
             outputs = caller.call([_input(live[n], _request(live[n]), is_twin) for n, is_twin in entries])
             for (number, is_twin), output in zip(entries, outputs, strict=True):
-                if isinstance(output, Failure):
-                    self._lose(live[number], output, is_twin)
-                    broken.add(number)
-                    continue
                 rewrite = live[number].job.rewrite
-                if is_twin and rewrite is not None:
+                if is_twin and isinstance(output, Failure):
+                    twin[number] = output
+                elif is_twin and rewrite is not None:
                     handed = {**live[number].handed, **not_undone(_request(live[number])[1], rewrite)}
                     twin[number] = rewritten_except(output, rewrite, handed)  # T(f(T⁻¹ x)): see tod_bias.systems.twin
                 else:
                     plain[number] = output
         for number, node in enumerate(live):
-            # where requests are collected, the other turns of a run that waits have more to ask
-            if number not in broken and node.job.run not in self.lost:
-                yield from self._parted(node, number, plain, twin)
+            yield from self._parted(node, number, plain, twin)
 
     def _parted(self, node: _Node, number: int, plain: Mapping[int, Any], twin: Mapping[int, Any]) -> Iterator[_Node]:
         """The node after its call; two where the stage and its twin returned different outputs."""
@@ -512,8 +476,11 @@ class _Output:
 
     def __init__(self, value: Any, rewrite: Rewrite | None) -> None:
         self.value = self.inverse = value
-        self.key = self.inverse_key = canonical(value)
         self.handed: dict[str, str] = {}
+        if isinstance(value, Failure):
+            self.key = self.inverse_key = "failure"
+            return
+        self.key = self.inverse_key = canonical(value)
         if rewrite is not None:
             self.inverse = rewrite.inverse(value)
             self.inverse_key = canonical(self.inverse)
@@ -524,8 +491,34 @@ class _Output:
         return self.key == other.key and self.inverse_key == other.inverse_key
 
 
+class _FailedProcess:
+    """Stands for a flow in which a call had no output: the turn has come to its end."""
+
+    request = reply = None
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def send(self, output: Any) -> None:
+        """Do nothing; nothing is called."""
+
+    def fork(self, steps: Sequence[StageCall]) -> _FailedProcess:
+        """Return itself."""
+        return self
+
+    def check(self, steps: Sequence[StageCall]) -> None:
+        """Do nothing; there is no flow to run again."""
+
+
+def _failed(arms: tuple[int, ...], calls: Sequence[StageCall], reason: str) -> TurnTrace:
+    """Return a turn that failed after some calls: the user gets an empty response."""
+    return TurnTrace(arms, (*calls, StageCall(REPLY, None, "")), reason)
+
+
 def _trace(node: _Node) -> TurnTrace:
-    """Of a node that has come to its end."""
+    """Return the trace of a node that has come to its end."""
+    if isinstance(node.process, _FailedProcess):
+        return _failed(node.arms, node.plain.steps, node.process.reason)
     reply = node.process.reply
     return TurnTrace(node.arms, (*node.plain.steps, *(() if reply is None else (StageCall(REPLY, None, reply),))))
 
@@ -543,7 +536,11 @@ def _input(node: _Node, request: tuple[str, Any], is_twin: bool) -> tuple[TurnIn
 
 
 def _after(node: _Node, name: str, argument: Any, output: _Output, arms: tuple[int, ...], process: Process) -> _Node:
-    """The node in some of its arms, with one more call."""
+    """Return the node in some of its arms, with one more call."""
+    if isinstance(output.value, Failure):
+        error = StageCall(name, argument, {ERROR: output.value.reason})
+        ended = _FailedProcess(output.value.reason)
+        return _Node(node.job, arms, ended, node.plain.after(error, canonical(error.output)), None, node.handed)
     plain, twin = node.plain.after(StageCall(name, argument, output.value), output.key), None
     if node.twin is not None and node.job.rewrite is not None:
         of_twin = None if argument is None else node.job.rewrite.inverse(argument)

@@ -43,6 +43,8 @@ class Lookup:
         return self.rows[0] if self.rows else {}
 
 
+ERROR = "error"
+"""The only field of what stands in place of a call's output if the call failed."""
 _MESSAGE = {"content", "tool_calls"}
 
 

@@ -26,6 +26,7 @@ def scored_turn(
     names: Sequence[str],
     *,
     is_after_service: bool = False,
+    failure: str = "",
 ) -> ScoredTurn:
     """The turn as metrics read it.
 
@@ -41,8 +42,9 @@ def scored_turn(
         response: what the system said.
         names: the system's stages.
         is_after_service: whether the corpus makes a call in an earlier turn of the dialogue.
+        failure: why the turn failed; empty for a turn that came to its end.
     """
-    tool_calls = _tool_calls(steps)
+    with_results = tool_calls(steps)
     outputs = {step.name: step.output for step in steps}
     calls: list[Mapping[str, Any]] | None
     if API_CALL in names:
@@ -50,20 +52,21 @@ def scored_turn(
     else:
         calls = (
             None
-            if any(call is None for call, _ in tool_calls)
-            else [call for call, _ in tool_calls if call is not None]
+            if any(call is None for call, _ in with_results)
+            else [call for call, _ in with_results if call is not None]
         )
-    results = [output for _, output in tool_calls] if tool_calls else [outputs.get(DB)]
+    results = [output for _, output in with_results] if with_results else [outputs.get(DB)]
     return ScoredTurn(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
         results=tuple(row for output in results for row in rows_of(output)),
         response=str(response),
         gold=gold,
-        has_calls=bool(tool_calls) or API_CALL in names or TOOLS in names,
+        has_calls=bool(with_results) or API_CALL in names or TOOLS in names,
         malformed=as_text(outputs.get(API_CALL)) if calls is None else "",
         steps=sum(step.name != REPLY for step in steps),
         is_after_service=is_after_service,
+        failure=failure,
     )
 
 
@@ -101,9 +104,9 @@ def system_turn(gold: Turn, steps: Sequence[StageCall], *, is_complete: bool = T
 
 
 def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
-    tool_calls = [(call, output) for call, output in _tool_calls(steps) if call]
-    if tool_calls:
-        return tuple(_step(call, output) for call, output in tool_calls)
+    made = [(call, output) for call, output in tool_calls(steps) if call]
+    if made:
+        return tuple(_step(call, output) for call, output in made)
     outputs = {step.name: step.output for step in steps}
     if API_CALL not in outputs and DB not in outputs:
         return gold.steps
@@ -122,8 +125,8 @@ def _step(call: Mapping[str, Any], output: Any) -> Step:
     return Step(call, rows, content=beside(rows, tool_content(output)))
 
 
-def _tool_calls(steps: Sequence[StageCall]) -> list[tuple[Mapping[str, Any] | None, Any]]:
-    """The calls that stages before the last were called with, and their outputs; None for a malformed call.
+def tool_calls(steps: Sequence[StageCall]) -> list[tuple[Mapping[str, Any] | None, Any]]:
+    """Return the calls that stages before the last were called with, and their outputs; None for a malformed call.
 
     A call is a mapping that holds just one; other arguments are none.
     """

@@ -113,7 +113,13 @@ class CaseRunner:
             original = Run(counterfactual.dialogue, only=len(counterfactual.dialogue.turns) - 1)
             runs += [original, replace(original, rewrite=rewrite, variant=f"{rewrite.axis}:{rewrite.target}")]
         traces = self._execution.settled(runs)
-        failures = dict(self._execution.lost)
+        failures = {
+            number: way.failure
+            for number, trace in enumerate(traces)
+            for turn in trace
+            for way in turn
+            if 0 in way.arms and way.failure
+        }
         table = _CaseTable(len(pairs), self._execution.arms)
         table.fill(self._metric, list(self._turns(runs, traces, failures)))
         harm, shares = harm_of(self._metric, table.by_arm, self._execution.arms)

@@ -15,13 +15,14 @@ from typing import Any
 
 from tod_bias.audit.row_sets import Affected, exact_half
 from tod_bias.errors import TodBiasError
+from tod_bias.metrics.behaviour import FAILED, Behaviour
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.report.differences import differences_of
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_TERMS
-from tod_bias.statistics.power import units_needed
+from tod_bias.statistics.power import affected_within, units_needed
 
 WITHIN, ABOVE, UNKNOWN = "within", "above", "cannot tell"
 """What may be shown of a value."""
@@ -229,12 +230,74 @@ def gate(
     limits = limits if isinstance(limits, Limits) else Limits(limits)
     if stage is not None and stage not in result.stages:
         raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
-    values = [value for row in _rows(result, axes, metrics) for value in _values(row, result, stage, limits)]
-    verdicts = tuple(_verdict(value, len(values), limits) for value in values)
+    rows = _rows(result, axes, metrics)
+    checked_axes = list(dict.fromkeys(row.axis for row in rows))
+    events = [] if metrics is not None else _event_rows(result, checked_axes)
+    values = [value for row in [*rows, *events] for value in _values(row, result, stage, limits)]
+    judged = [_verdict(value, len(values), limits) for value in values]
+    # Events were chosen by the run: harm that they show counts, but a gate cannot ask that each is shown to be absent.
+    chosen_by_run = {row.metric.name for row in events}
+    shown = [some for some in judged if some.state == ABOVE or some.checked.metric not in chosen_by_run]
+    verdicts = (*shown, *_failures(result, checked_axes, limits))
     chosen = dict.fromkeys(value.metric for value in values)
     compared = tuple(name for name in chosen if result.metrics[name].counterfactual)
-    left_out = {name: _claimed(result, name) for name in result.metrics if metrics is None and name not in chosen}
+    left_out = {} if metrics is not None else _left_out(result, {*chosen, *chosen_by_run})
     return GateResult(result.name, limits, verdicts, compared, left_out)
+
+
+def _left_out(result: AuditResult, checked: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the metrics that are not checked, with the axes on which each claims something."""
+    return {name: _claimed(result, name) for name in result.metrics if name not in checked}
+
+
+def _event_rows(result: AuditResult, axes: Sequence[str]) -> list[AxisResult]:
+    """Return the rows of events that are shares of turns and of which one side is the better one."""
+    names = [name for name, info in result.metrics.items() if (event := Behaviour.of(name)) and event.is_share_of_harm]
+    return [result.axes[axis][name] for axis in axes for name in names if name in result.axes[axis]]
+
+
+def _failures(result: AuditResult, axes: Sequence[str], limits: Limits) -> Iterator[Verdict]:
+    """Yield a verdict for each group whose turns may fail more often than those of others, by more than the margin.
+
+    Turns that failed are scored as the worst; the bound is of what was not seen (Clopper and Pearson 1934).
+    """
+    for axis in axes:
+        groups = {name: some for name, some in result.failed.get(axis, {}).items() if name in _groups(result, axis)}
+        for name, failed in groups.items():
+            others = [other.share for key, other in groups.items() if key != name]
+            if not failed.turns or not others:
+                continue
+            gap = failed.share - sum(others) / len(others)
+            half = affected_within(failed.turns, failed.of, limits.alpha)
+            if gap + half > limits.within:
+                reason = f"{failed.turns} of its {failed.of} turns failed ({next(iter(failed.reasons), '')})"
+                yield Verdict(_failed_value(axis, name, gap, failed.of), UNKNOWN, (gap - half, gap + half), reason)
+
+
+def _groups(result: AuditResult, axis: str) -> set[str]:
+    return {name for row in result.axes[axis].values() for name in row.groups}
+
+
+def _failed_value(axis: str, group: str, gap: float, turns: int) -> CheckedValue:
+    """Return the gap of a group's failed turns as a value that is checked."""
+    return CheckedValue(
+        axis=axis,
+        metric=FAILED,
+        name=f"failed turns of {group}",
+        value=gap,
+        se=math.nan,
+        df=0.0,
+        affected=(),
+        dialogues=turns,
+        terms=0.0,
+        of_terms_only=False,
+        unmeasured="",
+        first_differences=(),
+        claim_p=None,
+        beyond=None,
+        needs_placebo=False,
+        both_sides=False,
+    )
 
 
 def _claimed(result: AuditResult, metric: str) -> tuple[str, ...]:
@@ -243,27 +306,39 @@ def _claimed(result: AuditResult, metric: str) -> tuple[str, ...]:
 
 
 def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str] | None) -> list[AxisResult]:
-    """The axes and metrics that are checked."""
+    """Return the axes and metrics that are checked.
+
+    Raises:
+        GateError: the run lacks one.
+    """
     known_axes = [axis for axis in result.axes if axis != PLACEBO]
-    known_metrics = list(result.metrics)
-    for what, wanted, known in (("axis", axes, known_axes), ("metric", metrics, known_metrics)):
-        for name in wanted or ():
-            if name not in known:
-                listed = ", ".join(known) or "none but the placebo"
-                raise GateError(f"{result.name}: has no {what} {name}; it has {listed}")
-    sided = [name for name, metric in result.metrics.items() if metric.better != "neither"] or known_metrics
+    _check_known(result, "axis", axes or (), known_axes)
+    _check_known(result, "metric", metrics or (), list(result.metrics))
     rows = []
     for axis in axes or known_axes:
-        for metric in metrics or sided:
+        for metric in metrics or _sided(result):
             row = result.axes[axis].get(metric)
-            if row is None:
+            if row is not None:
+                rows.append(row)
+            elif metrics is not None or Behaviour.of(metric) is None:
                 raise GateError(
                     f"{result.name}: has no {metric} on axis {axis}, where it is undefined; leave one of them out"
                 )
-            rows.append(row)
     if not rows:
         raise GateError(f"{result.name}: holds no axis but the placebo, which claims nothing; audit another one")
     return rows
+
+
+def _check_known(result: AuditResult, what: str, wanted: Sequence[str], known: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in known:
+            raise GateError(f"{result.name}: has no {what} {name}; it has {', '.join(known) or 'none but the placebo'}")
+
+
+def _sided(result: AuditResult) -> list[str]:
+    """Return the metrics that are checked by default: those with a better side that the run did not choose itself."""
+    named = [name for name in result.metrics if Behaviour.of(name) is None] or list(result.metrics)
+    return [name for name in named if result.metrics[name].better != "neither"] or named
 
 
 def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Limits) -> Iterator[CheckedValue]:

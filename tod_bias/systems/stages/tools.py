@@ -40,10 +40,9 @@ from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shorte
 from tod_bias.imports import import_object, is_import
 from tod_bias.signatures import derived_signature
 from tod_bias.systems import functions as tools
+from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput
 
-ERROR = "error"
-"""The only field of what a call gives that could not be carried out."""
 _UNKNOWN = "there is no tool"
 _UNFIT = "the function does not take the arguments of"
 """How the errors begin of calls that no function takes."""

@@ -1,0 +1,330 @@
+"""What a run says: one finding for each group that is treated differently, and one for every other axis.
+
+This is the only place that decides what leads. Terminal, page, explorer, gate, comparison and cases render findings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.audit.behaviour import Behaviours
+from tod_bias.audit.turns import Turns
+from tod_bias.documents import loads
+from tod_bias.metrics.behaviour import (
+    ASKS_BACK,
+    CALLS,
+    EMPTY,
+    FAILED,
+    FAILS,
+    FOUND,
+    MEAN,
+    MISSING,
+    NAMED,
+    OF_ARGUMENTS,
+    REFUSES,
+    SILENT,
+    VALUE,
+    WORDS,
+    Behaviour,
+)
+from tod_bias.perturb.axis import PLACEBO
+from tod_bias.results import (
+    DIFFERENT,
+    DISPARITY,
+    EQUIVALENT,
+    INCONCLUSIVE,
+    NO_DIFFERENCE,
+    THESE_TERMS,
+    AuditResult,
+    AxisResult,
+    Estimate,
+    Example,
+    Finding,
+    Group,
+)
+from tod_bias.statistics.power import affected_within, units_needed
+from tod_bias.systems.acts import Act, read_acts
+
+_ORDER = (MISSING, MEAN, VALUE, FAILS, FAILED, REFUSES, ASKS_BACK, FOUND, EMPTY, NAMED, CALLS, SILENT)
+"""Events in the order in which a user recognises them: what the system did before what came of it."""
+_OTHERS = len(_ORDER)
+_LAST = (WORDS, "length", "disagreement")
+"""Metrics that say least about what happens."""
+_LEADING = 0.6
+"""Groups whose gap is at least this share of the largest one are the groups that are treated differently; with six
+groups of which two are harmed alike, each of the others has half of their gap, on the other side."""
+_MAIN = 0.75
+"""Share of a gap from which one stage alone is named."""
+_PART = 0.25
+"""Share of a gap from which a stage is named beside others."""
+_LONGEST = 160
+"""Characters of a text in an example."""
+
+
+class _Claim(NamedTuple):
+    """A group that is claimed by one metric."""
+
+    row: AxisResult
+    group: str
+    gap: Estimate
+
+    @property
+    def size(self) -> float:
+        """How far the group is from the mean, whatever the sign."""
+        return abs(self.gap.value or 0.0)
+
+    @property
+    def is_harm(self) -> bool:
+        """Whether the group is served worse, or differently by a metric without a better side."""
+        return self.row.metric.better == "neither" or (self.gap.value or 0.0) > 0
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Place among the claims of one group, the most telling first."""
+        name, counts = self.row.metric.name, self.row.groups[self.group].counts
+        event = Behaviour.of(name)
+        kind = _ORDER.index(event.kind) if event is not None and event.kind in _ORDER else _OTHERS
+        hits = self.size * (counts[1] if counts else self.row.groups[self.group].dialogues or 0)
+        is_any = event is not None and event.is_any
+        return (
+            0.0 if self.row.verdict == DISPARITY else 1.0,
+            kind + (name in _LAST),
+            -round(hits, 6),
+            float(is_any),
+        )
+
+
+def findings_of(result: AuditResult, turns: Turns | None = None) -> list[Finding]:
+    """Return what a run says, the most important first.
+
+    Args:
+        result: with the verdicts of all axes and metrics.
+        turns: examples are taken from them; None for findings without examples.
+    """
+    findings: list[Finding] = []
+    for axis in result.axes:
+        if axis == PLACEBO:
+            continue
+        rows = list(result.axes[axis].values())
+        frame = None if turns is None else turns.system_rows(axis)
+        differences = _differences(rows, frame)
+        findings += differences or [_without_difference(axis, rows, frame)]
+    order = [DISPARITY, THESE_TERMS, INCONCLUSIVE, NO_DIFFERENCE, EQUIVALENT]
+    return sorted(findings, key=lambda some: order.index(some.verdict))  # else in the order of the axes
+
+
+def _differences(rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> list[Finding]:
+    """Return a finding for each group of an axis that is treated differently."""
+    by_group: dict[str, list[_Claim]] = {}
+    for row in rows:
+        for claim in _leading(row):
+            by_group.setdefault(claim.group, []).append(claim)
+    if not by_group:
+        return []
+    if any(claim.is_harm for claims in by_group.values() for claim in claims):  # others are served better by that
+        by_group = {name: [claim for claim in claims if claim.is_harm] for name, claims in by_group.items()}
+    leads = {name: sorted(claims, key=lambda claim: claim.rank) for name, claims in by_group.items() if claims}
+    best = min(claims[0].rank[0] for claims in leads.values())
+    found = [_finding(claims[0], claims[1:], frame) for claims in leads.values() if claims[0].rank[0] == best]
+    return sorted(found, key=lambda finding: -abs(finding.effect.value or 0.0))
+
+
+def _leading(row: AxisResult) -> list[_Claim]:
+    """Return the claims of the groups that one metric tells apart: those farthest from the mean."""
+    if row.verdict not in DIFFERENT:
+        return []
+    claims = [_Claim(row, name, gap) for name, gap in row.claims.items()]
+    most = max((claim.size for claim in claims), default=0.0)
+    return [claim for claim in claims if claim.size >= _LEADING * most]
+
+
+def _finding(lead: _Claim, others: Sequence[_Claim], frame: pd.DataFrame | None) -> Finding:
+    row, group = lead.row, row_group(lead)
+    name = row.metric.name
+    return Finding(
+        axis=row.axis,
+        verdict=row.verdict,
+        group=lead.group,
+        compared_with=[other for other in row.groups if other != lead.group],
+        metric=name,
+        also=[claim.row.metric.name for claim in others],
+        stage=", ".join(_stages(group, lead.gap)),
+        effect=lead.gap,
+        what=row.metric.label,
+        counts={key: some.counts for key, some in row.groups.items() if some.counts is not None},
+        dialogues=group.dialogues or 0,
+        example=None if frame is None else _example(frame, row, lead),
+    )
+
+
+def row_group(claim: _Claim) -> Group:
+    """Return the group of a claim."""
+    return claim.row.groups[claim.group]
+
+
+def _stages(group: Group, gap: Estimate) -> list[str]:
+    """Return the stages in which a gap enters, the largest share first; none if no declared stage accounts for it."""
+    whole = gap.value or 0.0
+    shares = {name: (share.value or 0.0) / whole for name, share in group.all_shares.items()} if whole else {}
+    ordered = sorted(shares, key=lambda name: -shares[name])
+    if not ordered or shares[ordered[0]] < _PART:
+        return []
+    chosen = ordered[:1] if shares[ordered[0]] >= _MAIN else [name for name in ordered if shares[name] >= _PART]
+    return [] if chosen[0] == "unattributed" else [name for name in chosen if name != "unattributed"]
+
+
+def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> Finding:
+    """Return what is said of an axis on which no group is claimed."""
+    dialogues = max((row.dialogues or 0 for row in rows), default=0)
+    turns = 0 if frame is None or any(row.unmeasured for row in rows) else _equal_turns(frame)
+    if turns:
+        bound = affected_within(0, turns)
+        return Finding(axis=axis, verdict=NO_DIFFERENCE, dialogues=dialogues, turns=turns, bound=bound)
+    if rows and all(row.verdict == EQUIVALENT for row in rows):
+        return Finding(axis=axis, verdict=EQUIVALENT, dialogues=dialogues)
+    lead = _strongest(rows)
+    if lead is None:
+        return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
+    finding = _finding(lead, [], frame)
+    return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": _needed(lead)})
+
+
+def _equal_turns(frame: pd.DataFrame) -> int:
+    """Return the number of counterfactual turns if each comes out as the original's; 0 if any does not."""
+    compared = frame[frame["role"] == "group"]
+    return len(compared) if compared["first_difference"].isna().all() else 0
+
+
+def _strongest(rows: Sequence[AxisResult]) -> _Claim | None:
+    """Return the group and metric that are nearest to a claim; None if nothing differs."""
+    unproven = [
+        _Claim(row, name, group.gap)
+        for row in rows
+        if row.metric.name not in _LAST
+        for name, group in row.groups.items()
+        if group.gap.p is not None and group.gap.value
+    ]
+    if not unproven:
+        return None
+    smallest = min(claim.gap.p or 0.0 for claim in unproven)
+    ties = [claim for claim in unproven if (claim.gap.p or 0.0) <= smallest * (1 + 1e-9)]
+    return min(ties, key=lambda claim: (claim.rank[1:], -(claim.gap.value or 0.0)))
+
+
+def _needed(claim: _Claim) -> int | None:
+    """Return how many dialogues would prove a difference, if it is as large as it was seen."""
+    group = row_group(claim)
+    error = claim.gap.se
+    of_dialogues = group.terms_only.se if group.terms_only is not None else None
+    if not error or not of_dialogues or not claim.size or not group.dialogues:
+        return None
+    fixed = math.sqrt(max(0.0, error**2 - of_dialogues**2))
+    needed = units_needed(claim.size, group.dialogues, of_dialogues, fixed, alpha=0.01)
+    return int(needed) if math.isfinite(needed) and needed < 1e6 else None
+
+
+# examples ----------------------------------------------------------------------------------------------------------
+
+
+def _example(frame: pd.DataFrame, row: AxisResult, claim: _Claim) -> Example | None:
+    """Return a turn of the group that shows the finding beside the original, which does not.
+
+    If all originals are of the group, the original shows the finding and a counterfactual does not.
+    """
+    event = Behaviour.of(row.metric.name)
+    if event is None:
+        chosen = frame[(frame["group"] == claim.group) & frame["first_difference"].notna() & (frame["role"] == "group")]
+        return _shown(frame, chosen.index, None) if len(chosen) else None
+    happened = Behaviours(frame).columns(event)[:, 0]
+    is_original = (frame["role"] == "original").to_numpy()
+    key = frame["dialogue"].astype(str) + "\x1f" + frame["turn"].astype(str)
+    of_original = dict(zip(key[is_original], happened[is_original], strict=True))
+    difference = happened - np.array([of_original.get(place, np.nan) for place in key])
+    sign = math.copysign(1.0, claim.gap.value or 1.0) * (-1.0 if event.better == "higher" else 1.0)
+    if event.better == "neither":
+        scores = {name: group.score.value or 0.0 for name, group in row.groups.items()}
+        mean = sum(scores.values()) / max(1, len(scores))
+        sign = math.copysign(1.0, scores[claim.group] - mean)
+    is_group = (frame["group"] == claim.group).to_numpy() & ~is_original
+    shows = np.flatnonzero(is_group & (difference * sign > 0))
+    if len(shows):
+        return _shown(frame, frame.index[shows], event)
+    opposite = np.flatnonzero((frame["source"] == claim.group).to_numpy() & ~is_original & (difference * sign < 0))
+    return _shown(frame, frame.index[opposite], event) if len(opposite) else None
+
+
+def _shown(frame: pd.DataFrame, chosen: Iterable[int], event: Behaviour | None) -> Example | None:
+    """Return one of some turns beside its original: a short one in which the user says the term, if there is any."""
+    rows = frame[frame.index.isin(list(chosen))]
+    says_term = [str(term).lower() in str(user).lower() for user, term in zip(rows["user"], rows["term"], strict=True)]
+    length = rows["user"].astype(str).str.len().to_numpy()
+    row = rows.iloc[int((length + _LONGEST * 10 * ~np.array(says_term)).argmin())]
+    same = (frame["dialogue"] == row["dialogue"]) & (frame["turn"] == row["turn"]) & (frame["role"] == "original")
+    if not same.any():
+        return None
+    original = frame[same].iloc[0]
+    before, after = _what_differs(original, row, event)
+    return Example(
+        dialogue=str(row["dialogue"]),
+        turn=int(row["turn"]),
+        variant=str(row["variant"]),
+        user=_short(str(row["user"])),
+        original=before,
+        counterfactual=after,
+    )
+
+
+def _what_differs(original: pd.Series, row: pd.Series, event: Behaviour | None) -> tuple[str, str]:
+    """Return what the system did with the original, and with the variant."""
+    responses = (_response(original), _response(row))
+    if event is None:
+        return _first_change(row) or responses
+    if event.kind == FAILED:
+        return responses[0], _short(str(row["failure"] or "")) or responses[1]
+    shown = {**dict.fromkeys(OF_ARGUMENTS, _argument), **dict.fromkeys((FAILS, EMPTY, FOUND, CALLS), _outcome)}
+    if event.kind not in shown:
+        return responses
+    was, became = (shown[event.kind](read_acts(str(some["acts"] or "")), event) for some in (original, row))
+    return (was, became) if was != became else responses
+
+
+def _response(row: pd.Series) -> str:
+    return _short(str(row["response"] or "")) or "no response"
+
+
+def _first_change(row: pd.Series) -> tuple[str, str] | None:
+    """Return what the first step that differs put out for the original and for the variant; None if none differs."""
+    if not isinstance(row["first_difference"], str):
+        return None
+    place, was, became = loads(row["first_difference"])["changes"][0]
+    return f"{place} {was}" if place else str(was), "missing" if became is None else str(became)
+
+
+def _argument(acts: Sequence[Act], event: Behaviour) -> str:
+    """Return an argument of the calls of an event's tool."""
+    calls = [act for act in acts if event.tool in (act.tool, "*")]
+    if not calls:
+        return "no call"
+    values = [_short(str(call.arguments[event.argument])) for call in calls if event.argument in call.arguments]
+    return f"{event.argument} {', '.join(values)}" if values else f"{event.argument} missing"
+
+
+def _outcome(acts: Sequence[Act], event: Behaviour) -> str:
+    """Return what came of the calls of an event's tool."""
+    calls = [act for act in acts if event.tool in (act.tool, "*")]
+    if not calls:
+        return f"calls {acts[0].tool}" if acts else "no call"
+    call = calls[0]
+    if call.failure:
+        return f"{call.tool} fails ({_short(call.failure)})"
+    return f"{call.tool}: {call.found} results"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,249 @@
+"""The answer of a run on a terminal of 80 columns: what was found, first, in at most 25 lines for three axes.
+
+Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from tod_bias.metrics.behaviour import SHARES, Behaviour
+from tod_bias.report.notation import p_cell
+from tod_bias.results import (
+    DISPARITY,
+    EQUIVALENT,
+    NO_DIFFERENCE,
+    PLACEBO_VERDICT,
+    THESE_TERMS,
+    AuditResult,
+    Finding,
+    MetricInfo,
+)
+
+_UNICODE = {DISPARITY: "✗", THESE_TERMS: "✗", EQUIVALENT: "✓", NO_DIFFERENCE: "✓", "": "?"}
+_ASCII = {DISPARITY: "x", THESE_TERMS: "x", EQUIVALENT: "=", NO_DIFFERENCE: "=", "": "?"}
+_STYLES = {DISPARITY: "bold red", THESE_TERMS: "red", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
+_MOST_ROWS = 8
+"""Groups in the table; more stand in the report."""
+_SHOWN_EXAMPLE = 64
+"""Characters of an example."""
+
+
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return findings in lists of those that differ in their group alone."""
+    lists: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        side = "+" if (finding.effect.value or 0.0) > 0 else "-"
+        key = (finding.axis, finding.verdict, finding.metric, finding.stage, side)
+        lists.setdefault(key, []).append(finding)
+    return list(lists.values())
+
+
+def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
+    """Return who is treated differently, in a few words.
+
+    Args:
+        finding: what is found.
+        result: of the run.
+        groups: all groups of which the same is found; by default the finding's own.
+    """
+    if not finding.group:
+        return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
+    info = result.metrics.get(finding.metric, MetricInfo())
+    worse = (finding.effect.value or 0.0) > 0
+    how = "treated differently" if info.better == "neither" else "served worse" if worse else "served better"
+    only = ", with these terms" if finding.verdict == THESE_TERMS else ""
+    domains = _few_domains(finding, result)
+    who = " and ".join(groups or [finding.group])
+    return f"{how} as {who}{only}{domains}"
+
+
+def _few_domains(finding: Finding, result: AuditResult) -> str:
+    """Return that a claim holds for the few domains of the corpus only."""
+    row = result.axes[finding.axis].get(finding.metric)
+    few = [f"{number} {name}s" for name, number in (row.few_clusters if row else {}).items()]
+    return f", in these {' and '.join(few)}" if few else ""
+
+
+def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
+    """Return what happens, with counts and denominators: ``book_table without party_size: 9 of 19 as woman, …``.
+
+    Args:
+        finding: what is found.
+        result: of the run.
+        groups: further groups of which the same is found; they are none of the others.
+    """
+    event = Behaviour.of(finding.metric)
+    if event is not None and finding.group in finding.counts:
+        mine, others = finding.counts[finding.group], finding.others(without=groups)
+        sides = (_counted(event, mine, f"as {finding.group}"), _counted(event, others, "as others"))
+        return f"{finding.what}: {', '.join(sides)}"
+    row = result.axes[finding.axis].get(finding.metric)
+    if row is None or finding.group not in row.groups:
+        return finding.what
+    scores = {name: group.score.value for name, group in row.groups.items() if group.score.value is not None}
+    rest = [score for name, score in scores.items() if name not in (finding.group, *groups)]
+    own = scores.get(finding.group)
+    if own is None or not rest:
+        return finding.what
+    return f"{finding.what}: {own:.2f} as {finding.group}, {sum(rest) / len(rest):.2f} as others"
+
+
+def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
+    happened, could = counts
+    if event.kind in SHARES:
+        return f"{happened:,.0f} of {could:,.0f} {who}"
+    return f"{happened / could:.1f} {who}" if could else f"none {who}"
+
+
+def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines below a finding: what happens, and an example."""
+    if finding.is_difference:
+        yield what_happens(finding, result, groups)
+        if finding.example is not None:
+            yield example_line(finding)
+        return
+    if finding.verdict == NO_DIFFERENCE:
+        yield f"{finding.turns:,} of {finding.turns:,} turns come out as the original's; a rate of"
+        yield f"up to {100 * (finding.bound or 0.0):.1f}% could have been missed"
+        return
+    if finding.group:
+        yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
+        yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
+    elif finding.dialogues < 10:
+        yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
+    else:
+        yield "no event differs in three dialogues or more"
+
+
+def example_line(finding: Finding) -> str:
+    """Return the example in one line: what the user says, and what the system did otherwise."""
+    example = finding.example
+    if example is None:
+        return ""
+    change = f"{example.original} → {_without_name(example.original, example.counterfactual)}"
+    room = max(20, _SHOWN_EXAMPLE - len(change))
+    said = example.user if len(example.user) <= room else f"…{example.user[-room + 1 :]}"
+    return f"“{said}”  {change}"
+
+
+def _without_name(before: str, after: str) -> str:
+    """Return what stands after an arrow, without the name that stands before it already."""
+    name = before.split(" ")[0]
+    return after.removeprefix(f"{name} ") if " " in before else after
+
+
+class TerminalAnswer:
+    """What :func:`tod_bias.report.terminal.answer` prints of a run.
+
+    Args:
+        result: of the run.
+        plain: whether the terminal shows ASCII only.
+    """
+
+    def __init__(self, result: AuditResult, *, plain: bool = False) -> None:
+        self._result = result
+        self._plain = plain
+
+    def lines(self, width: int = 80) -> list[Text]:
+        """Return the findings, one or a few lines each, then the placebo."""
+        named = [*(finding.axis for finding in self._result.findings), *self._left_out, PLACEBO_VERDICT]
+        column = max(map(len, named), default=0) + 1
+        lines = [Text(self._heading(), style="bold"), Text()]
+        for findings in _alike(self._result.findings):
+            finding = findings[0]
+            mark = (_ASCII if self._plain else _UNICODE).get(finding.verdict, "?")
+            first = (
+                f"{mark} {finding.axis:<{column}} {sentence(finding, self._result, [some.group for some in findings])}"
+            )
+            stage = finding.stage if finding.is_difference else ""
+            room = width - len(first) - len(stage)
+            lines.append(Text(f"{first}{' ' * max(2, room)}{stage}", style=_STYLES.get(finding.verdict, "")))
+            indent = " " * (column + 3)
+            for line in details(finding, self._result, [some.group for some in findings]):
+                lines += [Text(part) for part in _folded(line, indent, width)]
+        for axis, why in self._left_out.items():
+            lines += [Text(part) for part in _folded(why, " " * (column + 3), width, f"? {axis:<{column}} ")]
+        placebo = self._placebo()
+        if placebo:
+            mark = "=" if self._plain else "✓"
+            lines.append(Text(f"{mark} {PLACEBO_VERDICT:<{column}} {placebo}"))
+        if self._result.is_recorded:
+            lines.append(Text("Nothing is attributed to stages: the responses were saved, and no stage was called."))
+        if self._plain:
+            return [Text(_ascii(line.plain), style=line.style) for line in lines]
+        return lines
+
+    @property
+    def _left_out(self) -> dict[str, str]:
+        """Axes and metrics without a result, and why."""
+        return {name.partition(",")[0]: why for name, why in self._result.left_out.items()}
+
+    def _heading(self) -> str:
+        result = self._result
+        corpus = result.corpus
+        audited = ", ".join(
+            f"{number} mention {axis}" if not axis.startswith("persona_") else f"{number} with {axis}"
+            for axis, number in corpus.audited.items()
+            if axis != PLACEBO_VERDICT
+        )
+        return f"{corpus.name or 'dialogues'}: {corpus.dialogues:,} dialogues; {audited}"
+
+    def _placebo(self) -> str:
+        row = self._result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+        if row is None or row.rewritten.value is None:
+            return ""
+        if not row.rewritten.value:
+            return "neutral rewording changes nothing"
+        return f"neutral rewording changes {100 * row.rewritten.value:.0f} of 100 turns"
+
+    def table(self) -> Table | None:
+        """Return the groups of the axes with a finding: dialogues, terms, what leads, and p; None without a finding."""
+        found = [finding for finding in self._result.findings if finding.is_difference]
+        axes = list(dict.fromkeys(finding.axis for finding in found))
+        if not axes:
+            return None
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for name in ("group", "n", "terms", "what", "score", "p", ""):
+            table.add_column(name, justify="right" if name in ("n", "terms", "score", "p") else "left", no_wrap=True)
+        room = max(3, _MOST_ROWS // len(axes))
+        for axis in axes:
+            rows = list(self._rows(next(some for some in found if some.axis == axis)))
+            for row in sorted(rows, key=lambda row: not row[-1])[:room]:  # those of which something is found first
+                table.add_row(*row)
+        return table
+
+    def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
+        row = self._result.axes[finding.axis][finding.metric]
+        event = Behaviour.of(finding.metric)
+        claimed = {some.group for some in self._result.findings if some.axis == finding.axis and some.is_difference}
+        for name, group in row.groups.items():
+            score = group.score.value
+            is_share = event is not None and event.kind in SHARES
+            shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
+            word = ""
+            if name in claimed:
+                word = sentence(finding.model_copy(update={"group": name}), self._result).split(" as ")[0]
+            terms = group.effective_terms
+            n = group.dialogues or 0
+            p = p_cell(group.gap.p)
+            yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
+
+
+def _folded(text: str, indent: str, width: int, first: str | None = None) -> list[str]:
+    """Return a text in lines of at most ``width`` characters, all indented."""
+    import textwrap
+
+    lines = textwrap.wrap(text, max(20, width - len(indent))) or [""]
+    return [f"{indent if number or first is None else first}{line}" for number, line in enumerate(lines)]
+
+
+def _ascii(text: str) -> str:
+    """Return a text for a terminal without Unicode."""
+    marks = {"→": "->", "“": '"', "”": '"', "…": "...", "✓": "=", "✗": "x", "×": "x", "–": "-", "−": "-"}
+    for mark, plain in marks.items():
+        text = text.replace(mark, plain)
+    return text.encode("ascii", "replace").decode("ascii")

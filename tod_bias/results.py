@@ -763,6 +763,11 @@ class AuditResult(Record):
         return self
 
     @property
+    def leading_metric(self) -> str:
+        """The metric of the first finding with a difference; the run's first metric if nothing is found."""
+        return next((some.metric for some in self.findings if some.is_difference), next(iter(self.metrics), ""))
+
+    @property
     def turns(self) -> pd.DataFrame:
         """One row per turn, counterfactual and arm."""
         if self._frame is None:

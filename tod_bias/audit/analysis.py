@@ -131,7 +131,7 @@ def _drafts(
         axis_inference = replace(inference, seed=inference.seed_of(axis))
         for metric in metrics:
             table = turns.tables[metric.name]
-            if metric.equal_denominators and table.is_alike:  # the event differs on other axes only
+            if outputs.chose_events and metric.equal_denominators and table.is_alike:
                 continue
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 if metric.equal_denominators:  # no turn of this axis could show the event

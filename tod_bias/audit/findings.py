@@ -34,6 +34,7 @@ from tod_bias.metrics.behaviour import (
 )
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import (
+    ALPHA,
     DIFFERENT,
     DISPARITY,
     EQUIVALENT,
@@ -48,9 +49,10 @@ from tod_bias.results import (
     Group,
 )
 from tod_bias.statistics.power import affected_within, units_needed
+from tod_bias.statistics.simultaneous import p_value
 from tod_bias.systems.acts import Act, read_acts
 
-_ORDER = (MISSING, MEAN, VALUE, FAILS, FAILED, REFUSES, ASKS_BACK, FOUND, EMPTY, NAMED, CALLS, SILENT)
+_ORDER = (MISSING, MEAN, VALUE, FAILS, FAILED, REFUSES, ASKS_BACK, SILENT, FOUND, EMPTY, NAMED, CALLS)
 """Events in the order in which a user recognises them: what the system did before what came of it."""
 _OTHERS = len(_ORDER)
 _LAST = (WORDS, "length", "disagreement")
@@ -77,6 +79,14 @@ class _Claim(NamedTuple):
     def size(self) -> float:
         """How far the group is from the mean, whatever the sign."""
         return abs(self.gap.value or 0.0)
+
+    @property
+    def is_shown_alone(self) -> bool:
+        """Whether the group's own test shows its gap, without correction for the other rows."""
+        gap = self.gap
+        if not self.row.groups[self.group].may_be_claimed or None in (gap.value, gap.se, gap.df):
+            return False
+        return p_value(gap.value or 0.0, gap.se or 0.0, gap.df or 0.0) < ALPHA
 
     @property
     def is_harm(self) -> bool:
@@ -135,10 +145,17 @@ def _differences(rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> list
 
 
 def _leading(row: AxisResult) -> list[_Claim]:
-    """Return the claims of the groups that one metric tells apart: those farthest from the mean."""
+    """Return the claims of the groups that one metric tells apart: those farthest from the mean.
+
+    If some gap of a row is shown over all that the run claims, the groups are not served alike. The farthest group is
+    then named if its own test shows it at the same level, as in closed testing.
+    """
     if row.verdict not in DIFFERENT:
         return []
     claims = [_Claim(row, name, gap) for name, gap in row.claims.items()]
+    if row.verdict == DISPARITY:
+        rest = [_Claim(row, name, some.gap) for name, some in row.groups.items() if name not in row.claims]
+        claims += [claim for claim in rest if claim.is_shown_alone]
     most = max((claim.size for claim in claims), default=0.0)
     return [claim for claim in claims if claim.size >= _LEADING * most]
 

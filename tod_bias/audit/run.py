@@ -100,7 +100,9 @@ class Outputs:
     axes: dict[str, AxisTurns] = field(default_factory=dict)
     """Axis to the sums of its turns; the placebo among the axes."""
     events: list[Behaviour] = field(default_factory=list)
-    """Events of behaviour that are measured beside the metrics; none if metrics were named."""
+    """Events of behaviour that are measured beside the metrics."""
+    chose_events: bool = False
+    """Whether the turns decided which events: then those that differ on no variant of an axis are left out of it."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """Axis to what tells whether anything is measured."""
     lost: LostDialogues = field(default_factory=LostDialogues)
@@ -178,6 +180,7 @@ def run(
         arms = _arms_after(arms, parted, outputs, measures.metrics)
     outputs.events = list(measures.events)
     if measures.is_default:
+        outputs.chose_events = True
         outputs.events = chosen_events(map(outputs.turns.differing_events, outputs.drawn))
     if outputs.events:
         outputs.turns.events = outputs.events

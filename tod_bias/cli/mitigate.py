@@ -42,7 +42,7 @@ class MitigateOptions(MarginOptions):
     guards: Annotated[Names, MinLen(1)] = ("canonical", "vote", "neutral")
     """Guards that may be tried, the preferred first: canonical, neutral, vote."""
     metric: str | None = None
-    """The metric that decides; by default the run's first."""
+    """The metric that decides; by default that of the run's first finding."""
     margin: Annotated[float, Field(gt=0)] = 0.02
     """Within it all disparities and gaps must be shown to lie."""
     quality_margin: Annotated[float, Field(gt=0)] = 0.02
@@ -90,7 +90,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
         raise TodBiasError(f"axis {missing[0]}: the run has none of this name; it has {', '.join(result.axes)}")
     if how.metric is not None and how.metric not in result.metrics:
         raise TodBiasError(f"--metric {how.metric}: {run} has not measured it; it has {', '.join(result.metrics)}")
-    check_claims(result, list(names), how.metric or next(iter(result.metrics)))
+    check_claims(result, list(names), how.metric or result.leading_metric)
     mitigation = _searched(result, config, names, how)
 
     from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once

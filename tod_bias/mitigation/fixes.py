@@ -131,7 +131,7 @@ class Goal:
 
     def metric_of(self, result: AuditResult) -> str:
         """The metric that decides on a run."""
-        return next(iter(result.metrics)) if self.metric is None else self.metric
+        return result.leading_metric if self.metric is None else self.metric
 
 
 @dataclass(frozen=True)

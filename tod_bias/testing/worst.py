@@ -20,6 +20,7 @@ from tod_bias.audit.signatures import corpus_hash
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
@@ -129,7 +130,9 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
         (scored,) = scored_by(result, [given])
         sign_of(scored)
         return scored, given if isinstance(given, str) else scored.name
-    sided = [row for row in result.rows if row.metric.better != "neither" and not row.is_placebo]
+    # A case is run by itself, without the other variants that decide in which turns an event could show.
+    rows = [row for row in result.rows if not row.is_placebo and Behaviour.of(row.metric.name) is None]
+    sided = [row for row in rows if row.metric.better != "neither"]
     if not sided:
         raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")
     name = min(sided, key=prominence).metric.name

@@ -15,7 +15,7 @@ import pandas as pd
 from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
-from tod_bias.recommenders.lmrec.inference import SHEN, templates_of
+from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
@@ -65,8 +65,14 @@ def audit(
     differences = prices.price_differences(recommendations, kinds, how)
     if len(kinds) > 1 and differences.empty:
         notes.append(f"no two places share {prices.FEWEST_TEMPLATES} templates: they are not compared")
-    association = associations.association(of_categories, how)
-    percentage = prices.price_percentage(of_prices, how)
+    percentage, by_label, association = one_family(
+        (
+            prices.price_percentage(of_prices, how),
+            prices.price_by_label(of_prices, how),
+            associations.association(of_categories, how),
+        ),
+        how.correction,
+    )
     notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -87,7 +93,7 @@ def audit(
     }
     result = Audit(
         price_percentage=percentage,
-        price_by_label=prices.price_by_label(of_prices, how),
+        price_by_label=by_label,
         association=association,
         average_price=prices.average_price(of_prices, how),
         price_differences=differences,

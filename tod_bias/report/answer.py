@@ -150,32 +150,38 @@ class TerminalAnswer:
 
     def lines(self, width: int = 80) -> list[Text]:
         """Return the findings, one or a few lines each, then the placebo."""
-        named = [*(finding.axis for finding in self._result.findings), *self._left_out, PLACEBO_VERDICT]
-        column = max(map(len, named), default=0) + 1
         lines = [Text(self._heading(), style="bold"), Text()]
         for findings in _alike(self._result.findings):
-            finding = findings[0]
-            mark = (_ASCII if self._plain else _UNICODE).get(finding.verdict, "?")
-            first = (
-                f"{mark} {finding.axis:<{column}} {sentence(finding, self._result, [some.group for some in findings])}"
-            )
-            stage = finding.stage if finding.is_difference else ""
-            room = width - len(first) - len(stage)
-            lines.append(Text(f"{first}{' ' * max(2, room)}{stage}", style=_STYLES.get(finding.verdict, "")))
-            indent = " " * (column + 3)
-            for line in details(finding, self._result, [some.group for some in findings]):
-                lines += [Text(part) for part in _folded(line, indent, width)]
+            lines += self._of_finding(findings, width)
         for axis, why in self._left_out.items():
-            lines += [Text(part) for part in _folded(why, " " * (column + 3), width, f"? {axis:<{column}} ")]
-        placebo = self._placebo()
-        if placebo:
-            mark = "=" if self._plain else "✓"
-            lines.append(Text(f"{mark} {PLACEBO_VERDICT:<{column}} {placebo}"))
+            folded = _folded(why, " " * (self._column + 3), width, f"? {axis:<{self._column}} ")
+            lines += [Text(part) for part in folded]
+        if placebo := self._placebo():
+            lines.append(Text(f"{self._mark(EQUIVALENT)} {PLACEBO_VERDICT:<{self._column}} {placebo}"))
         if self._result.is_recorded:
             lines.append(Text("Nothing is attributed to stages: the responses were saved, and no stage was called."))
-        if self._plain:
-            return [Text(_ascii(line.plain), style=line.style) for line in lines]
-        return lines
+        return [Text(_ascii(line.plain), style=line.style) for line in lines] if self._plain else lines
+
+    def _of_finding(self, findings: Sequence[Finding], width: int) -> Iterator[Text]:
+        """Yield the lines of findings that differ in their group alone."""
+        finding, groups = findings[0], [some.group for some in findings]
+        first = (
+            f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} {sentence(finding, self._result, groups)}"
+        )
+        stage = finding.stage if finding.is_difference else ""
+        room = max(2, width - len(first) - len(stage))
+        yield Text(f"{first}{' ' * room}{stage}".rstrip(), style=_STYLES.get(finding.verdict, ""))
+        for line in details(finding, self._result, groups):
+            yield from (Text(part) for part in _folded(line, " " * (self._column + 3), width))
+
+    def _mark(self, verdict: str) -> str:
+        return (_ASCII if self._plain else _UNICODE).get(verdict, "?")
+
+    @property
+    def _column(self) -> int:
+        """Width of the column of axes."""
+        named = [*(finding.axis for finding in self._result.findings), *self._left_out, PLACEBO_VERDICT]
+        return max(map(len, named), default=0) + 1
 
     @property
     def _left_out(self) -> dict[str, str]:

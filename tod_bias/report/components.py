@@ -1,8 +1,9 @@
 """Where a gap enters, in words: which components, whether they need each other, and whether they cancel.
 
-A component is named only where the interval of its share leaves out 0. ``All`` of a gap is said to enter in one only
-where three numbers agree: its Shapley share, what replacing it alone removes, and what remains where every other one is
-replaced. Shares of opposite signs may cancel, so that no gap is seen; they are tested for themselves.
+A component is named only if the interval of its share leaves out 0. ``All`` of a gap is said to enter in one only if
+three numbers agree (its Shapley share, what replacing it alone removes, and what remains if every other one is
+replaced) and the intervals of all other shares together lie within a tenth of the gap. Shares of opposite signs may
+cancel, so that no gap is seen; they are tested for themselves.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def entrance(gap: Estimate, contributions: Contributions, what: str, *, levels_d
     shown = {name: part for name, part in contributions.items() if part.shapley.excludes_zero}
     towards = {name: part for name, part in shown.items() if (part.shapley.value or 0) * whole > 0}
     listed = _listed(towards, whole)
-    text = _enters_in(listed, whole, what) + ("" if levels_down else _interplay(listed, whole))
+    others = [part.shapley for name, part in contributions.items() if name not in listed]
+    text = _enters_in(listed, whole, what, others) + ("" if levels_down else _interplay(listed, whole))
     against = [f"`{name}` ({_signed(part.shapley)})" for name, part in shown.items() if name not in towards]
     if against:
         text += f"; {_joined(against)} {'work' if len(against) > 1 else 'works'} the other way"
@@ -83,12 +85,12 @@ def _sum(parts: Contributions) -> float:
     return sum(abs(part.shapley.value or 0) for part in parts.values())
 
 
-def _enters_in(listed: Contributions, whole: float, what: str) -> str:
+def _enters_in(listed: Contributions, whole: float, what: str, others: Sequence[Estimate]) -> str:
     if not listed:
         return f"{what}: no single component's share can be told from 0"
     if len(listed) == 1 and _sum(listed) >= REACHED * abs(whole):
         ((name, part),) = listed.items()
-        return _of_component(name, part, whole, what)
+        return _of_component(name, part, whole, what, is_rest_small=_reach(others) <= ALIKE * abs(whole))
     size = fixed(whole, sign=True)
     reached = _sum(listed) / abs(whole)
     first = next(iter(listed.values())).shapley.value or 0.0
@@ -104,10 +106,17 @@ def _enters_in(listed: Contributions, whole: float, what: str) -> str:
     return text
 
 
-def _of_component(name: str, part: Contribution, whole: float, what: str) -> str:
-    """Of a gap nearly all of which is the share of one component."""
+def _reach(estimates: Sequence[Estimate]) -> float:
+    """Return how far the sum of some estimates may be from 0, by their intervals."""
+    ends = [(some.ci or (some.value or 0.0,) * 2) for some in estimates]
+    return sum(max(abs(low), abs(high)) for low, high in ends)
+
+
+def _of_component(name: str, part: Contribution, whole: float, what: str, *, is_rest_small: bool) -> str:
+    """Return in words a gap nearly all of which is the share of one component."""
     size = f"{_signed(part.shapley)} of {fixed(whole, sign=True)}"
-    if all(_is_alike(number, whole, whole) for number in (part.shapley, part.replaced_alone, part.left_alone)):
+    numbers = (part.shapley, part.replaced_alone, part.left_alone)
+    if is_rest_small and all(_is_alike(number, whole, whole) for number in numbers):
         return f"all of {what} enters in `{name}` ({size})"
     how = "more than all" if abs(part.shapley.value or 0) > (1 + ALIKE) * abs(whole) else "most"
     return f"{how} of {what} enters in `{name}` ({size}{_alone(part)})"

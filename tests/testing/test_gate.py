@@ -150,11 +150,13 @@ def test_other_readers_take_the_junit_file(tmp_path):
     junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
     made = results(0.4, 0.045, axis="gend<er\x00")
     path = tmp_path / "junit.xml"
-    path.write_text(pages.junit(gate(made, 0.05).record), encoding="utf-8")
-    (suite,) = junitparser.JUnitXml.fromfile(str(path))
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (2, 1, 0, 1)
-    kinds = [type(case.result[0]).__name__ if case.result else "" for case in suite]
-    assert kinds == ["Failure", "Skipped"]
+    record = gate(made, 0.05).record
+    for allowed, counts, kind in ((True, (2, 1, 0, 1), "Skipped"), (False, (2, 1, 1, 0), "Error")):
+        path.write_text(pages.junit(record | {"allow_undecided": allowed}), encoding="utf-8")
+        (suite,) = junitparser.JUnitXml.fromfile(str(path))
+        assert (suite.tests, suite.failures, suite.errors, suite.skipped) == counts
+        kinds = [type(case.result[0]).__name__ if case.result else "" for case in suite]
+        assert kinds == ["Failure", kind]
     assert "+0.400" in next(iter(next(iter(suite)).result)).message
 
 

@@ -30,6 +30,8 @@ class GateOptions(MarginOptions):
     """Take the terms as they are: what is shown is true of them only."""
     stage: str | None = None
     """Look at what this stage adds to each gap."""
+    allow_undecided: bool = False
+    """In the JUnit file, skip what the run cannot tell; by default it is an error."""
 
 
 class CaseOptions(Options):
@@ -97,7 +99,7 @@ def check(
 
     allowed = gates.Limits(limits.max_gap, limits.margin, limits.both_sides, limits.terms_only)
     checked = gates.gate(result, allowed, axes=given.get("axes"), metrics=given.get("metrics"), stage=limits.stage)
-    _write(checked.record, pages, output)
+    _write(checked.record | {"allow_undecided": limits.allow_undecided}, pages, output)
     if not output.quiet:
         Console().print(pages.table(checked.record))
         echo(f"{pages.TITLES[checked.state]}: {pages.headline(checked.record)}")

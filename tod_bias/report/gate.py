@@ -117,11 +117,15 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """Return JUnit XML with a suite per axis and metric and a case per value; an undecided value is skipped.
+    """Return JUnit XML with a suite per axis and metric and a case per value.
+
+    A value that the run cannot tell is an error, as a CI service shows what is skipped as green; it is skipped if
+    undecided values are allowed.
 
     Args:
         record: the content of ``check.json``.
     """
+    undecided = "skipped" if record.get("allow_undecided") else "error"
     outcomes = []
     for row in record["values"]:
         axis, metric, state = row["axis"], row["metric"], row["state"]
@@ -133,7 +137,7 @@ def junit(record: Mapping[str, Any]) -> str:
         lines = [text.replace("`", "") for text in row["first_differences"]] if state == "above" else []
         message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
         text = "\n".join([why(row) or message, *lines[1:]])
-        outcomes.append(JUnitCase(*names, "failure" if state == "above" else "skipped", state, message, text))
+        outcomes.append(JUnitCase(*names, "failure" if state == "above" else undecided, state, message, text))
     return to_junit("tod-bias check", outcomes)
 
 

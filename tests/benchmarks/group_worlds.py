@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, stats
 
-from tod_bias.audit.row_sets import RowSet
+from tod_bias.audit.row_sets import RowSet, blocks_of
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign, GroupFit
 from tod_bias.statistics.settings import Inference
@@ -352,7 +352,7 @@ def judged_rows(drawn: Drawn, fit: GroupFit, contrasts: Mapping[str, np.ndarray]
     known = np.nan_to_num(drawn.values)
     differs = np.abs(known - known[:, :1]).max(axis=1) > 0
     rows = RowSet.of(fit, differs, contrasts, Inference(permutations=1000))
-    family = Family([rows.block(0)])
+    family = Family(blocks_of([rows], 0))
     estimates = rows.estimates(family)
     over = rows.over_terms
     intervals = [found.ci if known else None for found, known in zip(estimates.values(), over, strict=True)]

@@ -103,10 +103,6 @@ class Stage:
     """That prompt."""
     tools: Sequence[Mapping[str, Any]] = ()
     """OpenAI's function schemas of the tools that it offers to a model."""
-    misfits: Sequence[str] = ()
-    """Those outcomes (:meth:`outcome`) for which no function ran, as calls and functions do not fit each other."""
-    last_misfit: str = ""
-    """The error of the last such call."""
     runs_tools: bool = False
     """Whether it runs the functions that a model calls."""
     reads_only_argument: bool = False

@@ -107,8 +107,6 @@ class Tools(Stage):
         self._functions = {name: by_name[name] for name in named}
         for name, parameters in named.items():
             tools.check_fit(name, by_name[name], parameters)
-        self.last_misfit = ""
-        """The error of the last call that no function took."""
         self._arguments = {name: tools.Arguments(name, parameters) for name, parameters in named.items()}
         self._stateful = {name for name, function in self._functions.items() if tools.takes_state(name, function)}
         self._problems: dict[str, str] = {}
@@ -178,19 +176,14 @@ class Tools(Stage):
                 raise StageError(f"stage {by!r}: {error}") from error
 
     runs_tools = True
-    misfits = ("unknown function", "unfit arguments")
-    """Outcomes for which no function ran, as calls and functions do not fit each other."""
 
     def outcome(self, output: Any) -> str:
         """``unknown function``, ``unfit arguments``, ``failed call`` or nothing: what the engine counts."""
         if not isinstance(output, Mapping) or output.keys() != {ERROR}:
             return ""
         text = str(output[ERROR])
-        for what, begin in zip(self.misfits, (_UNKNOWN, _UNFIT), strict=True):
-            if text.startswith(begin):
-                self.last_misfit = text
-                return what
-        return "failed call"
+        kinds = {_UNKNOWN: "unknown function", _UNFIT: "unfit arguments"}
+        return next((what for begin, what in kinds.items() if text.startswith(begin)), "failed call")
 
     def tool(self, item: StageInput, output: Any) -> str:
         """The tool that was called."""

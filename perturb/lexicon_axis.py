@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain
@@ -297,6 +297,7 @@ def dialogue_rewrite(
     forward: TextRewriter,
     backward: TextRewriter,
     rows: frozenset[int] | None = None,
+    by_model: Mapping[str, str] | None = None,
 ) -> DialogueRewrite:
     """The rewrite T of one dialogue by a pair of text rewriters.
 
@@ -306,7 +307,9 @@ def dialogue_rewrite(
         forward: rewrites a text, within the dialogue.
         backward: its inverse on unseen text.
         rows: the paradigms that change; None for all.
+        by_model: texts of the dialogue → what a model makes of them, in place of ``forward``.
     """
+    written = by_model or {}
     forward, backward = forward.only(rows), backward.within(forward.names)
 
     @cache
@@ -321,7 +324,7 @@ def dialogue_rewrite(
         source=candidate.source,
         target=candidate.target,
         word=candidate.term,
-        forward=forward,
+        forward=(lambda text: written[text] if text in written else forward(text)) if written else forward,
         backward=lambda text: undoing()(text) if backward.recogniser.may_mention(text) else text,
     )
 

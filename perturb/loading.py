@@ -14,6 +14,7 @@ from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.perturb.names.axis import NAME_AXES, NamesAxis
+from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 from tod_bias.perturb.personas.axis import PREFIX, load_persona, persona_axes
 from tod_bias.perturb.product import CROSS, ProductAxis
 
@@ -40,6 +41,11 @@ class AxisSettings(TypedDict, total=False):
     """Keep only candidates with these source groups."""
     targets: Iterable[str] | None
     """Keep only candidates with these target groups."""
+    model: str | Path | None
+    """A perturber's checkpoint that rewrites in place of rules (:mod:`tod_bias.perturb.neural`), for axes of terms;
+    other axes and the placebo ignore it."""
+    device: str | None
+    """Where the model runs."""
     name_slots: str | Path | None
     """A file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take neither ``lexicon``
     nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it."""
@@ -50,7 +56,8 @@ class AxisSettings(TypedDict, total=False):
 _CHOSEN = frozenset({"sources", "targets"})
 _TERMS = _CHOSEN | {"lexicon", "scope", "protected"}
 _TAKES: Mapping[str, frozenset[str]] = {
-    "an axis of terms": _TERMS,
+    "an axis of terms": _TERMS | {"model"},
+    "the placebo": _TERMS,
     "an axis of names": _CHOSEN | {"protected", "name_slots"},
     "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
     "a crossed axis": _CHOSEN | {"protected"},
@@ -69,7 +76,7 @@ def _kind_of(axis: str) -> str:
         return "an axis of your own"
     if axis in NAME_AXES:
         return "an axis of names"
-    return "an axis of terms"
+    return "the placebo" if axis == PLACEBO else "an axis of terms"
 
 
 def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
@@ -84,6 +91,7 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     Raises:
         AxisError: an unknown axis, group or scope, or a setting that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
+        ModelError: the model cannot be loaded, or is no perturber.
     """
     if unknown := settings.keys() - AxisSettings.__annotations__.keys():
         raise TypeError(f"load_axis() has no setting {min(unknown)!r}")
@@ -103,7 +111,10 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     if lexicon is None and axis not in axes():
         raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}{meant(axis, axes())}")
     terms["lexicon"] = load_lexicon(axis, lexicon)
-    return LexiconAxis(**terms)
+    model = settings.get("model")
+    if model is None or "model" not in _TAKES[kind]:
+        return LexiconAxis(**terms)
+    return NeuralAxis(generator=perturber_generator(model, settings.get("device")), **terms)
 
 
 def _terms_of(axis: str, kind: str, settings: AxisSettings) -> dict[str, Any]:
@@ -145,7 +156,7 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
 
     Args:
         axes: names.
-        options: ``name_slots`` and ``introductions``; None where one is not given.
+        options: ``model``, ``name_slots`` and ``introductions``; None where one is not given.
     """
     taken = frozenset[str]().union(*(_TAKES[_kind_of(part)] for axis in axes for part in _factors(axis)))
     return [name for name, value in options.items() if value is not None and name not in taken]

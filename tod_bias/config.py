@@ -173,7 +173,14 @@ class LexiconOptions(TermOptions, AxisNames):
     """A file of slots that hold people's names."""
 
 
-class AxisOptions(LexiconOptions):
+class PerturberOptions(Options):
+    """What rewrites in place of lexicons."""
+
+    perturber: str | None = None
+    """Checkpoint of a neural perturber (Qian's format) for axes of terms; by default lexicons rewrite."""
+
+
+class AxisOptions(PerturberOptions, LexiconOptions):
     """Along which axes dialogues are rewritten, and how."""
 
     introductions: Names | None = None
@@ -534,7 +541,7 @@ _GROUPS: dict[str, type[Options]] = {
 }
 _PATHS = {
     "corpus": ("corpus", "datapath"),
-    "axes": ("name_slots", "lexicon"),
+    "axes": ("name_slots", "perturber", "lexicon"),
     "system": ("pipeline", "model", "api_call_model", "response_model"),
     "run": ("responses",),
 }

@@ -139,6 +139,10 @@ FOLDERS = {
     "an encoder": (("recommend", "train", "--out", "out", "--init", "{}"), ("config.json",)),
     "a model to go on from": (("train", "--arch", "gpt2", "--out", "out", "--init", "{}"), ("config.json",)),
     "a recommender": (("recommend", "evaluate", "--model", "{}", "--reviews", "sample"), ("config.json",)),
+    "a perturber": (
+        ("perturb", "--source", "woman", "--target", "man", "--perturber", "{}", "t.txt"),
+        ("config.json",),
+    ),
     "a data set": (("words", "--corpus", "hf:{}"), ("dataset_info.json", "state.json", "data-00000-of-00001.arrow")),
     "MultiWOZ": (
         ("words", "--corpus", "multiwoz_v22", "--datapath", "."),
@@ -267,8 +271,10 @@ def test_a_model_that_brings_code_is_refused_in_one_line(tmp_path, capsys, monke
         ("evaluate", "--max-dialogues", 1, "--model", folder),
         ("train", "--arch", "gpt2", "--init", folder),
         ("recommend", "train", "--init", folder),
+        ("perturb", "--source", "woman", "--target", "man", "--perturber", folder, Path(__file__)),
         ("recommend", "evaluate", "--model", folder),
     ):
-        err = refused(capsys, marker, *command, "--out", tmp_path / "out")
+        out = () if command[0] == "perturb" else ("--out", tmp_path / "out")
+        err = refused(capsys, marker, *command, *out)
         if file == "config.json":
             assert "names code of its own (auto_map), which is not run" in err

@@ -120,26 +120,40 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
     return names
 
 
-def load_axes(options: LexiconOptions, names: Sequence[str] | None = None) -> list[Any]:
+def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, device: str | None = None) -> list[Any]:
     """The axes that options name.
 
     Args:
         options: how they are made.
         names: of those that are wanted, of a run whose other lexicons are left out; by default all that they name.
+        device: where a neural perturber runs.
 
     Raises:
         TodBiasError: an axis or a lexicon is unknown, or no axis uses an option that is given.
     """
-    from tod_bias.perturb.loading import idle_options, load_axis
+    from tod_bias.perturb.loading import load_axis
 
     every = options.axes if names is None else names
     files = lexicons(options, every)
     introductions = options.introductions if isinstance(options, AxisOptions) else None
-    for name in idle_options(every, {"name_slots": options.name_slots, "introductions": introductions}):
-        raise TodBiasError(f"{_IDLE[name]}, and the axes are {', '.join(every)}; leave it out")
+    how: dict[str, Any] = {"name_slots": options.name_slots}
+    how["model"] = options.perturber if isinstance(options, AxisOptions) else None
+    check_used(every, {**how, "introductions": introductions})
     kinds = {} if introductions is None else _kinds(every, files, introductions)
-    how: dict[str, Any] = {"name_slots": options.name_slots, "protected": options.protect}
+    how |= {"protected": options.protect, "device": device}
     return [load_axis(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **how) for axis in every]
+
+
+def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
+    """Raise if none of the axes uses an option that is given.
+
+    Raises:
+        TodBiasError: the option, what it is for, and the axes.
+    """
+    from tod_bias.perturb.loading import idle_options
+
+    for name in idle_options(axes, options):
+        raise TodBiasError(f"{_IDLE[name]}, and the axes are {', '.join(axes)}; leave it out")
 
 
 def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
@@ -167,6 +181,7 @@ def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
 _IDLE = {
     "name_slots": "--name-slots: for axes of names",
     "introductions": "--introductions: for axes persona_…",
+    "model": "--perturber: a model rewrites terms, not names, introductions or the placebo",
 }
 
 

@@ -76,6 +76,8 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
     from tod_bias.audit.saved_responses import SYSTEM
 
     check_executor(config.run.executor, config.run.workers)
+    if config.axes.perturber is not None and config.run.executor != "local":
+        raise TodBiasError("--perturber runs in this process; leave out --executor")
     clusters_of(config.analysis.cluster)
     corpus = config.corpus.corpus
     whole, dialogues = load_dialogues(config.corpus, config.seed)
@@ -84,7 +86,7 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
         check_no_other_run(out, "results.json", "turns.parquet", FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system)
     checked_order(stages, config.analysis.order)
-    axes = load_axes(config.axes)
+    axes = load_axes(config.axes, device=config.system.device)
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
     if not how.dry_run:
         check_access(system, out, corpus)
@@ -139,16 +141,21 @@ def _run(
 ) -> None:
     """Run the audit, and write and show its results."""
     import tod_bias.audit.attribute  # heavy imports come after what may go wrong at once
+    from tod_bias.perturb.neural import NeuralAxis
 
     incomplete: IncompleteError | None = None
     is_again = (folder / FILE).exists()
+    cache = cache_of(folder, config.run.resume)
+    perturbers = [axis for axis in axes if isinstance(axis, NeuralAxis)]
+    for axis in perturbers:
+        axis.keep_in(cache)
     try:
         result = tod_bias.audit.attribute.attribute(
             system,
             dialogues,
             axes=axes,
             config=config,
-            cache=cache_of(folder, config.run.resume),
+            cache=cache,
             show_progress=not quiet,
         )
     except IncompleteError as error:
@@ -171,6 +178,8 @@ def _run(
         if is_again and (cached := sum(result.cost.cached.values())):
             of = sum(result.cost.distinct.values())
             echo(f"({cached:,} of {of:,} outputs are of an earlier run in this folder; --no-resume asks for all again)")
+        for axis in perturbers:
+            echo(f"({axis.summary})")
         if replaced:
             echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if (reasons := reasons_in(result)) and not how.allow_unmeasured:
@@ -183,7 +192,7 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
     """See to it that nothing is asked of a system whose responses are recorded."""
     if config.system.is_named:
         raise TodBiasError("--responses stands for the system: leave out --pipeline and --model")
-    idle = {*GENERATION, "device", "history", "executor", "workers"}
+    idle = {*GENERATION, "history", "executor", "workers"} | ({"device"} if config.axes.perturber is None else set())
     refuse(config, idle, "no system is called where its --responses are given; leave it out")
     refuse(how, ("dry_run",), "no system is called where its --responses are given; leave it out")
 

@@ -69,7 +69,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         check_shipped(name, str(run))
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
     names = axes_of(run, result, overrides, config)
-    axes = load_axes(config.axes, names)
+    axes = load_axes(config.axes, names, config.system.device)
     metric = which.metric or chosen_metric(config)
     worst = worst_cases(
         run,
@@ -104,6 +104,7 @@ def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> 
             "lexicon": files.get(name),
             "protected": list(how.protect) or None,
             "name_slots": None if how.name_slots is None else str(how.name_slots),
+            "model": how.perturber,
             "introductions": sorted(axis.kinds) or None if how.introductions else None,
         }
         for name, axis in zip(names, axes, strict=True)

@@ -108,7 +108,7 @@ def _searched(result: Any, config: AuditConfig, names: Sequence[str], how: Mitig
     corpus, system = config.corpus, config.system
     check_system(corpus.corpus, system)
     whole = load_corpus(corpus.corpus, datapath=corpus.datapath, split=corpus.split)
-    axes = load_axes(config.axes, names)
+    axes = load_axes(config.axes, names, config.system.device)
     from tod_bias.mitigation.fixes import Goal
     from tod_bias.mitigation.search import MitigationSearch
 

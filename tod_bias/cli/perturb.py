@@ -8,16 +8,17 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from tod_bias.cli.arguments import lexicons
+from tod_bias.cli.arguments import check_used, lexicons
 from tod_bias.cli.options import command
-from tod_bias.config import OutputOptions, TermOptions
+from tod_bias.config import OutputOptions, PerturberOptions, TermOptions
 from tod_bias.documents import bounded_lines, utf8
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
+from tod_bias.report.console import echo
 
 
-class PerturbOptions(TermOptions):
+class PerturbOptions(PerturberOptions, TermOptions):
     """How text is rewritten."""
 
     title = "Rewriting"
@@ -45,12 +46,19 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
         file: Text, a line each; by default standard input.
     """
     from tod_bias.perturb.loading import load_axis
+    from tod_bias.perturb.neural import NeuralAxis
 
     axis, source, target = options.axis, options.source, options.target
     terms: dict[str, Any] = {"lexicon": lexicons(options, [axis]).get(axis), "protected": options.protect}
-    rewriting = load_axis(axis, **terms)
+    check_used([axis], {"model": options.perturber})
+    rewriting = load_axis(axis, model=options.perturber, **terms)
     rewriting.rewrite_texts([], source, target)  # mistakes are named before the text is read
-    _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
+    if not isinstance(rewriting, NeuralAxis):
+        _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
+        return
+    _write(iter(rewriting.rewrite_texts(list(_lines(file)), source, target)), output.out)
+    if not output.quiet:
+        echo(rewriting.summary, err=True)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

@@ -339,5 +339,5 @@ def _check_axes(before: AuditResult, axes: dict[str, Axis]) -> None:
         if wanted is not None and wanted != given:
             raise MismatchError(
                 f"axis {name} was rewritten by {wanted:.160}, here by {given:.160}; give the options that the run was "
-                "made with (--introductions, --lexicon, --protect, --name-slots), or --axes without it"
+                "made with (--introductions, --lexicon, --protect, --name-slots, --perturber), or --axes without it"
             )

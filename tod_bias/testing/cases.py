@@ -30,7 +30,7 @@ SCHEMA = 3
 """Version of a line."""
 TOLERANCE = 0.01
 """Harm up to it, in the metric's own units, is none."""
-OPTIONS = ("lexicon", "protected", "name_slots", "introductions")
+OPTIONS = ("lexicon", "protected", "name_slots", "introductions", "model")
 """What an axis may be loaded with."""
 ORIGINAL, EXPECTED, REWRITTEN = "original", "expected", "rewritten"
 """What is compared: f(x), the output for the original; T(f(x)), that output rewritten; f(T x), the output for the

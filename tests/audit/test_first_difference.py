@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from assistant import OPTIONS, assistant, corpus, system
 from chat_server import ChatServer
-from commands import run_command
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute
@@ -164,13 +163,6 @@ def test_a_changed_argument_is_read_in_every_place(biased, tmp_path, capsys):
     reading = console.file.getvalue().partition("Reading")[2]
     assert words in " ".join(reading.split())
     assert reading.count(LIMIT) == 1
-
-    run_command("report", folder)
-    page = (folder / "report.html").read_text()
-    plain = re.sub(r"<[^>]*>", "", page.split("<h2")[0])
-    assert words in plain
-    assert "the share of policy includes what later stages make of find_hotels.limit 3 → 1" in plain
-    assert f"differs first: {LIMIT}" in re.sub(r"<[^>]*>", "", page)  # of an example
 
     record = gate(result, 0.05, metrics=["corpus_bleu"]).record
     assert words in re.search(r'<failure message="([^"]*)"', gate_pages.junit(record))[1]

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tod_bias.audit.findings import findings_of
 from tod_bias.results import AuditResult
 
 
@@ -147,7 +148,7 @@ def axis_record(axis: str, metric: str) -> dict[str, Any]:
 def record_of(
     axes: tuple[str, ...] = tuple(PARTS), metrics: tuple[str, ...] = ("corpus_bleu",), **changes: Any
 ) -> dict[str, Any]:
-    return {
+    record: dict[str, Any] = {
         "schema": 3,
         "corpus": {
             "name": "made_up",
@@ -162,6 +163,19 @@ def record_of(
         "cost": {"calls": {"db": 48000}, "distinct": {"db": 3100}, "seconds": 73.4},
         **changes,
     }
+    found = findings_of(AuditResult.model_validate(record))
+    record["findings"] = [finding.model_dump(mode="json") | {"example": dict(EXAMPLE)} for finding in found]
+    return record
+
+
+EXAMPLE = {
+    "dialogue": "gender-1",
+    "turn": 0,
+    "variant": "gender:non-binary",
+    "user": "A quiet place for my mom?",
+    "original": "city York",
+    "counterfactual": "city missing",
+}
 
 
 SPOKEN = {

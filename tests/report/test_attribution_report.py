@@ -1,9 +1,8 @@
 """The report reads what the main job writes."""
 
 import io
-import re
 
-from builders import PEOPLE, equivariant_pipeline, hurt, numbered
+from builders import equivariant_pipeline, hurt, numbered
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute
@@ -27,9 +26,9 @@ def test_a_planted_stage_is_named_from_the_files_of_a_run(tmp_path, corpus):
     assert "`api_call`" not in reading.result
     assert "worse" not in length.result
 
-    page = write_report([tmp_path]).read_text(encoding="utf-8")
-    assert "→ “Sorry, I do not know.” in" in page.split("<h2")[0]
-    assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
+    page = write_report([tmp_path]).read_text(encoding="utf-8").split("<h2")[0]
+    assert "served worse as woman" in page
+    assert "in component <code>response</code>" in page
     console = Console(width=110, file=io.StringIO())
     console.print(table(result))
     assert "gender" in console.file.getvalue()

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -115,23 +114,16 @@ def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, tmp
         "[...document.querySelectorAll('h1, p, li, td, th')].filter((one) => one.checkVisibility() && "
         "one.getBoundingClientRect().bottom <= 800).map((one) => one.innerText).join('\\n')"
     )
-    for text in (
-        "Woman is served worse",
-        "BLEU lower by 54% [",
-        "p<0.001",
-        "enters in understand",
-        "original",
-        "rewritten",
-    ):
+    for text in ("gender: served worse as woman", "in component understand", "original", "as woman"):
         assert text in seen
-    assert re.search(r"limit 3 → 1 in \d+ of \d+ turns as woman, in 0 of \d+ as ", seen)
-    marked = chromium.value(
-        "[...document.querySelectorAll('mark')].filter((one) => one.getBoundingClientRect().bottom <= 800)"
-        ".map((one) => one.innerText)"
-    )
-    assert {"3", "1"} <= set(marked)
     headings = chromium.value("[...document.querySelectorAll('h2')].map((one) => one.innerText.split(':')[0])")
-    assert headings[:5] == ["Examples", "Groups", "Components", "Terms", "Placebo"]
+    assert headings[:5] == [
+        "Groups",
+        "Components",
+        "Terms",
+        "Placebo",
+        "What is ruled out, and what could have been found",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,6 @@
 """The HTML report."""
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tod_bias.report.answer import TerminalAnswer, what_happens
 from tod_bias.report.html import write_report
-from tod_bias.results import RunError
+from tod_bias.results import AuditResult, RunError
 
 VOID = {"meta", "br", "path", "use", "link", "hr", "img"}
 
@@ -99,7 +101,7 @@ def test_every_metric_is_complete_the_first_in_the_open(report):
     order = ("groups", "pairs", "stages", "terms", "placebo", "power", "disparity", "su", "arms")
     places = [before.index(f'id="demo-corpus_bleu-{name}"') for name in order]
     assert places == sorted(places)  # groups first, what claims nothing last
-    assert before.index('class="readings"') < before.index('id="demo-examples"') < places[0]
+    assert before.index('class="readings"') < places[0]
     assert "demo-refusal-su" not in text
 
 
@@ -108,28 +110,68 @@ def test_every_metric_is_complete_the_first_in_the_open(report):
     ("axis", "badge", "starred"),
     [
         ("gender", '<span class="badge claim">disparity</span>', True),
-        ("age", '<span class="badge">inconclusive</span>', False),
-        ("race", '<span class="badge">these terms only</span>', False),
-        ("placebo", '<span class="badge">placebo</span>', False),
+        ("age", '<span class="badge open">not enough data</span>', False),
+        ("race", '<span class="badge claim">difference, with these terms</span>', False),
+        ("placebo", '<span class="badge open">not enough data</span>', False),
     ],
 )
 def test_only_a_claim_is_shown_as_one(make_folder, axis, badge, starred):
     text = write_report([make_folder(axes=(axis,))]).read_text(encoding="utf-8")
     assert badge in text
     assert ('class="supported"' in text) == starred
-    assert ("badge claim" in text) == starred
+    assert ("badge claim" in text) == (axis in ("gender", "race"))
     assert ("*<br>" in text) == starred
     assert ("* claimed: p &lt; 0.05" in text) == starred
 
 
 @pytest.mark.usefixtures("unpainted")
-def test_texts_of_dialogues_are_escaped(make_folder, turns):
+def test_texts_of_dialogues_are_escaped(make_folder):
     folder = make_folder()
-    hostile = turns.assign(user=turns["user"] + " <script>alert(1)</script> & co")
-    hostile.to_parquet(folder / "turns.parquet")
+    record = json.loads((folder / "results.json").read_text())
+    for finding in record["findings"]:
+        for name in ("user", "original", "counterfactual", "variant", "dialogue"):
+            finding["example"][name] += " <script>alert(1)</script> & co"
+    (folder / "results.json").write_text(json.dumps(record))
     text, _ = parsed(write_report([folder]))
     assert "<script" not in text
-    assert "&lt;script&gt;" in text
+    assert "&lt;" in text
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_terminal_page_and_results_name_the_same_group_component_and_event(make_folder):
+    folder = make_folder()
+    result = AuditResult.load(folder)
+    terminal = " ".join(" ".join(line.plain for line in TerminalAnswer(result).lines()).split())
+    text = write_report([folder]).read_text(encoding="utf-8")
+    page = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", part(text, 'class="readings"', "</ul>"))).split())
+    found = [finding for finding in result.findings if finding.is_difference]
+    assert [finding.axis for finding in found][:2] == ["gender", "race"]
+    for finding in found:
+        for shown in (terminal, page):
+            assert f"served worse as {finding.group}" in shown
+            assert finding.stage.split(",")[0] in shown
+            assert what_happens(finding, result) in shown
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_each_kind_of_answer_has_words_and_looks_of_its_own(make_folder):
+    folder = make_folder(axes=("age",))
+    record = json.loads((folder / "results.json").read_text())
+    unproven = record["findings"][0]
+    nothing = {"axis": "age", "verdict": "no difference", "turns": 300, "bound": 0.01}
+    record["findings"] = [unproven, nothing, {"axis": "age", "verdict": "equivalent"}]
+    record["config"] = {"analysis": {"margin": 0.05}}
+    (folder / "results.json").write_text(json.dumps(record))
+    page = part(write_report([folder]).read_text(encoding="utf-8"), 'class="readings"', "</ul>")
+    cards = page.split("<li")[1:]
+    for card, look, words in zip(
+        cards,
+        ("open", "good", "same"),
+        ("unproven: ", "a rate of up to 1.0% could have been missed", "within 0.05"),
+        strict=True,
+    ):
+        assert f'class="badge {look}"' in card
+        assert words in card
 
 
 HOSTILE = "<script>alert('x')</script>\"><b title=\"y"

@@ -21,7 +21,6 @@ from tod_bias.cli.arguments import (
     load_dialogues,
     load_system,
     refuse,
-    user_metrics,
 )
 from tod_bias.cli.options import command
 from tod_bias.config import GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
@@ -163,13 +162,12 @@ def _run(
     if not is_first_process():
         return
     from tod_bias.audit.measured import reasons_in
-    from tod_bias.metrics.choice import metric
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import print_answer, table
 
     replaced = _replaced(folder, result)
     result.save(folder)
-    page = write_report([folder], metrics=[metric(name) for name in user_metrics(config)])
+    page = write_report([folder])
     if not quiet:
         if how.verbose:
             Console().print(table(result))

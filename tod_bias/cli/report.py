@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
-from tod_bias.config import MetricOptions, Options, OutputOptions
-from tod_bias.imports import is_import
-
-if TYPE_CHECKING:
-    from tod_bias.metrics.metric import Metric
-
-
-class ReportNames(Options):
-    """Metrics of the user's own."""
-
-    is_of_run = True
-
-    analysis: MetricOptions = MetricOptions()
+from tod_bias.config import OutputOptions
 
 
 class ReportOutput(OutputOptions):
@@ -31,28 +16,8 @@ class ReportOutput(OutputOptions):
     nearest folder that holds them all (of runs/a and runs/b: runs)."""
 
 
-def scorers(folders: Sequence[Path], names: ReportNames) -> list[Metric]:
-    """The metrics of the user's own, which score turns too.
-
-    Raises:
-        RunError: a metric is named that no run has measured.
-    """
-    from tod_bias.metrics.choice import metric
-    from tod_bias.report.record import read_runs
-    from tod_bias.results import RunError
-
-    if names.given():
-        measured = dict.fromkeys(name for run in read_runs(folders) for name in run.result.metrics)
-        for name in names.analysis.metrics or ():
-            if (metric(name).name if is_import(name) else name) not in measured:
-                where = ", ".join(map(str, folders))
-                raise RunError(f"--metrics {name}: {where} has not measured it; it has {', '.join(measured)}")
-    named = dict.fromkeys(name for folder in folders for name in user_metrics(config_of(folder, names)))
-    return [metric(name) for name in named]
-
-
 @command("tod-bias report runs/before runs/after --out runs")
-def report(*folders: Path, names: ReportNames, output: ReportOutput) -> None:
+def report(*folders: Path, output: ReportOutput) -> None:
     """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
 
     Takes the folders of attribute, compare and recommend audit. Of every other command's folder it says where the page
@@ -72,6 +37,6 @@ def report(*folders: Path, names: ReportNames, output: ReportOutput) -> None:
 
         page, is_new = report_again(folders[0], output.out), True
     else:
-        page, is_new = report_on(list(folders), output.out, scorers(folders, names))
+        page, is_new = report_on(list(folders), output.out)
     if not output.quiet:
         print(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from tod_bias.cli import signals
+from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
-from tod_bias.cli.report import ReportNames, scorers
-from tod_bias.config import Options
+from tod_bias.config import MetricOptions, Options
+from tod_bias.imports import is_import
+
+if TYPE_CHECKING:
+    from tod_bias.metrics.metric import Metric
+
+
+class ViewNames(Options):
+    """Metrics of the user's own."""
+
+    is_of_run = True
+
+    analysis: MetricOptions = MetricOptions()
 
 
 class ViewOptions(Options):
@@ -28,8 +41,28 @@ class ViewOptions(Options):
     """Say nothing but where it is served."""
 
 
+def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:
+    """Return the metrics of the user's own, which score turns too.
+
+    Raises:
+        RunError: a metric is named that no run has measured.
+    """
+    from tod_bias.metrics.choice import metric
+    from tod_bias.report.record import read_runs
+    from tod_bias.results import RunError
+
+    if names.given():
+        measured = dict.fromkeys(name for run in read_runs(folders) for name in run.result.metrics)
+        for name in names.analysis.metrics or ():
+            if (metric(name).name if is_import(name) else name) not in measured:
+                where = ", ".join(map(str, folders))
+                raise RunError(f"--metrics {name}: {where} has not measured it; it has {', '.join(measured)}")
+    named = dict.fromkeys(name for folder in folders for name in user_metrics(config_of(folder, names)))
+    return [metric(name) for name in named]
+
+
 @command("tod-bias view runs/before runs/after")
-def view(*runs: Path, names: ReportNames, page: ViewOptions) -> int:
+def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
     """Show every counterfactual turn beside its original, the most harmful first, in the browser.
 
     Writes explorer/index.html into the first run's folder, a page that works without a server, and serves it to this

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.metrics.behaviour import SHARES, Behaviour
-from tod_bias.report.notation import p_cell
+from tod_bias.report.notation import fixed, p_cell
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,
@@ -32,7 +32,7 @@ _SHOWN_EXAMPLE = 64
 """Characters of an example."""
 
 
-def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Return findings in lists of those that differ in their group alone."""
     lists: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
@@ -50,7 +50,7 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
         result: of the run.
         groups: all groups of which the same is found; by default the finding's own.
     """
-    if not finding.group:
+    if not finding.is_difference:
         return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
     info = result.metrics.get(finding.metric, MetricInfo())
     worse = (finding.effect.value or 0.0) > 0
@@ -100,23 +100,47 @@ def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
 
 
 def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines below a finding: what happens, and an example."""
+    """Yield the lines below a finding without its example: what happens, or what would tell more."""
     if finding.is_difference:
         yield what_happens(finding, result, groups)
-        if finding.example is not None:
-            yield example_line(finding)
-        return
-    if finding.verdict == NO_DIFFERENCE:
+    elif finding.verdict == EQUIVALENT:
+        yield f"every gap is shown to lie within {fixed(result.config.analysis.margin)}"
+    elif finding.verdict == NO_DIFFERENCE:
         yield f"{finding.turns:,} of {finding.turns:,} turns come out as the original's; a rate of"
         yield f"up to {100 * (finding.bound or 0.0):.1f}% could have been missed"
-        return
-    if finding.group:
+    elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
         yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:
         yield "no event differs in three dialogues or more"
+
+
+def placebo_line(result: AuditResult) -> str:
+    """Return what neutral rewording does to the turns; empty without a placebo."""
+    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+    if row is None or row.rewritten.value is None:
+        return ""
+    if not row.rewritten.value:
+        return "neutral rewording changes nothing"
+    return f"neutral rewording changes {100 * row.rewritten.value:.0f} of 100 turns"
+
+
+def heading(result: AuditResult) -> str:
+    """Return what was audited: the corpus, its dialogues, and how many mention each axis."""
+    corpus = result.corpus
+    audited = ", ".join(
+        f"{number} mention {axis}" if not axis.startswith("persona_") else f"{number} with {axis}"
+        for axis, number in corpus.audited.items()
+        if axis != PLACEBO_VERDICT
+    )
+    return f"{corpus.name or 'dialogues'}: {corpus.dialogues:,} dialogues; {audited}"
+
+
+def left_out_axes(result: AuditResult) -> dict[str, str]:
+    """Return the axes and metrics without a result, and why."""
+    return {name.partition(",")[0]: why for name, why in result.left_out.items()}
 
 
 def example_line(finding: Finding) -> str:
@@ -150,13 +174,13 @@ class TerminalAnswer:
 
     def lines(self, width: int = 80) -> list[Text]:
         """Return the findings, one or a few lines each, then the placebo."""
-        lines = [Text(self._heading(), style="bold"), Text()]
-        for findings in _alike(self._result.findings):
+        lines = [Text(heading(self._result), style="bold"), Text()]
+        for findings in alike(self._result.findings):
             lines += self._of_finding(findings, width)
-        for axis, why in self._left_out.items():
+        for axis, why in left_out_axes(self._result).items():
             folded = _folded(why, " " * (self._column + 3), width, f"? {axis:<{self._column}} ")
             lines += [Text(part) for part in folded]
-        if placebo := self._placebo():
+        if placebo := placebo_line(self._result):
             lines.append(Text(f"{self._mark(EQUIVALENT)} {PLACEBO_VERDICT:<{self._column}} {placebo}"))
         if self._result.is_recorded:
             lines.append(Text("Nothing is attributed to stages: the responses were saved, and no stage was called."))
@@ -171,7 +195,10 @@ class TerminalAnswer:
         stage = finding.stage if finding.is_difference else ""
         room = max(2, width - len(first) - len(stage))
         yield Text(f"{first}{' ' * room}{stage}".rstrip(), style=_STYLES.get(finding.verdict, ""))
-        for line in details(finding, self._result, groups):
+        below = list(details(finding, self._result, groups))
+        if finding.is_difference and finding.example is not None:
+            below.append(example_line(finding))
+        for line in below:
             yield from (Text(part) for part in _folded(line, " " * (self._column + 3), width))
 
     def _mark(self, verdict: str) -> str:
@@ -180,31 +207,8 @@ class TerminalAnswer:
     @property
     def _column(self) -> int:
         """Width of the column of axes."""
-        named = [*(finding.axis for finding in self._result.findings), *self._left_out, PLACEBO_VERDICT]
+        named = [*(finding.axis for finding in self._result.findings), *left_out_axes(self._result), PLACEBO_VERDICT]
         return max(map(len, named), default=0) + 1
-
-    @property
-    def _left_out(self) -> dict[str, str]:
-        """Axes and metrics without a result, and why."""
-        return {name.partition(",")[0]: why for name, why in self._result.left_out.items()}
-
-    def _heading(self) -> str:
-        result = self._result
-        corpus = result.corpus
-        audited = ", ".join(
-            f"{number} mention {axis}" if not axis.startswith("persona_") else f"{number} with {axis}"
-            for axis, number in corpus.audited.items()
-            if axis != PLACEBO_VERDICT
-        )
-        return f"{corpus.name or 'dialogues'}: {corpus.dialogues:,} dialogues; {audited}"
-
-    def _placebo(self) -> str:
-        row = self._result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
-        if row is None or row.rewritten.value is None:
-            return ""
-        if not row.rewritten.value:
-            return "neutral rewording changes nothing"
-        return f"neutral rewording changes {100 * row.rewritten.value:.0f} of 100 turns"
 
     def table(self) -> Table | None:
         """Return the groups of the axes with a finding: dialogues, terms, what leads, and p; None without a finding."""

@@ -12,7 +12,6 @@ from markupsafe import Markup, escape
 
 from tod_bias.errors import TodBiasError
 from tod_bias.files import check_plain_file, subfolder, write_text
-from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.components import interaction_in_words
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
@@ -24,14 +23,13 @@ from tod_bias.results import RunError
 from tod_bias.statistics.needed import ENOUGH_TERMS
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> Path:
+def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     """Write ``report.html`` and ``figures/*.svg`` from run folders; several are compared side by side.
 
     Args:
-        folders: run folders, each with ``results.json`` and, for examples, ``turns.parquet``.
+        folders: run folders, each with ``results.json``.
         out: the folder to write to, or an ``.html`` file; ``None`` writes into the run's own folder, or for several
             runs into the folder that holds them all.
-        metrics: the user's, by which turns are shown too; those that a folder names are not imported.
 
     Returns:
         The path of the report.
@@ -49,7 +47,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequ
         pictures = subfolder(path.parent, FIGURES)
         names = [unique(slug(run.name), taken) for run in runs]
         sections = [
-            section_of(run, name, pictures if len(runs) == 1 else subfolder(pictures, name), metrics)
+            section_of(run, name, pictures if len(runs) == 1 else subfolder(pictures, name))
             for run, name in zip(runs, names, strict=True)
         ]
         compared = compare(sections, pictures) if len(sections) > 1 else None

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.folder import WITH_REPORT
-from tod_bias.metrics.metric import Metric
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.report.page import REPORT
@@ -53,13 +52,12 @@ def kind_of(folder: Path) -> Kind | None:
     return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
 
 
-def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> tuple[Path, bool]:
+def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
     """The report of what folders hold: written again where that takes the folder alone, or else where it lies.
 
     Args:
         folders: one folder of any kind, or several of attributions, which are set side by side.
         out: where to write it; as :func:`tod_bias.report.html.write_report`.
-        metrics: the same.
 
     Returns:
         The path of the page, and whether it was written now.
@@ -74,7 +72,7 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
                 f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
             )
     if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
-        return write_report(folders, out, metrics), True
+        return write_report(folders, out), True
     folder, kind = folders[0], kinds[0]
     if kind is COMPARISON:
         return _comparison(folder, out or folder), True

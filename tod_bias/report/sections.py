@@ -10,25 +10,22 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tod_bias.metrics.metric import Metric as Scorer
+from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.report import notation
+from tod_bias.report.answer import heading
+from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.excerpts import UNSWAPPED, Excerpt, Excerpts, Focus, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.page import draw
 from tod_bias.report.reading import (
     DAGGER,
     FEW_NOTE,
     Reading,
-    first_metric,
-    leading,
     mark,
-    prominence,
-    rank,
     read,
     shown_gap,
 )
-from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
+from tod_bias.report.record import ReportedRun
 from tod_bias.results import (
     ALPHA,
     DISPARITY,
@@ -41,7 +38,6 @@ from tod_bias.results import (
     Estimate,
     Gap,
     MetricInfo,
-    RunError,
 )
 from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
@@ -129,16 +125,6 @@ class MetricPart:
 
 
 @dataclass(frozen=True)
-class AxisPart:
-    """One axis: by the metric that claims most, and by all others."""
-
-    reading: Reading
-    others: Sequence[tuple[MetricPart, Reading]]
-    example: Excerpt | None
-    """The turn that harms most, where a harm is claimed."""
-
-
-@dataclass(frozen=True)
 class Section:
     """What the report shows of one run."""
 
@@ -147,37 +133,9 @@ class Section:
     id: str
     """The prefix of the page's anchors, unique among its runs."""
     parts: Sequence[MetricPart]
-    """One per metric, in the run's order."""
-    excerpts: Sequence[Excerpts] | None
-    """Turns to look at; ``None`` where the run saved none, or has no score of single turns."""
-
-    @property
-    def axes(self) -> list[str]:
-        """In the order of the results, the placebo last."""
-        axis_results = [axis_result for part in self.parts for axis_result in part.axis_results]
-        return list(
-            dict.fromkeys(
-                axis_result.axis for axis_result in sorted(axis_results, key=lambda axis_result: axis_result.is_placebo)
-            )
-        )
-
-    @property
-    def findings(self) -> list[AxisPart]:
-        """One per axis: claims first, the placebo last."""
-        examples = {group.axis: group for group in self.excerpts or ()}
-        first = first_metric([reading for part in self.parts for reading in part.readings])
-        findings = []
-        for axis in self.axes:
-            by_metric = [
-                (part, reading) for part in self.parts for reading in part.readings if reading.axis_result.axis == axis
-            ]
-            lead, *others = sorted(
-                by_metric,
-                key=lambda entry: (prominence(entry[1].axis_result), entry[1].axis_result.metric.name != first),
-            )
-            shown = examples[axis].chosen if axis in examples and lead[1].harmed else ()
-            findings.append(AxisPart(lead[1], others, next(iter(shown), None)))
-        return sorted(findings, key=lambda finding: rank(finding.reading.axis_result))
+    """One per metric with a section, those of findings first."""
+    cards: Sequence[Card]
+    """What was found, the most important first."""
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -194,6 +152,11 @@ class Section:
     def margin(self) -> float | None:
         """The margin within which the user calls groups equivalent."""
         return self.run.result.config.analysis.margin
+
+    @property
+    def heading(self) -> str:
+        """What was audited."""
+        return heading(self.run.result)
 
     @property
     def conditions(self) -> list[str]:
@@ -231,27 +194,16 @@ def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributio
     return [gap for gap in gaps if gap[2]]
 
 
-def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
-    """Read a run's axis_results and turns, and write its figures.
+def section_of(run: ReportedRun, name: str, folder: Path) -> Section:
+    """Read a run's results, and write its figures.
 
     Args:
         run: read from its folder.
         name: of the run, fit for links.
         folder: for the figures.
-        scorers: the user's metrics, which score the turns that are shown too.
-
-    Raises:
-        RunError: a value or column is not as expected; the message names the run's folder.
     """
-    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
     readings = read(run.result.rows)
     metrics = _metrics(run, run.result.rows)
-    axes = list(dict.fromkeys(reading.axis_result.axis for reading in readings))
-    focus = {axis: Focus(lead.axis_result.metric.name, lead.harmed) for axis, lead in leading(readings).items()}
-    try:
-        examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers, focus=focus)
-    except RunError as error:
-        raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     keys: set[str] = set()
     names: set[str] = set()
     parts = []
@@ -263,13 +215,16 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
             label = _LABELS[kind.partition(" ")[0]]
             drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}", narrow)
         parts.append(MetricPart(metric, unique(slug(metric.name), keys), chosen, drawn))
-    return Section(run, name, parts, examples)
+    return Section(run, name, parts, cards_of(run.result))
 
 
 def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:
-    """Those with results, in the run's order."""
+    """Return the metrics with a section: those of findings first, then all but the events of which nothing is found."""
     measured = {axis_result.metric.name: axis_result.metric for axis_result in axis_results}
-    return [measured[name] for name in dict.fromkeys([*run.result.metrics, *measured]) if name in measured]
+    found = [finding.metric for finding in run.result.findings if finding.is_difference]
+    others = [name for name in dict.fromkeys([*run.result.metrics, *measured]) if Behaviour.of(name) is None]
+    shown = [name for name in dict.fromkeys([*found, *others]) if name in measured]
+    return [measured[name] for name in shown or measured]
 
 
 def unordered_pairs(axis_result: AxisResult) -> list[Gap]:

@@ -90,7 +90,7 @@ def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpu
     assert value["original"]["value"] == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
 
 
-def test_as_many_calls_may_fail_as_in_the_run(corpus, tmp_path):
+def test_calls_that_fail_with_and_without_a_fix_do_not_reject_it(corpus, tmp_path):
     def picky(inputs):
         if any("Case d003" in item.context for item in inputs):
             raise UnansweredError("not this one")
@@ -99,8 +99,6 @@ def test_as_many_calls_may_fail_as_in_the_run(corpus, tmp_path):
     lame = Pipeline({"api_call": picky, "db": LookupDb.from_dialogues(corpus), "response": hurt(answers, "No.", WORDS)})
     options = {"bootstrap": 0, "permutations": 500, "max_failures": 0.3}
     attribute(lame, corpus, axes=["gender"], **options).save(tmp_path)
-    with pytest.raises(StageError, match="calls failed"):
-        search_of(tmp_path, lame, corpus, max_failures=0).search(["canonical"])
     found = search_of(tmp_path, lame, corpus, max_failures=0.3).search(["canonical"])
     assert found.chosen.name == "response: canonical (gender)"
 
@@ -172,7 +170,7 @@ def test_where_nothing_helps_that_is_said(before, harmed, corpus, says, monkeypa
         assert len(search.refused) == 2
         assert found.attempts == ()
     else:
-        assert [one.reason.split(" by ")[0] for one in found.attempts] == ["corpus_bleu may fall"] * 2
+        assert [one.reason.split(" by ")[0] for one in found.attempts] == ["named:FindRestaurants may fall"] * 2
 
 
 def test_a_fair_run_needs_no_fix(corpus, tmp_path):

@@ -63,6 +63,8 @@ def _is_seen(before: AuditResult, verdict: Verdict, comparison: Comparison, marg
     checked = verdict.checked
     if verdict.interval is None or checked.value is None or abs(checked.value) > margin:
         return False
+    if checked.metric not in comparison.axes[checked.axis]:
+        return True  # a check of the gate alone, as of failed turns, of which a run claims nothing
     changes = comparison.axes[checked.axis][checked.metric].groups
     claims = before.axes[checked.axis][checked.metric].claims
     return all(name in changes and changes[name].gap.verdict == BETTER for name in claims)

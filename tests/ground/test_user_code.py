@@ -63,8 +63,8 @@ def test_an_axis_is_an_object_or_what_makes_one(name, targets):
 
 
 def test_a_setting_that_no_axis_has_is_refused():
-    with pytest.raises(TypeError, match="'model'"):
-        load_axis("gender", model="perturber")
+    with pytest.raises(TypeError, match="'colour'"):
+        load_axis("gender", colour="red")
 
 
 def test_an_axis_is_any_subclass():

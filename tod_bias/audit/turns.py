@@ -229,9 +229,15 @@ class Turns:
 
     def _holds(self, metric: Metric) -> bool:
         """Return whether the file of a finished run holds a metric's statistics."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        return self._path is not None and set(metric.columns) <= set(pq.read_schema(self._path).names)
+        if self._path is None:
+            return False
+        try:
+            return set(metric.columns) <= set(pq.read_schema(self._path).names)
+        except (OSError, pa.ArrowException):
+            return True  # what reads the rows tells why they cannot be read
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa

@@ -155,7 +155,8 @@ def test_what_the_user_names_may_be_a_link(run, tmp_path):
 @pytest.mark.parametrize(("kind", "name"), [("pipe", "turns.parquet"), ("device", "results.json")])
 def test_what_is_read_is_a_plain_file(run, tmp_path, kind, name):
     put(kind, run / name, tmp_path / "victim")
-    for arguments in (["report", "run"], ["view", "run", "--build"], CASES, ["compare", "run", "run"]):
+    commands = (["report", "run"], ["view", "run", "--build"], CASES, ["compare", "run", "run"])
+    for arguments in commands[name == "turns.parquet" :]:  # a report is made of the results alone
         code, said = command(*arguments)
         assert (code, len(said)) == (2, 1), said
 

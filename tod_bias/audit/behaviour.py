@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tod_bias.audit.turn_rows import ACTS, FAILURE, ORIGINAL, REPEAT, RESPONSE
+from tod_bias.audit.turn_rows import ACTS, FAILURE, ORIGINAL, RESPONSE
 from tod_bias.metrics.behaviour import (
     ANY,
     ASKS_BACK,
@@ -76,7 +76,6 @@ class Behaviours:
         self._dialogue, _ = pd.factorize(rows["dialogue"].astype(object))
         arm, role = rows["arm"].astype(str).to_numpy(), rows["role"].astype(str).to_numpy()
         self._is_system = ((arm == "") & (role == "group")) | (arm == ORIGINAL)
-        self._is_system &= arm != REPEAT
 
     def columns(self, event: Behaviour) -> np.ndarray:
         """Return (rows, 2): what each turn adds to the event, and whether the event could show there."""

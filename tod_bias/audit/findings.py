@@ -16,6 +16,7 @@ from tod_bias.audit.behaviour import Behaviours
 from tod_bias.audit.turns import Turns
 from tod_bias.documents import loads
 from tod_bias.metrics.behaviour import (
+    ANY,
     ASKS_BACK,
     CALLS,
     EMPTY,
@@ -79,6 +80,11 @@ class _Claim(NamedTuple):
     def size(self) -> float:
         """How far the group is from the mean, whatever the sign."""
         return abs(self.gap.value or 0.0)
+
+    @property
+    def of_group(self) -> Group:
+        """What the row holds of the group."""
+        return self.row.groups[self.group]
 
     @property
     def is_shown_alone(self) -> bool:
@@ -161,7 +167,7 @@ def _leading(row: AxisResult) -> list[_Claim]:
 
 
 def _finding(lead: _Claim, others: Sequence[_Claim], frame: pd.DataFrame | None) -> Finding:
-    row, group = lead.row, row_group(lead)
+    row, group = lead.row, lead.of_group
     name = row.metric.name
     return Finding(
         axis=row.axis,
@@ -177,11 +183,6 @@ def _finding(lead: _Claim, others: Sequence[_Claim], frame: pd.DataFrame | None)
         dialogues=group.dialogues or 0,
         example=None if frame is None else _example(frame, row, lead),
     )
-
-
-def row_group(claim: _Claim) -> Group:
-    """Return the group of a claim."""
-    return claim.row.groups[claim.group]
 
 
 def _stages(group: Group, gap: Estimate) -> list[str]:
@@ -235,7 +236,7 @@ def _strongest(rows: Sequence[AxisResult]) -> _Claim | None:
 
 def _needed(claim: _Claim) -> int | None:
     """Return how many dialogues would prove a difference, if it is as large as it was seen."""
-    group = row_group(claim)
+    group = claim.of_group
     error = claim.gap.se
     of_dialogues = group.terms_only.se if group.terms_only is not None else None
     if not error or not of_dialogues or not claim.size or not group.dialogues:
@@ -324,7 +325,7 @@ def _first_change(row: pd.Series) -> tuple[str, str] | None:
 
 def _argument(acts: Sequence[Act], event: Behaviour) -> str:
     """Return an argument of the calls of an event's tool."""
-    calls = [act for act in acts if event.tool in (act.tool, "*")]
+    calls = [act for act in acts if event.tool in (ANY, act.tool)]
     if not calls:
         return "no call"
     values = [_short(str(call.arguments[event.argument])) for call in calls if event.argument in call.arguments]
@@ -333,7 +334,7 @@ def _argument(acts: Sequence[Act], event: Behaviour) -> str:
 
 def _outcome(acts: Sequence[Act], event: Behaviour) -> str:
     """Return what came of the calls of an event's tool."""
-    calls = [act for act in acts if event.tool in (act.tool, "*")]
+    calls = [act for act in acts if event.tool in (ANY, act.tool)]
     if not calls:
         return f"calls {acts[0].tool}" if acts else "no call"
     call = calls[0]

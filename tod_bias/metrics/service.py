@@ -6,7 +6,6 @@ Turns of a system that makes no calls at all are not scored by metrics of calls.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from typing import Any
 
 from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.values import API_NAME
+from tod_bias.metrics.behaviour import number_in
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 from tod_bias.metrics.responses import Patterns
 
@@ -191,7 +191,7 @@ class Amount(RatioOfSums):
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
         """The sum of the argument's numbers, and how many they are."""
-        numbers = (_number_in(call.get(self._argument)) for call in turn.calls or ())
+        numbers = (number_in(call.get(self._argument)) for call in turn.calls or ())
         return _sum_and_count([number for number in numbers if number is not None])
 
 
@@ -242,13 +242,3 @@ def _matched(pattern: re.Pattern[str], text: str) -> list[float]:
     """The numbers in all matches of a pattern, each of which has one group that is a number."""
     texts = (next(filter(None, match.groups())) for match in pattern.finditer(text))
     return [float(number.replace(",", "")) for number in texts]
-
-
-def _number_in(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

@@ -68,10 +68,19 @@ PLACEBO_VERDICT = "placebo"
 """Of the placebo, which claims nothing: what any rewording does."""
 DIFFERENT = (DISPARITY, THESE_TERMS)
 """Verdicts that a difference is there, of groups or of these terms."""
+Repair = Literal["", "either", "all"]
+"""Of several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not shown."""
+Missing = Literal["", "placebo", "beyond placebo"]
+"""A placebo, as nearly all originals are of one group, or a difference beyond what the placebo shows."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "no difference", "inconclusive", "placebo", ""]
 
 ALPHA = 0.05
 """The level of every claim and, as 1 − ALPHA, of every interval."""
+_MAIN = 0.75
+"""Share of a gap from which one stage alone is named."""
+_PART = 0.25
+"""Share of a gap from which a stage is named beside others."""
+_UNATTRIBUTED = "unattributed"
 _LARGEST = 1e100
 """Figures are drawn of what is smaller."""
 
@@ -193,7 +202,7 @@ class Attributed(Record):
     @property
     def parts(self) -> Contributions:
         """The contributions, and what none of them accounts for; of many stages without those that change nothing."""
-        rest = {} if self.unattributed is None else {"unattributed": Contribution(shapley=self.unattributed)}
+        rest = {} if self.unattributed is None else {_UNATTRIBUTED: Contribution(shapley=self.unattributed)}
         return (self._changing or self.contributions) | rest
 
     @property
@@ -211,6 +220,17 @@ class Attributed(Record):
     def all_shares(self) -> dict[str, Estimate]:
         """The same with what no stage accounts for."""
         return {name: part.shapley for name, part in self.parts.items()}
+
+    @property
+    def main_stages(self) -> list[str]:
+        """The stages in which the gap enters, the largest share first; none if no declared stage accounts for it."""
+        whole = sum(share.value or 0.0 for share in self.all_shares.values())
+        shares = {name: (share.value or 0.0) / whole for name, share in self.all_shares.items()} if whole else {}
+        ordered = sorted(shares, key=lambda name: -shares[name])
+        if not ordered or shares[ordered[0]] < _PART:
+            return []
+        chosen = ordered[:1] if shares[ordered[0]] >= _MAIN else [name for name in ordered if shares[name] >= _PART]
+        return [] if chosen[0] == _UNATTRIBUTED else [name for name in chosen if name != _UNATTRIBUTED]
 
 
 class Terms(Record):
@@ -259,6 +279,8 @@ class Group(Named, Attributed):
     """Where few dialogues differ: how many do, of all of them, and likewise terms."""
     counts: tuple[float, float] | None = None
     """Of an event: how often it happened, and in how many turns it could."""
+    repair: Repair = ""
+    """Whether repairing one of its main stages closes the gap, or only repairing all of them does."""
 
     @property
     def effective_terms(self) -> float | None:
@@ -532,6 +554,8 @@ class Finding(Record):
     """Other metrics by which the same group is claimed."""
     stage: str = ""
     """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
+    repair: Repair = ""
+    """Of several stages: whether repairing one of them closes the gap, or only repairing all of them does."""
     effect: Estimate = Estimate()
     """How much worse the group is served than the mean of groups, in the metric's units; positive is harm."""
     what: str = ""
@@ -546,6 +570,8 @@ class Finding(Record):
     """Of a finding without a difference: the largest share of turns that could differ without one being seen."""
     needed: int | None = None
     """Dialogues that would prove the strongest difference, if it is as it was seen; None if no number would."""
+    missing: Missing = ""
+    """What an unproven difference lacks, beside dialogues."""
     example: Example | None = None
 
     @property

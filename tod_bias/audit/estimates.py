@@ -23,6 +23,7 @@ from scipy import sparse
 from tod_bias.audit.claims import AxisDraft
 from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts
 from tod_bias.audit.drawn_orders import matters, with_orders
+from tod_bias.audit.repair import repair_of
 from tod_bias.audit.row_sets import RowSet, are_enough, largest_share
 from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
@@ -441,13 +442,17 @@ class AxisEstimates:
     def _group(self, name: str, parts: Mapping[str, Any], *, over: bool, facts: Terms | None = None) -> Group:
         rows, design = self._groups, self._contrasts.with_references
         group = self._contrasts.groups.index(name)
-        return Group(
+        made = Group(
             dialogues=int(design.has[:, group].sum()),
             terms=facts,
             counts=self._counts(group, design.has[:, group]),
             score=rows.score(group, self._maker.scale.original, over=over),
             **parts,
         )
+        if group >= len(self._variants.groups):
+            return made
+        repair = repair_of(self._contrasts, self._variants.source, group, made.main_stages)
+        return made.model_copy(update={"repair": repair})
 
     def _counts(self, group: int, members: np.ndarray) -> tuple[float, float] | None:
         """Return how often an event happened as a group, and in how many turns of these dialogues it could."""

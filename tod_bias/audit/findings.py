@@ -48,6 +48,7 @@ from tod_bias.results import (
     Example,
     Finding,
     Group,
+    Missing,
 )
 from tod_bias.statistics.power import affected_within, units_needed
 from tod_bias.statistics.simultaneous import p_value
@@ -61,10 +62,6 @@ _LAST = (WORDS, "length", "disagreement")
 _LEADING = 0.6
 """Groups whose gap is at least this share of the largest one are the groups that are treated differently; with six
 groups of which two are harmed alike, each of the others has half of their gap, on the other side."""
-_MAIN = 0.75
-"""Share of a gap from which one stage alone is named."""
-_PART = 0.25
-"""Share of a gap from which a stage is named beside others."""
 _LONGEST = 160
 """Characters of a text in an example."""
 
@@ -176,24 +173,14 @@ def _finding(lead: _Claim, others: Sequence[_Claim], frame: pd.DataFrame | None)
         compared_with=[other for other in row.groups if other != lead.group],
         metric=name,
         also=[claim.row.metric.name for claim in others],
-        stage=", ".join(_stages(group, lead.gap)),
+        stage=", ".join(group.main_stages),
+        repair=group.repair,
         effect=lead.gap,
         what=row.metric.label,
         counts={key: some.counts for key, some in row.groups.items() if some.counts is not None},
         dialogues=group.dialogues or 0,
         example=None if frame is None else _example(frame, row, lead),
     )
-
-
-def _stages(group: Group, gap: Estimate) -> list[str]:
-    """Return the stages in which a gap enters, the largest share first; none if no declared stage accounts for it."""
-    whole = gap.value or 0.0
-    shares = {name: (share.value or 0.0) / whole for name, share in group.all_shares.items()} if whole else {}
-    ordered = sorted(shares, key=lambda name: -shares[name])
-    if not ordered or shares[ordered[0]] < _PART:
-        return []
-    chosen = ordered[:1] if shares[ordered[0]] >= _MAIN else [name for name in ordered if shares[name] >= _PART]
-    return [] if chosen[0] == "unattributed" else [name for name in chosen if name != "unattributed"]
 
 
 def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> Finding:
@@ -209,7 +196,7 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFra
     if lead is None:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
     finding = _finding(lead, [], frame)
-    return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": _needed(lead)})
+    return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": _needed(lead), "missing": _missing(lead)})
 
 
 def _equal_turns(frame: pd.DataFrame) -> int:
@@ -232,6 +219,14 @@ def _strongest(rows: Sequence[AxisResult]) -> _Claim | None:
     smallest = min(claim.gap.p or 0.0 for claim in unproven)
     ties = [claim for claim in unproven if (claim.gap.p or 0.0) <= smallest * (1 + 1e-9)]
     return min(ties, key=lambda claim: (claim.rank[1:], -(claim.gap.value or 0.0)))
+
+
+def _missing(claim: _Claim) -> Missing:
+    """Return what stands between a difference and its claim, beside dialogues."""
+    row, group = claim.row, claim.of_group
+    if not row.needs_placebo or not group.gap.is_shown:
+        return ""
+    return "placebo" if group.beyond_placebo is None else "beyond placebo"
 
 
 def _needed(claim: _Claim) -> int | None:

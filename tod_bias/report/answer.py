@@ -26,6 +26,14 @@ from tod_bias.results import (
 _UNICODE = {DISPARITY: "✗", THESE_TERMS: "✗", EQUIVALENT: "✓", NO_DIFFERENCE: "✓", "": "?"}
 _ASCII = {DISPARITY: "x", THESE_TERMS: "x", EQUIVALENT: "=", NO_DIFFERENCE: "=", "": "?"}
 _STYLES = {DISPARITY: "bold red", THESE_TERMS: "red", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
+_REPAIRS = {
+    "either": "it takes these stages together: to repair one of them is enough",
+    "all": "each of these stages does it alone: all of them have to be repaired",
+}
+_MISSING = {
+    "placebo": "nearly all originals are of one group: add `placebo` to --axes to tell it from rewording",
+    "beyond placebo": "nearly all originals are of one group, and neutral rewording does as much",
+}
 _MOST_ROWS = 8
 """Groups in the table; more stand in the report."""
 _SHOWN_EXAMPLE = 64
@@ -103,6 +111,8 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     """Yield the lines below a finding without its example: what happens, or what would tell more."""
     if finding.is_difference:
         yield what_happens(finding, result, groups)
+        if finding.repair:
+            yield _REPAIRS[finding.repair]
     elif finding.verdict == EQUIVALENT:
         yield f"every gap is shown to lie within {fixed(result.config.analysis.margin)}"
     elif finding.verdict == NO_DIFFERENCE:
@@ -110,7 +120,10 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         yield f"up to {100 * (finding.bound or 0.0):.1f}% could have been missed"
     elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
-        yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
+        if finding.missing:
+            yield _MISSING[finding.missing]
+        else:
+            yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:

@@ -26,7 +26,7 @@ if __name__ == "agents":  # the checkout's folder is on the path: what is meant 
     _elsewhere = [place for place in sys.path if os.path.abspath(place) != _here]
     _spec = importlib.machinery.PathFinder.find_spec(__name__, _elsewhere)
     if _spec is None or _spec.loader is None:
-        raise ModuleNotFoundError("No module named 'agents': pip install 'tod-bias[agents]'", name=__name__)
+        raise ModuleNotFoundError("No module named 'agents': pip install openai-agents", name=__name__)
     sys.modules[__name__] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[__name__])
 

@@ -162,7 +162,7 @@ def chat_folder(made_once) -> Path:
 def chat_url(chat_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of a real server with that model."""
     for package in ("fastapi", "openai", "uvicorn"):
-        pytest.importorskip(package, reason="no server: pip install 'tod-bias[serve]'")
+        pytest.importorskip(package, reason="no server: pip install -e '.[serve]'")
     with served(chat_folder, tmp_path_factory.mktemp("server") / "log") as url:
         yield url
 

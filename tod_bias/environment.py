@@ -73,6 +73,10 @@ class Environment:
         """Whether audits run here: nothing outside of the extras and the network is missing."""
         return not any(check.state == "missing" and check.area in {"environment", "packages"} for check in self.checks)
 
+    def has(self, extra: str) -> bool:
+        """Whether everything of an extra is installed."""
+        return any((check.area, check.name, check.state) == ("extras", extra, "ok") for check in self.checks)
+
     def to_json(self) -> dict[str, Any]:
         """``{"ready": …, "checks": [{"area": …, "name": …, "state": …, "said": …, "command": …}, …]}``."""
         return {"ready": self.ready, "checks": [asdict(check) for check in self.checks]}

@@ -202,12 +202,12 @@ EXTRA_OF = {
 def described(error: BaseException) -> str:
     """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
 
-    A package that an extra brings is named with the command that installs it.
+    A missing package of an extra is named with what tells how to install it.
 
     The place is the innermost one outside of installed packages, where the reader's own code is.
     """
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_OF.get((error.name or "").partition(".")[0])):
-        return f"{error.name} is not installed: pip install 'tod-bias[{extra}]'"
+        return f"{error.name} is not installed; `tod-bias doctor` prints the command that installs {extra!r}"
     text = shortened(str(error))
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's

@@ -824,7 +824,7 @@ class AuditResult(Record):
         try:
             from fairlearn.metrics import MetricFrame
         except ImportError:
-            raise RunError("MetricFrame needs Fairlearn: pip install 'tod-bias[fairlearn]'") from None
+            raise RunError("MetricFrame needs Fairlearn: pip install fairlearn") from None
         scorer = known_metric(metric) if isinstance(metric, str) else metric
         if axis not in self.axes or scorer is None or scorer.name not in self.axes[axis]:
             known = [f"{axis}, {name}" for axis, by_metric in self.axes.items() for name in by_metric]

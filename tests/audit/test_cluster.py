@@ -50,7 +50,7 @@ def calls_once(inputs):
 @pytest.fixture(scope="module")
 def workers():
     """A cluster of this machine; those of the tests are the workers of it."""
-    ray = pytest.importorskip("ray", reason="no Ray: pip install 'tod-bias[ray]'")
+    ray = pytest.importorskip("ray", reason="no Ray: pip install -e '.[ray]'")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield 2
     ray.shutdown()

@@ -92,5 +92,5 @@ def test_sentiment_is_vaders_mean_compound():
 
 def test_without_its_package_sentiment_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "vaderSentiment.vaderSentiment", None)
-    with pytest.raises(TodBiasError, match=r"needs the package vaderSentiment; install it: pip install 'tod-bias\["):
+    with pytest.raises(TodBiasError, match="needs the package vaderSentiment; install it: pip install vaderSentiment"):
         Sentiment()

@@ -250,7 +250,7 @@ def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
 
 
 def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run):
-    junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
+    junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install -e '.[test]'")
     path = tmp_path / "cases.jsonl"
     code, out, _ = run_command("cases", run, "--worst", 4, "--out", path, "--axes", "gender,age")
     assert (code, "4 cases" in out) == (0, True)

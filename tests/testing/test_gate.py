@@ -147,7 +147,7 @@ def test_what_the_run_does_not_have_is_named(options, named):
 
 
 def test_other_readers_take_the_junit_file(tmp_path):
-    junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
+    junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install -e '.[test]'")
     made = results(0.4, 0.045, axis="gend<er\x00")
     path = tmp_path / "junit.xml"
     record = gate(made, 0.05).record

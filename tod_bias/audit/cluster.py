@@ -107,7 +107,7 @@ class RayExecutor:
         try:
             import ray  # noqa: F401
         except ImportError as error:
-            raise TodBiasError("executor 'ray' needs its package: pip install 'tod-bias[ray]'") from error
+            raise TodBiasError("executor 'ray' needs its packages: pip install ray psutil") from error
         self._workers = workers
 
     def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:

@@ -11,6 +11,7 @@ from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
     from tod_bias.dialogues.dialogue import Dialogue
+    from tod_bias.environment import Environment
     from tod_bias.pipelines import AgentFile
 
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
@@ -75,11 +76,16 @@ def doctor(
         print(f"  {_MARKS[check.state]} {check.name:<12} {check.said}")
         if check.command:
             print(f"     {'':<12} → {check.command}")
-    print(
-        "\nAudits run here: try `tod-bias attribute`, which audits the bundled demo."
-        if environment.ready
-        else "\nAudits do not run here yet: run the commands above that belong to lines marked --."
-    )
+    print(f"\n{_next_step(environment)}")
+
+
+def _next_step(environment: Environment) -> str:
+    """Return a command that works with what is installed."""
+    if not environment.ready:
+        return "Audits do not run here yet: run the commands above that belong to lines marked --."
+    if environment.has("models"):
+        return "Audits run here: try `tod-bias attribute`, which audits the bundled demo."
+    return "Audits run here: try `tod-bias init stages`. The bundled demo runs models, which need the extra `models`."
 
 
 def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> None:

@@ -114,7 +114,7 @@ class Sentiment(RatioOfSums):
             import vaderSentiment.vaderSentiment  # noqa: F401
         except ImportError as error:
             raise TodBiasError(
-                "metric 'sentiment' needs the package vaderSentiment; install it: pip install 'tod-bias[sentiment]'"
+                "metric 'sentiment' needs the package vaderSentiment; install it: pip install vaderSentiment"
             ) from error
 
     @property

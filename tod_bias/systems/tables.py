@@ -112,7 +112,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     try:
         import sqlalchemy as sa
     except ImportError as error:
-        raise TodBiasError(f"a database needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
+        raise TodBiasError(f"a database needs the package sqlalchemy ({error}); pip install sqlalchemy") from error
     metadata = sa.MetaData()
     tables = list(_tables(services, metadata))
     apis = sa.Table(

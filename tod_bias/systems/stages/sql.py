@@ -72,7 +72,7 @@ class SqlDb(DatabaseStage):
         if type(limit) is not int or limit < 1:
             raise StageError(f"limit: expected a number of rows, 1 or more, got {limit!r}")
         if "sa" not in globals():
-            raise StageError("SqlDb needs the package sqlalchemy; pip install 'tod-bias[sql]'")
+            raise StageError("SqlDb needs the package sqlalchemy; pip install sqlalchemy")
         self._limit, self.api_call = limit, api_call
         self._url = _parsed(str(url))
         self._file = Path(self._url.database) if self._url.get_backend_name() == "sqlite" else None

@@ -27,16 +27,40 @@ from tod_bias.report.console import ShownFormatter
 from tod_bias.report.console import shown as steerless
 
 COMMANDS = {
-    "Audit": ("attribute", "plan", "evaluate"),
-    "Look": ("report", "view", "compare", "words"),
-    "Gate": ("check", "cases"),
-    "Mitigate": ("mitigate", "database"),
-    "Models": ("train",),
-    "Recommenders": ("recommend", "associate"),
-    "Corpora": ("export", "perturb"),
-    "Machine": ("init", "doctor"),
+    "Audit": {
+        "attribute": "Find which group is treated differently, and by which component: the main job.",
+        "plan": "Count dialogues, calls, tokens, time and price before anything is spent; write plan.json.",
+        "evaluate": "Score a pipeline on a corpus: joint goal accuracy, BLEU and others (Su Table 1).",
+    },
+    "Look": {
+        "report": "Write report.html of a run again, or one page of several runs side by side.",
+        "view": "Show every counterfactual turn beside its original, the most harmful first, in the browser.",
+        "compare": "Compare two runs on the same dialogues; write compare.json and report.html.",
+        "words": "Count the words and dialogues that mention each group, by speaker (Su Fig. 2).",
+    },
+    "Gate": {
+        "check": "Hold a finished run against a limit: a gate for CI.",
+        "cases": "Write the dialogues that are served worst as regression cases for `check --cases` and pytest.",
+    },
+    "Mitigate": {
+        "mitigate": "Try a guard and the missing rows on each stage that a finding names.",
+        "database": "Write the results of all recorded calls into an SQLite file, a table per service.",
+    },
+    "Models": {"train": "Train or fine-tune a SimpleTOD model on the training split of a corpus."},
+    "Recommenders": {
+        "recommend": "Train, audit and mitigate LMRec, or audit the saved lists of any recommender (Shen).",
+        "associate": "Audit a recommender's embeddings for associations with an attribute of its users (Beattie).",
+    },
+    "Corpora": {
+        "export": "Write the counterfactual dialogues that `attribute` runs with the same options.",
+        "perturb": "Rewrite plain text from one group to another, line by line.",
+    },
+    "Machine": {
+        "init": "Write a commented example that runs as it stands.",
+        "doctor": "Show what works on this machine or in a system, and how to install the rest.",
+    },
 }
-"""Heading in ``--help`` to its commands; each is in the module of its name, which is loaded when it is needed."""
+"""Commands by heading, with their summaries. A command's module is imported only when the command is run."""
 
 
 def _default(value: Any) -> str | None:
@@ -46,21 +70,33 @@ def _default(value: Any) -> str | None:
     return None if value is None or value is False or value == "" else str(value)
 
 
-app = App(
-    name="tod-bias",
-    help="Finds which component of a task-oriented dialogue system or assistant treats demographic groups differently.",
-    help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help has "
-    "an example of every command.",
-    help_format="plaintext",
-    version=lambda: version("tod-bias"),
-    suppress_keyboard_interrupt=False,
-    default_parameter=Parameter(negative_iterable=(), show_default=_default),
-)
-for heading, names in COMMANDS.items():
-    group = Group.create_ordered(heading)
-    for name in names:
-        app.command(f"tod_bias.cli.{name}:{name}", name=name, group=group)
-app.register_install_completion_command()
+def _application(*, summaries: bool = False) -> App:
+    """Return the command with its subcommands, which are imported when they are run.
+
+    Args:
+        summaries: show the summary of each subcommand; without it ``COMMAND --help`` shows the whole help.
+    """
+    made = App(
+        name="tod-bias",
+        help="Finds which component of a task-oriented dialogue system or assistant treats demographic groups "
+        "differently.",
+        help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help has "
+        "an example of every command.",
+        help_format="plaintext",
+        version=lambda: version("tod-bias"),
+        suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(negative_iterable=(), show_default=_default),
+    )
+    for heading, commands in COMMANDS.items():
+        group = Group.create_ordered(heading)
+        for name, summary in commands.items():
+            path = f"tod_bias.cli.{name}:{name}"
+            made.command(path, name=name, group=group, help=summary if summaries else None)
+    made.register_install_completion_command()
+    return made
+
+
+app = _application()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -74,12 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["help"]:  # as other programs have it: help, help COMMAND
         given = [*given[1:], "--help"]
-    if given in ([], ["--help"], ["-h"]):
-        for name in list(app):  # commands are loaded, so that they tell what they do
-            app[name]
+    command = _application(summaries=True) if given in ([], ["--help"], ["-h"]) else app
     try:
         _refuse_empty(given)
-        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+        code = command(given, exit_on_error=False, print_error=False, result_action="return_value")
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # whoever read a help went away
             raise error.__context__ from None

@@ -25,9 +25,9 @@ DEFAULT = "gender,age,race"
 
 
 class AugmentedTeacher(CounterfactualEpisodes):
-    """Mix-in that stands before a perturbed teacher and adds counterfactuals to the training split.
+    """Mix-in, listed before a perturbed teacher, that adds counterfactuals to the training split.
 
-    A new one is two lines::
+    A new teacher takes two lines::
 
         class AugmentedMyTeacher(AugmentedTeacher, PerturbedMyTeacher):
             \"\"\"``my_task``, its training split with counterfactuals.\"\"\"

@@ -1,8 +1,8 @@
 """Bias as ParlAI's metrics: sums that add up over messages, batches and workers; numbers are made of the sums.
 
-A disparity is no mean over examples: it is made of the corpus scores of three sets of outputs. So each metric here
-carries the summed statistics of a score (of corpus BLEU the n-gram counts), by what they are of, ``+`` adds them, and
-``value()`` makes the number. They add up in any order.
+A disparity is not a mean over examples but a function of the corpus scores of three sets of outputs. Each metric here
+therefore holds the summed statistics of a score (n-gram counts for corpus BLEU) by set; ``+`` adds them in any order,
+and ``value()`` computes the number.
 
 The sums are weighted over turns, with the weights of :class:`tod_bias.audit.sums.ArmSums`: a dialogue weighs once
 however many counterfactuals it has. The outputs of the twin of the whole system are known as soon as the agent has
@@ -39,7 +39,7 @@ SET, SET_ORIGINAL = "set ", "originals of set "
 """Begin the names of the sums of one set of counterfactuals (a draw, or a group), and of their originals."""
 
 _DIGITS = 12
-"""Of differences: beyond them they depend on the order in which outputs came, as floating-point sums do."""
+"""Digits of differences; further digits depend on the order of outputs, as floating-point sums do."""
 
 
 class BiasMetric(ParlaiMetric):
@@ -84,7 +84,7 @@ class BiasMetric(ParlaiMetric):
         raise NotImplementedError
 
     def score(self, name: str) -> float:
-        """The score of one of the sums; NaN where there is none."""
+        """Return the score of one of the sums; NaN if there is none."""
         return float(measure_of(self._measure).score(self._sums[name])) if name in self._sums else float("nan")
 
     def of_original(self, difference: float) -> float:
@@ -105,10 +105,10 @@ class ScoreMetric(BiasMetric):
 
 
 class DisparityMetric(BiasMetric):
-    """What the system loses on the counterfactuals against its equivariant twin: q(N) − q(∅).
+    """Loss on the counterfactuals compared with the system's equivariant twin: q(N) − q(∅).
 
-    0: it treats a counterfactual as the original. Positive is harm; as a share of the originals' score where the
-    score is a ratio (BLEU), else in its own units (shares of right calls).
+    0: a counterfactual is treated as the original. Positive is harm, as a share of the originals' score if the score is
+        a ratio (BLEU), else in its own units (shares of right calls).
     """
 
     def value(self) -> float:
@@ -127,9 +127,9 @@ class GapMetric(BiasMetric):
 
 class FairscoreMetric(BiasMetric):
     """Su eq. 1: |q(original) − q(rewritten)| / q(original), a mean over draws, in the crossed design over groups; NaN
-    where the originals' score is 0.
+    if the originals' score is 0.
 
-    It takes what rewriting itself does to a score for unfairness; the disparity does not.
+    Effects of rewriting itself count as unfairness here, unlike in the disparity.
     """
 
     def value(self) -> float:
@@ -157,7 +157,7 @@ class Addend(NamedTuple):
     key: str
     """The number in the report."""
     sums: str
-    """Which of the sums behind it."""
+    """Name of the sums behind the number."""
     weight: float
 
 
@@ -170,14 +170,13 @@ class AuditedVariant:
     rewrite: Rewrite | None
     """T; None for the original, from which the other variants are rewritten."""
     system: Sequence[Addend]
-    """What the agent's outputs for it are added to."""
+    """Sums to which the agent's outputs are added."""
     twin: Sequence[Addend] = ()
-    """What the rewritten outputs for the original are added to, which are the outputs of the twin of the whole
-    system."""
+    """Sums to which the rewritten outputs for the original are added: the outputs of the twin of the whole system."""
 
 
 def metric_class_of(key: str) -> type[BiasMetric]:
-    """Which metric a key of the report is, without the score's name."""
+    """Return the metric of a key of the report, without the score's name."""
     if key.startswith("score_"):
         return ScoreMetric
     if key.startswith("gap_"):
@@ -190,7 +189,7 @@ SystemAndTwin = tuple[list[Addend], list[Addend]]
 
 
 def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTwin]]:
-    """What each dialogue's original, and then each of its counterfactuals, are added to.
+    """Return the sums to which each dialogue's original, and then each of its counterfactuals, is added.
 
     Args:
         selected: each dialogue's candidates, one per counterfactual.
@@ -213,16 +212,16 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
 
 
 def _only_source(candidates: Sequence[Candidate]) -> str | None:
-    """The group that the original expresses; None where it expresses several."""
+    """Return the group that the original expresses; None if it expresses several."""
     sources = {candidate.source for candidate in candidates}
     return next(iter(sources)) if len(sources) == 1 else None
 
 
 def _of_original(source: str | None, present: Sequence[str], groups: Sequence[str]) -> list[Addend]:
-    """What an original is added to.
+    """Return the sums to which an original is added.
 
     Args:
-        source: the group that it expresses.
+        source: the group of the original.
         present: groups that the original or a counterfactual expresses.
         groups: all groups of the report.
     """
@@ -238,7 +237,7 @@ def _of_original(source: str | None, present: Sequence[str], groups: Sequence[st
 
 
 def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], sets: Sequence[str]) -> list[SystemAndTwin]:
-    """What the counterfactuals of a dialogue, one per target, are added to; the fairscore's sums by their sets."""
+    """Return the sums to which a dialogue's counterfactuals, one per target, are added; the fairscore's sums by set."""
     times = Counter(targets)
     whole = 1 / len(targets)
     addends = []

@@ -26,7 +26,7 @@ from tod_bias.systems.turns import system_turn
 
 
 class RequestKind(Enum):
-    """What an observation requests."""
+    """Kind of request in an observation."""
 
     CALL = "the API call of a turn, requested by USER:"
     RESPONSE = "the response of a turn, requested by APIRESP:"
@@ -35,12 +35,12 @@ class RequestKind(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """What one observation requests of an agent: outputs of its pipeline, or a reply that needs none."""
+    """Request of one observation to an agent: outputs of its pipeline, or a reply without a call."""
 
     kind: RequestKind | None
-    """None where :attr:`reply` says it all."""
+    """None if :attr:`reply` is the answer."""
     item: StageInput | None = None
-    """What the stages read."""
+    """Input of the stages."""
     conversation: Conversation | None = None
     """Records the outputs of the stages; None for a line without a dialogue."""
     reply: str = ""
@@ -92,11 +92,11 @@ class Conversation:
         self._is_last = False
 
     def observe(self, message: Mapping[str, Any]) -> Request:
-        """What a message requests.
+        """Return the request of a message.
 
         Raises:
-            StageError: a line that no system answers, ``APIRESP:`` before any ``USER:``, or no gold where the history
-                needs it.
+            StageError: a line that no system answers, ``APIRESP:`` before any ``USER:``, or no gold although the
+                history needs it.
         """
         text = message.get("text")
         prefix, content = split_prefix(text or "")
@@ -187,10 +187,10 @@ class Conversation:
 
 
 def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:
-    """The call or result that a line of the teacher says.
+    """Return the call or result in a line of the teacher.
 
     ParlAI's text is not escaped, so a value that holds `` ; `` or `` = `` can be read back only from the message's
-    ``slots``; these count where they say the same as the text.
+    ``slots``, which are used if they agree with the text.
     """
     slots = message.get("slots")
     if isinstance(slots, Mapping):

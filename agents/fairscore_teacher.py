@@ -75,9 +75,9 @@ STOCK = "original"
 
 
 class FairscoreTeacher(CounterfactualEpisodes):
-    """Mix-in that stands before a perturbed teacher and lets it report bias.
+    """Mix-in, listed before a perturbed teacher, that reports bias.
 
-    A new one is two lines::
+    A new teacher takes two lines::
 
         class FairscoreMyTeacher(FairscoreTeacher, PerturbedMyTeacher):
             \"\"\"``my_task`` with all counterfactuals.\"\"\"
@@ -120,7 +120,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
         super().__init__(opt, shared)
 
     def share(self) -> dict[str, Any]:
-        """What the copies of a batch have in common."""
+        """Return the state that the copies of a batch share."""
         shared: dict[str, Any] = super().share()  # type: ignore[misc]
         return {**shared, "audited": self._audited, "measures": self._measures}
 
@@ -161,7 +161,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     def _counterfactuals(
         self, stock: TodStructuredEpisode, variants: Variants, addends: Sequence[SystemAndTwin]
     ) -> list[TodStructuredEpisode]:
-        """What is shown of a dialogue after the stock episode; from now on all its variants are audited."""
+        """Return the episodes after the stock episode of a dialogue; all its variants are audited from now on."""
         name = stock.extras[DIALOGUE_ID]
         shown = _episodes(variants, stock, self._dialogues[name])
         self._audited[name] = {
@@ -171,7 +171,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
         return [episode for episode in shown if episode.extras["variant"] != STOCK]
 
     def _in_corpus_order(self, fold: str, names: Collection[str]) -> list[Dialogue]:
-        """The dialogues of these ids in the corpus's order; those that it does not have come last."""
+        """Return the dialogues of these ids in the corpus's order, unknown ones last."""
         name = corpus_of_task(self.corpus)  # type: ignore[attr-defined]
         corpus = load_corpus(name, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
         place = {dialogue.id: number for number, dialogue in enumerate(corpus)}
@@ -259,7 +259,7 @@ def _measures(names: str) -> list[str]:
 
 
 def _scored_turn(output: Any, gold: Turn, is_call: bool) -> ScoredTurn:
-    """A turn of which the agent's call or its response is known; scores read either."""
+    """Make a turn with the agent's call or its response; scores read either."""
     calls = calls_of(output) if is_call else ()
     return ScoredTurn(
         user=str(gold.user),

@@ -67,7 +67,7 @@ class LMRecAgent(PipelineAgent):
         """Build the pipeline of a trained model.
 
         Raises:
-            RecommenderError: ``--lmrec`` is missing, or is no folder of a trained LMRec.
+            RecommenderError: ``--lmrec`` is missing, or is not a folder of a trained LMRec.
         """
         if not opt.get("lmrec"):
             raise RecommenderError("LMRecAgent: no model; give --lmrec DIR, a folder of tod-bias recommend train")
@@ -80,7 +80,7 @@ class LMRecAgent(PipelineAgent):
         """Return the response, and every venue in the recommended order.
 
         Raises:
-            StageError: the task is no recommendation.
+            StageError: the task is not a recommendation.
         """
         if request.kind is not RequestKind.EXCHANGE:
             raise StageError(f"{self.id} answers plain text; use -t tod_bias.agents:ReviewTeacher")

@@ -2,8 +2,8 @@
 
     PYTHONPATH=$(python -m tod_bias.agents.plugin) parlai display_data -t google_sgd --mutators demographic_rewrite
 
-ParlAI looks for mutators of others in a package ``parlai_internal.mutators``; :mod:`tod_bias.agents.plugin` names a
-folder that holds one. Whoever has a ``parlai_internal`` of their own adds a module with this line to its ``mutators``::
+ParlAI looks for other people's mutators in a package ``parlai_internal.mutators``; :mod:`tod_bias.agents.plugin` prints
+a folder with such a package. If you have a ``parlai_internal``, add a module with this line to its ``mutators``::
 
     from tod_bias.agents.mutator import DemographicRewrite
 """
@@ -64,7 +64,7 @@ class DemographicRewrite(ManyEpisodeMutator):
             sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEPTH))
 
     def many_episode_mutation(self, episode: list[Message]) -> list[list[Message]]:
-        """The rewritten episode; none where there is nothing to rewrite."""
+        """Return the rewritten episode; empty if nothing can be rewritten."""
         rewrites = draw_rewrites(self._axis, episode_of(episode), self._draw + 1, self._seed)
         if not rewrites:
             return [episode] if self._keeps else []
@@ -72,7 +72,7 @@ class DemographicRewrite(ManyEpisodeMutator):
 
 
 def episode_of(messages: Sequence[Mapping[str, Any]]) -> Dialogue:
-    """What an axis reads of an episode: its lines, and the names in its calls and results."""
+    """Return the parts of an episode that an axis reads: its lines, and the names in its calls and results."""
     lines = [line for message in messages for line in _lines(message)]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
     turns = []
@@ -130,7 +130,7 @@ def _rewrite_slots(text: str, rewrite: Rewrite) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Plain strings for those that remember where they came from, which ParlAI copies and stores."""
+    """Replace strings that remember their origin by plain ones, because ParlAI copies and stores them."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):

@@ -74,10 +74,10 @@ DRAW_OPTIONS: Options = {
 
 
 def add_options(parser: ParlaiParser, title: str, options: Options) -> None:
-    """Add a group of options; one that the ParlAI script has already (``train_model --seed``) is left as it is, since
-    ParlAI's parser would let the new option take the old one's place.
+    """Add a group of options; an option of the ParlAI script (``train_model --seed``) is kept, because ParlAI's parser
+    would replace it.
 
-    Of here on an uncaught :class:`TodBiasError` ends the command with one line.
+    From now on an uncaught :class:`TodBiasError` ends the command with one line.
     """
     _end_with_message()
     group: Any = parser.add_argument_group(f"tod-bias {title}")

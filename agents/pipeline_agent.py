@@ -71,7 +71,7 @@ class PipelineAgent(Agent):
         return ("db",) if self.opt.get("db") == "teacher" else ()
 
     def share(self) -> dict[str, Any]:
-        """What copies of this agent share: the stages, with their models."""
+        """Return the state that copies of this agent share: the stages, with their models."""
         return {**super().share(), "pipeline": self.pipeline}
 
     def reset(self) -> None:
@@ -132,7 +132,7 @@ class PipelineAgent(Agent):
         return Pipeline(stages)(items) if stages and items else items
 
     def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
-        """Return the stages that a request calls: up to ``api_call`` for the call, the rest for the response."""
+        """Return the stages of a request: up to ``api_call`` for the call, the others for the response."""
         names = self.pipeline.names
         first = names.index("api_call") + 1 if "api_call" in names else 0
         if kind is RequestKind.EXCHANGE:

@@ -18,7 +18,7 @@ from tod_bias.systems.outputs import Lookup
 
 SCHEMAS, GOAL = "APIS:", "GOAL:"
 DONE = "[DONE]"
-"""What the user says in the round that ParlAI adds at the end of every episode."""
+"""User's message in the round that ParlAI adds at the end of every episode."""
 
 _LINE = re.compile(
     f"({'|'.join((SCHEMAS, GOAL, USER, API_CALL, API_RESULT, SYSTEM))})(?: (.*))?",
@@ -33,13 +33,13 @@ def split_prefix(text: str) -> tuple[str | None, str]:
 
 
 def without_prefix(text: str, prefix: str) -> str:
-    """``text`` without ``prefix`` where it has it."""
+    """Return ``text`` without ``prefix`` if it has the prefix."""
     actual, rest = split_prefix(text)
     return rest if actual == prefix else text
 
 
 def value_to_parlai(value: Any) -> str:
-    """A slot's value as text; JSON where it is a number, a list or a mapping."""
+    """Return a slot's value as text; JSON if it is a number, a list or a mapping."""
     if isinstance(value, str):
         return str(value)  # T's strings remember where they came from; ParlAI copies and stores plain ones
     try:
@@ -54,7 +54,7 @@ def slots_to_parlai(slots: Mapping[str, Any]) -> str:
 
 
 def slots_from_parlai(text: str) -> Mapping[str, str] | str:
-    """A call or result that ParlAI wrote; the text itself where it is malformed."""
+    """Return a call or result that ParlAI wrote; the text itself if it is malformed."""
     try:
         return slots_from_text(text.replace("\\", "\\\\"))
     except ValueError:

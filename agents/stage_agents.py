@@ -94,8 +94,8 @@ class ResponseAgent(StageAgent):
 class LookupDbAgent(StageAgent):
     """The ``db`` stage: it looks up API calls and keeps the first result, as ParlAI's tasks do.
 
-    With a system teacher it looks up the gold call of every turn that has one. As such a teacher scores calls and
-    responses only, the agent adds ``db_accuracy`` to the report: the share of these calls for which it finds the gold
+    With a system teacher it looks up the gold call of every turn that has one. Such a teacher scores only calls and
+    responses, so the agent adds ``db_accuracy`` to the report: the share of gold calls for which it finds the gold
     result. ``APICALL: …`` is answered by ``APIRESP: …``, for ParlAI's TOD world (``--api-resp-model``) and its
     ``StandaloneApiTeacher``; a call without a row, or with an empty result, by an empty ``APIRESP: ``.
 

@@ -34,12 +34,12 @@ Item = TypeVar("Item")
 
 
 class PerturbedTeacher:
-    """Mix-in that stands before one of ParlAI's teachers: its options, its corpus, and the rewrites that are drawn."""
+    """Mix-in, listed before one of ParlAI's teachers: its options, its corpus, and the rewrites that are drawn."""
 
     corpus: ClassVar[str]
     """The corpus, as ``tod_bias.load_corpus`` and ParlAI's tasks call it."""
     options: ClassVar[tuple[str, Options]] = ("perturbation", DRAW_OPTIONS)
-    """The title of the options and the options, beside those of ParlAI's teacher."""
+    """Title of the options and the options, in addition to those of ParlAI's teacher."""
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         if shared is None:
@@ -47,10 +47,10 @@ class PerturbedTeacher:
         super().__init__(opt, shared)  # type: ignore[call-arg]
 
     def _download(self, opt: Opt) -> None:
-        """Let ParlAI fetch the corpus where it is not there, as its own teacher would do next.
+        """Let ParlAI fetch a missing corpus, as its own teacher would do next.
 
         Raises:
-            CorpusError: it is neither there nor to be had.
+            CorpusError: the corpus is missing and cannot be fetched.
         """
         module = importlib.import_module(f"parlai.tasks.{self.corpus}.build")
         try:
@@ -106,9 +106,9 @@ class PerturbedTeacher:
 
 
 class PerturbedEpisodes(PerturbedTeacher):
-    """Mix-in that stands before one of ParlAI's ``TodStructuredDataParser`` and rewrites its episodes.
+    """Mix-in, listed before one of ParlAI's ``TodStructuredDataParser``, that rewrites its episodes.
 
-    A new one is two lines::
+    A new teacher takes two lines::
 
         class PerturbedTeacher(PerturbedEpisodes, SystemTeacher):
             corpus = "my_task"
@@ -162,7 +162,7 @@ class PerturbedEpisodes(PerturbedTeacher):
 
 
 class CounterfactualEpisodes(PerturbedEpisodes):
-    """Mix-in of teachers that show the stock task's dialogues and counterfactuals of those that ParlAI has chosen."""
+    """Mix-in of teachers that show the stock task's dialogues and counterfactuals of those that ParlAI chose."""
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self._shown: list[TodStructuredEpisode] | None = None
@@ -192,5 +192,5 @@ class CounterfactualEpisodes(PerturbedEpisodes):
         return self._shown
 
     def with_counterfactuals(self, episodes: list[TodStructuredEpisode]) -> list[TodStructuredEpisode]:
-        """What is shown where ParlAI has chosen these episodes."""
+        """Return the episodes to show, given those that ParlAI chose."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""What an axis is: the base class of everything that rewrites dialogues along one demographic dimension.
+"""Axes: the base class of everything that rewrites dialogues along one demographic dimension.
 
 An axis knows which rewrites a dialogue admits (``K`` of Su's Algorithm 1, its *candidates*), chooses among them by a
-design, and makes the rewrite T that each of them stands for. What comes out is a dialogue's :class:`Variants`: its
-original, and a :class:`Counterfactual` per group.
+design, and makes the rewrite T of each. The result is a dialogue's :class:`Variants`: its original, and a
+:class:`Counterfactual` per group.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tod_bias.systems.execution import Run
 from tod_bias.systems.twin import Rewrite
 
 Role = Literal["original", "group", "reference", "placebo"]
-"""What a counterfactual is for: the dialogue as it is, one rewritten for a group, one that expresses no group, or one
-whose rewriting changes no group (the negative control)."""
+"""Role of a variant: the dialogue as it is, one rewritten for a group, one that expresses no group, or one whose
+rewriting changes no group (the negative control)."""
 ORIGINAL = "original"
 """The name of the dialogue as it is."""
 PLACEBO = "placebo"
@@ -39,26 +39,26 @@ class Candidate:
     """One element of Su's K: a term of the dialogue and the group that it may be rewritten for."""
 
     term: str
-    """As it stands in the lexicon, lower case."""
+    """Term as in the lexicon, in lower case."""
     source: str
     """The group that the term mentions."""
     target: str
     """Another group of the axis."""
     form: str = ""
-    """What the term becomes, where there is a choice, such as another name; empty: the axis decides."""
+    """New form of the term, if there is a choice, such as another name; empty: the axis decides."""
     other_forms: tuple[str, ...] = ()
-    """What other terms of the dialogue become, where there is a choice."""
+    """New forms of other terms of the dialogue, if there is a choice."""
 
 
 class Expressions(NamedTuple):
-    """What expresses two groups in a counterfactual and its original."""
+    """Expressions of two groups in a counterfactual and its original."""
 
     source: frozenset[str]
     """The terms of the dialogue's own group that are rewritten."""
     target: frozenset[str]
     """The terms of the other group that they become."""
     factors: tuple[Expressions, ...] = ()
-    """Of crossed axes whose terms stand in several groups: the terms of each factor, also of one that stays."""
+    """Terms of each factor of a crossed axis, whose terms occur in several groups, also of a factor that stays."""
 
 
 class SelectedDialogue(NamedTuple):
@@ -76,7 +76,7 @@ class Counterfactual(Run):
     axis: str = ""
     """The axis's name."""
     group: str | None = None
-    """The group that it is rewritten for; None where it expresses none, or is the original."""
+    """Group that it is rewritten for; None for the original and for variants that express no group."""
     role: Role = "group"
     clusters: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
     """Kind of cluster (``term``) to those that it belongs to: what a system does with one of them moves all that
@@ -112,7 +112,8 @@ class Variants:
     references: tuple[Counterfactual, ...] = ()
     """Reference variants: without an introduction, or with a neutral one; nothing is claimed of them."""
     placebo: Counterfactual | None = None
-    """As many words exchanged as the axis rewrites, none of which changes a group; None: there is none."""
+    """Placebo with as many exchanged words as the axis rewrites, none of which changes a group; None if there
+    is none."""
     edits: Edits | None = None
     """How many words the counterfactuals change, and how many the placebo; None without a placebo."""
 
@@ -125,26 +126,26 @@ class Variants:
 class Axis(ABC):
     """A demographic dimension along which dialogues are rewritten.
 
-    An axis of one's own states ``name`` and ``groups`` and overrides :meth:`candidates` and :meth:`rewrite`; everything
+    A new axis sets ``name`` and ``groups`` and overrides :meth:`candidates` and :meth:`rewrite`; everything
     else has a default.
     """
 
     name: str
-    """Of the axis, such as ``gender``."""
+    """Name of the axis, such as ``gender``."""
     groups: tuple[str, ...]
     """The values of the dimension, such as ``woman``; the order decides ties."""
     factors: tuple[str, ...] = ()
-    """What the groups are products of, on a crossed axis."""
+    """Factors whose product the groups are, on a crossed axis."""
     kinds: frozenset[str] = frozenset()
     """Kinds of introductions, on an axis that brings some."""
     introduces: bool = False
-    """Whether the originals have an introduction that the corpus's dialogues lack."""
+    """True if the originals have an introduction that the corpus's dialogues lack."""
     has_placebo: bool = False
-    """Whether the axis makes placebos of its own (:meth:`placebo`); the matched placebo stands in otherwise."""
+    """True if the axis makes its own placebos (:meth:`placebo`); otherwise the matched placebo is used."""
 
     @property
     def signature(self) -> str:
-        """What decides the rewrites, as one line; caches and cases compare it."""
+        """Identify everything that determines the rewrites, in one line; caches and cases compare it."""
         return type(self).__name__
 
     # --- groups
@@ -187,16 +188,16 @@ class Axis(ABC):
 
     @abstractmethod
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
-        """The rewrite T of this dialogue that a candidate stands for.
+        """Return the rewrite T of this dialogue for a candidate.
 
         Raises:
             AxisError: the candidate is not one of the dialogue's.
         """
 
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
-        """A placebo of one's own: the dialogue's term exchanged for another one of its own group.
+        """Return the axis's own placebo: the dialogue's term exchanged for another term of its group.
 
-        Its source is called ``original`` and its target ``placebo``; None where there is no other term.
+        Its source is called ``original`` and its target ``placebo``; None if the group has no other term.
         """
         return None
 
@@ -206,7 +207,7 @@ class Axis(ABC):
         return ()
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
-        """How often the term of each candidate is said; by default once."""
+        """Return how often the term of each candidate occurs; by default once."""
         return Counter(dict.fromkeys(self._admitted(dialogue), 1))
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
@@ -222,7 +223,7 @@ class Axis(ABC):
         return [Expressions(frozenset([source]), frozenset([target])) for source, target in labels]
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions.
+        """Yield the mentions in utterances, in order: the speaker (``user``, ``system``) and the mentioned group.
 
         Raises:
             AxisError: the axis does not count mentions.
@@ -242,17 +243,17 @@ class Axis(ABC):
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
     ) -> list[SelectedDialogue]:
-        """The dialogues that can be rewritten, each with its candidates, in the corpus's order.
+        """Return the dialogues that can be rewritten, each with its candidates, in the corpus's order.
 
         An axis with several terms for a group deals them out over the corpus (:meth:`deal`). One that introduces users
         returns other dialogues than the corpus's, with the same ids.
 
         Args:
             dialogues: the corpus.
-            seed: of what is drawn and dealt.
+            seed: of all draws.
             variants: counterfactuals per dialogue; by default one for every other group. Further ones for the same
-                group get further terms, as far as there are any.
-            draws: so many candidates drawn with replacement (Su, Algorithm 1) instead.
+            group get further terms if there are any.
+            draws: number of candidates that are drawn with replacement instead (Su, Algorithm 1).
         """
         dealer = Dealer.of(dialogues, seed, self.name)
         selected: list[SelectedDialogue] = []
@@ -270,7 +271,7 @@ class Axis(ABC):
         return selected
 
     def deal(self, dialogue: Dialogue, candidates: Sequence[Candidate], dealer: Dealer) -> tuple[Candidate, ...]:
-        """The candidates with the terms that they become (:attr:`Candidate.form`), where there is a choice.
+        """Return the candidates with their new terms (:attr:`Candidate.form`), if there is a choice.
 
         Args:
             dialogue: the original.
@@ -298,13 +299,13 @@ class Axis(ABC):
     def crossed(self, dialogue: Dialogue, seed: int = 0) -> tuple[Candidate, ...]:
         """One candidate per target: the rewrites of the group that a dialogue mentions most for all others.
 
-        All groups are so compared on the same dialogues; with draws, a group's score also depends on which dialogues
-        drew it. Where two groups are mentioned as often, the seed and the dialogue's id choose. Among several terms
-        that lead to a target the one mentioned most stands for the rewrite; it is the same term for all targets that it
-        has.
+        All groups are therefore compared on the same dialogues; with draws, a group's score also depends on the
+        dialogues that drew it. If two groups are mentioned equally often, the seed and the dialogue's id decide. Among
+        several terms that lead to a target, the candidate holds the most frequent one, which is the same for all its
+        targets.
 
         Returns:
-            In the order of the axis's groups; none where nothing can be rewritten.
+            In the order of the axis's groups; empty if nothing can be rewritten.
         """
         candidates = self._admitted(dialogue)
         if not candidates:

@@ -1,4 +1,4 @@
-"""Where a word of the lexicon stands: whether its row's conditions hold, and whether it is part of a name.
+"""Context of a lexicon word: the conditions of its row, and names that contain it.
 
 A name is what capitals show to be one, what is protected, and what a slot of names of things holds (``artist``).
 """
@@ -44,7 +44,7 @@ _NON_BINARY = re.compile(r"\b(?:themself|non-?binary|enby|genderqueer|mx)\b", re
 
 
 def is_person(word: str) -> bool:
-    """Whether ``word`` is one of the nouns for people that the ``person-next`` condition knows."""
+    """True if ``word`` is one of the nouns for people of the ``person-next`` condition."""
     word = re.sub(r"['’]s?$", "", word.lower())
     return word in _PERSON or word in _PERSON_PLURALS or (word.endswith("s") and word[:-1] in _PERSON)
 
@@ -104,7 +104,7 @@ def _predicate(text: str, start: int, end: int, words: frozenset[str]) -> bool:
 
 
 def _no_stated_age(text: str, start: int, end: int, words: frozenset[str]) -> bool:
-    """Whether no age in numbers stands before it ("70 year old …", the "old" of it too) or after it ("…, aged 70")."""
+    """True if no age in numbers precedes ("70 year old …", including its "old") or follows ("…, aged 70")."""
     before = max(0, start - 40)
     return not (
         _AGE_BEFORE.search(text, before, start)
@@ -143,12 +143,12 @@ _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
 
 
 def holds(condition: Condition, text: str, start: int, end: int) -> bool:
-    """Whether ``condition`` holds for the word at ``start:end``."""
+    """True if ``condition`` holds for the word at ``start:end``."""
     return _TESTS[condition.name](text, start, end, condition.words)
 
 
 def fits(paradigm: Paradigm, slot: int, text: str, start: int, end: int) -> bool:
-    """Whether all conditions of the row hold for its form number ``slot`` at ``start:end``."""
+    """True if all conditions of the row hold for its form number ``slot`` at ``start:end``."""
     return all(
         holds(condition, text, start, end)
         for condition in paradigm.context
@@ -157,10 +157,10 @@ def fits(paradigm: Paradigm, slot: int, text: str, start: int, end: int) -> bool
 
 
 def in_name(paradigm: Paradigm, text: str, start: int, end: int) -> bool:
-    """Whether the word at ``start:end`` looks like a part of a name, such as "Girl" in "Girl In Red".
+    """True if the word at ``start:end`` looks like a part of a name, such as "Girl" in "Girl In Red".
 
-    It does if it is capitalised and so is the next word, or the one before (where a sentence starts: unless that is a
-    common first word, as in "My Mom"). Titles, and relatives followed by one name ("Aunt Jenny"), are exempt.
+    The word and the next or previous one must be capitalised. At the start of a sentence, common first words such as
+    "My" in "My Mom" do not count. Titles, and relatives followed by one name ("Aunt Jenny"), are exempt.
     """
     word = text[start:end]
     if not word[:1].isupper() or text.isupper():
@@ -196,10 +196,10 @@ def _phrase(phrase: str) -> _Phrase:
 
 
 def phrase_spans(text: str, lowered: str, phrases: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the phrases stand in ``text`` as whole words, whatever their capitals.
+    """Return the places of phrases in ``text`` as whole words, in any capitals.
 
-    A phrase of one word ("Queen"), or of very common words only ("He Is"), would protect ordinary text: it must stand
-    there in its own capitals, or, if it is common words, look like a title.
+    A phrase of one word ("Queen"), or of very common words only ("He Is"), would protect ordinary text. It must occur
+    in its own capitals, or look like a title if it consists of common words.
     """
     spans = []
     for what, any_case, common in map(_phrase, phrases):
@@ -220,10 +220,10 @@ def _looks_like_title(text: str, start: int, end: int) -> bool:
 
 
 def is_singular_they(text: str, start: int, *, strict: bool) -> bool:
-    """Whether "they" at ``start`` may be one person, judged by the same text only.
+    """True if "they" at ``start`` may be one person, judged by the same text only.
 
-    ``strict`` asks for a word that says so ("non-binary", "themself"); otherwise a group, or a thing such as a
-    restaurant, must not be the last one named before it.
+    ``strict`` requires an explicit word ("non-binary", "themself"). Otherwise the last named entity must not be a
+    group, or a thing such as a restaurant.
     """
     if strict:
         return _NON_BINARY.search(text) is not None
@@ -238,18 +238,18 @@ def is_singular_they(text: str, start: int, *, strict: bool) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_entity_slot(slot: str) -> bool:
-    """Whether the values of a slot are names of things or places (``restaurant_name``, ``artist``, ``from_station``).
+    """True if the values of a slot are names of things or places (``restaurant_name``, ``artist``, ``from_station``).
 
-    A slot that holds a person as the user calls them (``recipient_name``: "Mom") is none.
+    Slots with the user's word for a person (``recipient_name``: "Mom") do not count.
     """
     parts = set(_PARTS.split(slot.lower()))
     return not parts.isdisjoint(_ENTITY_SLOTS) and parts.isdisjoint(_PERSON_SLOTS)
 
 
 def entity_names(dialogue: Dialogue, may_mention: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names in a dialogue's calls and results that hold a word for which ``may_mention`` is true, each once.
+    """Return the names in a dialogue's calls and results that hold a word for which ``may_mention`` is true, each once.
 
-    They are looked for at any depth; the innermost slot decides, and a list's values belong to the list's slot.
+    Values at any depth are read; the innermost slot decides, and a list's values belong to the list's slot.
     A name of three words or more also gives its first two, which is how people shorten it ("Uncle Yu's" for "Uncle
     Yu's Szechuan"). A value that lists several names ("A, B") gives each of them too, as utterances hold them apart.
     """

@@ -44,14 +44,13 @@ class Dealer:
         self._numbers = {}
 
     def pick(self, terms: Sequence[str], *label: object, variant: int = 0, taken: Collection[str] = ()) -> str:
-        """The term for the current dialogue.
+        """Return the term for the current dialogue.
 
         Args:
             terms: distinct; at least one.
-            label: what is dealt, such as the group that the terms are of; what has another label is dealt
-                independently.
+            label: identifies the series of terms, such as their group; series with different labels are independent.
             variant: further variants for the same group get further terms.
-            taken: terms that the dialogue holds already, in lower case; the next one is dealt where there is another.
+            taken: terms that the dialogue contains, in lower case; the next other term is dealt if there is one.
         """
         number = self._numbers.setdefault(label, self.begin + self._dealt[label])
         return dealt_term(terms, number, self.seed, self._axis, *label, variant=variant, taken=taken)
@@ -83,7 +82,7 @@ def _order(seed: int, block: int, count: int) -> tuple[int, ...]:
 def groups_of(
     groups: Sequence[str], source: str, dialogue: int, variants: int | None, *label: object
 ) -> list[tuple[str, int]]:
-    """The groups that a dialogue is rewritten for, each with the number of the variant for it, in the groups' order.
+    """Return the groups for which a dialogue is rewritten, each with the number of its variant, in the groups' order.
 
     Fewer variants than groups go to these in turn: in every block of as many dialogues as there are others each is
     dealt equally often, in a random order.
@@ -92,8 +91,8 @@ def groups_of(
         groups: of the axis.
         source: the dialogue's group; left out.
         dialogue: its number among those of the same source, or of all.
-        variants: how many; None for each other group once.
-        label: tells random orders apart.
+        variants: their number; None for each other group once.
+        label: identifies the random order.
     """
     others = [group for group in groups if group != source]
     count = len(others) if variants is None else variants

@@ -1,4 +1,4 @@
-"""The little English that rewriting needs: plurals, articles, capitals, possessives and the words beside a word."""
+"""The English that rewriting needs: plurals, articles, capitals, possessives and neighbouring words."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _WORD = r"[^\W_]+(?:['’.-][^\W_]+)*['’]?"
 _NEXT = re.compile(rf"[ \t]+({_WORD})")
 _PREVIOUS = re.compile(rf"({_WORD})[ \t]+$")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”…•\n]['’)]?)[\s\"“'‘(*-]*$")
-# "a" stands before these in spite of their first letter, "an" before the next ones
+# Exceptions to the first letter: "a" before the first group of words, "an" before the second
 _CONSONANT_SOUND = re.compile(r"(?:u(?:ni(?!n|m)|s[ae]|ti|k\b)|eu|one|once)", re.IGNORECASE)
 _VOWEL_SOUND = re.compile(r"(?:hour|honest|hono|heir)", re.IGNORECASE)
 
 
 class WordAt(NamedTuple):
-    """A word of a text and where it stands."""
+    """A word of a text and its place."""
 
     text: str
     start: int
@@ -33,13 +33,13 @@ def next_word(text: str, end: int) -> WordAt:
 
 
 def previous_word(text: str, start: int) -> WordAt:
-    """The word before position ``start`` with only blanks between; :data:`NO_WORD` where there is none."""
+    """Return the word before position ``start`` with only blanks between; :data:`NO_WORD` if there is none."""
     match = _PREVIOUS.search(text, max(0, start - 60), start)
     return WordAt(match[1], match.start(1), match.end(1)) if match else NO_WORD
 
 
 def starts_sentence(text: str, start: int) -> bool:
-    """Whether a sentence, a quotation or the text starts at ``start``."""
+    """True if a sentence, a quotation or the text starts at ``start``."""
     return bool(_SENTENCE_START.search(text, max(0, start - 12), start))
 
 
@@ -56,7 +56,7 @@ def plain_form(word: str) -> str:
 
 
 def takes_an(word: str) -> bool:
-    """Whether the indefinite article before ``word`` is "an"."""
+    """True if the indefinite article before ``word`` is "an"."""
     if _VOWEL_SOUND.match(word):
         return True
     return word[:1].lower() in set("aeiou") and not _CONSONANT_SOUND.match(word)
@@ -72,7 +72,7 @@ def article_for(article: str, old: str, new: str) -> str:
 
 
 def like(new: str, old: str, lexical: str, *, at_start: bool) -> str:
-    """``new``, a lexicon form, in the capitals and with the hyphens in which ``old`` stands for ``lexical``."""
+    """Return ``new``, a lexicon form, in the capitals and with the hyphens of ``old``, a spelling of ``lexical``."""
     if "-" in old and "-" not in lexical:
         new = "-".join(new.rsplit(" ", 1))
     elif "-" in lexical and "-" not in old:
@@ -94,7 +94,7 @@ def _capitalised(new: str, old: str) -> str:
 
 
 def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool) -> str:
-    """What follows ``new``, given that ``suffix`` (``'s``, ``'`` or nothing) followed ``old``.
+    """Return the suffix after ``new``, given the suffix (``'s``, ``'`` or nothing) after ``old``.
 
     A bare apostrophe after a singular, or inside single quotes, is taken for a closing quote and kept.
     """
@@ -107,12 +107,12 @@ def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool
 
 
 def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
-    """A text with other words in some places: start and end, which do not overlap, to what stands there then."""
+    """Return a text with other words in some places, which do not overlap: (start, end) to the new text."""
     return replaced(text, edits)[0] if edits else text
 
 
 def replaced(text: str, edits: Mapping[tuple[int, int], str]) -> tuple[str, dict[tuple[int, int], tuple[int, int]]]:
-    """A text as :func:`edited` makes it, and where each new text stands then."""
+    """Return a text as :func:`edited` makes it, and the place of each new text."""
     parts, position, length = [], 0, 0
     places: dict[tuple[int, int], tuple[int, int]] = {}
     for (start, end), new in sorted(edits.items()):

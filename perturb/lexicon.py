@@ -1,4 +1,4 @@
-"""Lexicons: plain TSV files that say which words mention a group, and what they become for another one.
+"""Lexicons: plain TSV files of the words that mention a group, and their forms for other groups.
 
 One row is one paradigm; ``docs/reference/rewriting.md`` describes the layout.
 """
@@ -21,11 +21,11 @@ FOLDER = Path(__file__).parent / "lexicons"
 SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
 """Part of speech to the number of forms of one alternative."""
 NO_AXES = frozenset({"neutral"})
-"""Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.placebo` draws from."""
+"""Lexicons that are not axes: :mod:`tod_bias.perturb.placebo` draws from ``neutral``."""
 _NOT_GROUPS = ("pos", "context", "notes")
-"""The columns that are no groups."""
+"""Columns other than groups."""
 WITH_WORDS = ("next", "not-next", "prev", "not-prev")
-"""What the ``context`` column may ask for, with words after a colon."""
+"""Conditions of the ``context`` column that take words after a colon."""
 CONDITIONS: tuple[str, ...] = (
     *WITH_WORDS,
     "person-next",
@@ -41,7 +41,7 @@ CONDITIONS += ("alone", "capitalised", "in-names")
 MOST = 200
 """Groups of an axis: every dialogue is rewritten for every other one."""
 LONGEST = 100
-"""Characters of a group's name, which stands in every table and figure."""
+"""Maximum characters of a group's name, which is shown in every table and figure."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Form:
     text: str
     """As written in the lexicon; may hold spaces and hyphens."""
     mention: bool = True
-    """Whether the form itself mentions the group (``False``: written only, marked ``~``)."""
+    """True if the form itself mentions the group (``False``: written only, marked ``~``)."""
     written: bool = True
-    """Whether T writes the form (``False``: a mention only, such as another spelling, marked ``!``)."""
+    """True if T writes the form (``False``: a mention only, such as another spelling, marked ``!``)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Paradigm:
 
     @cached_property
     def in_names(self) -> bool:
-        """Whether the row applies even next to capitalised words."""
+        """True if the row applies even next to capitalised words."""
         return any(condition.name == "in-names" for condition in self.context)
 
     @cached_property
@@ -122,13 +122,13 @@ class Lexicon:
     scope: str = "attribute"
     """The default scope of rewrites: ``attribute`` or ``word``."""
     protected: tuple[str, ...] = ()
-    """Phrases that are no mentions, from ``@protect`` lines."""
+    """Phrases that never mention a group, from ``@protect`` lines."""
     reference: str = ""
-    """The group nearest to saying nothing, that a guard tells everybody as (``@reference``); empty: not said."""
+    """Group that a guard uses as the reference form (``@reference``); empty if not set."""
     unguarded: frozenset[str] = frozenset()
     """Words that guards do not know (``@unguarded``): T leads by them from one neutral word to another."""
     distinct: bool = False
-    """Whether the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
+    """True if the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
     of them in a dialogue become two words (``@distinct``)."""
 
     def group(self, name: str) -> str:
@@ -226,7 +226,7 @@ _DIRECTIVES: Mapping[str, tuple[int, float, str]] = {
     "@protect": (1, math.inf, "phrases"),
     "@include": (1, 1, "a file name"),
 }
-"""The lines that are no rows: how many cells follow, at the least and at the most, and what they hold."""
+"""Lines other than rows: minimum and maximum number of cells, and their content."""
 
 
 def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
@@ -244,7 +244,7 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
 
 
 class _LexiconReading:
-    """A lexicon as far as its file is read; raises ValueError where something is wrong."""
+    """Lexicon while its file is read; raises ValueError for mistakes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -278,7 +278,7 @@ class _LexiconReading:
         groups = tuple(column for column in self._columns if column not in _NOT_GROUPS)
         aliases = dict(zip(map(str.lower, cells["@alias"][::2]), cells["@alias"][1::2], strict=True))
         for group in (*aliases.values(), *cells["@reference"]):
-            expect(group in groups, f"@alias or @reference names {group!r}, which is no column")
+            expect(group in groups, f"@alias or @reference names {group!r}, which is not a column")
         return Lexicon(
             axis,
             groups,

@@ -21,16 +21,16 @@ from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
 from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
 
 SCOPES = ("attribute", "word")
-"""What one rewrite changes: all terms of the source group, or the paradigm of the candidate's term only."""
+"""Scope of one rewrite: all terms of the source group, or the paradigm of the candidate's term only."""
 
 
 class LexiconAxis(Axis):
     """Rewrites with a lexicon.
 
-    The terms of K are those in what is said: user utterances, responses, and what stands beside a call. Values of API
-    calls and results do not count, though they are rewritten: what they mention the speakers mention too, and most of
-    them are names. A name that a call or a result holds (see :func:`~tod_bias.perturb.context.is_entity_slot`) is left
-    alone everywhere.
+    The terms of K are those in utterances: the user's messages, responses, and texts with calls. Values of API calls
+    and results do not count, though they are rewritten: speakers usually mention the same things, and most values are
+    names. A name that a call or a result holds (see :func:`~tod_bias.perturb.context.is_entity_slot`) is left alone
+    everywhere.
 
     The default scope is ``attribute``: all terms of the source group change together. A dialogue that says "my
     wife … she" would otherwise say "my husband … she" and be another dialogue about another person. The control axis
@@ -68,7 +68,7 @@ class LexiconAxis(Axis):
             raise AxisError(f"unknown scope {scope!r}; expected one of {', '.join(SCOPES)}")
         self.sources, self.targets = self.chosen(sources), self.chosen(targets)
         self.protected = tuple(protected)
-        """Phrases that are no mentions, beside those of the lexicon."""
+        """Phrases that never mention a group, in addition to the lexicon's."""
         self._rewriters: dict[tuple[str, str, bool, bool], TextRewriter] = {}
         self._labels: dict[tuple[str, str, str], tuple[str, str]] = {}
 
@@ -78,7 +78,7 @@ class LexiconAxis(Axis):
 
     @cached_property
     def signature(self) -> str:
-        """What decides the rewrites, as one line of ``key:value`` parts; the lexicon by its content."""
+        """Identify everything that determines the rewrites, as ``key:value`` parts; the lexicon by its content."""
         choices = (self.lexicon.protected, self.protected, self.sources, self.targets, self.lexicon.distinct)
         content = repr((self.lexicon.content, choices)).encode("utf-8")
         return f"lexicon:{self.name}|hash:{hashlib.sha256(content).hexdigest()[:12]}|scope:{self.scope}"
@@ -109,7 +109,7 @@ class LexiconAxis(Axis):
         return sorted(self._rows(dialogue))
 
     def _rows(self, dialogue: Dialogue) -> dict[Candidate, set[int]]:
-        """K, each candidate with the paradigms in which its term stands."""
+        """Return K, each candidate with the paradigms of its term."""
         rows: dict[Candidate, set[int]] = {}
         for _, mention in self._spoken(dialogue):
             for candidate in self._targets_of(mention):
@@ -117,11 +117,11 @@ class LexiconAxis(Axis):
         return rows
 
     def _rows_of(self, dialogue: Dialogue, candidate: Candidate) -> frozenset[int]:
-        """The paradigms in which a candidate's term stands, whatever it becomes; none where it holds none."""
+        """Return the paradigms of a candidate's term, whatever its new form; empty if the dialogue has none."""
         return frozenset(self._rows(dialogue).get(replace(candidate, form="", other_forms=()), ()))
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
-        """How often the term of each candidate is said."""
+        """Return how often the term of each candidate occurs."""
         return Counter(candidate for _, mention in self._spoken(dialogue) for candidate in self._targets_of(mention))
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
@@ -151,7 +151,7 @@ class LexiconAxis(Axis):
         return sets
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions."""
+        """Yield the mentions in utterances, in order: the speaker (``user``, ``system``) and the mentioned group."""
         for speaker, mention in self._spoken(dialogue):
             if mention.group in self.sources:
                 yield speaker, mention.group
@@ -178,10 +178,10 @@ class LexiconAxis(Axis):
     # --- T
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
-        """The rewrite T of this dialogue that ``candidate`` stands for.
+        """Return the rewrite T of this dialogue for ``candidate``.
 
         Raises:
-            AxisError: ``candidate`` is not one of this dialogue's, or its form is no term of its target.
+            AxisError: ``candidate`` is not one of this dialogue's, or its form is not a term of its target.
         """
         forward, rows = self._forward(dialogue, candidate)
         return dialogue_rewrite(dialogue, candidate, forward, self._inverse(candidate), rows)
@@ -205,7 +205,7 @@ class LexiconAxis(Axis):
         listed = {term for row in rows for term in self.lexicon.paradigms[row].choices[candidate.target]}
         if candidate.form and candidate.form not in listed:
             raise AxisError(
-                f"axis {self.name!r}: {candidate.form!r} does not stand for {candidate.term!r} as {candidate.target}; "
+                f"axis {self.name!r}: {candidate.form!r} is not a form for {candidate.term!r} as {candidate.target}; "
                 f"the lexicon has {', '.join(sorted(listed))}"
             )
         written = self._written(dialogue, candidate)
@@ -259,8 +259,8 @@ class LexiconAxis(Axis):
         return {term for term in terms if term is not None}
 
     def _written(self, dialogue: Dialogue, candidate: Candidate) -> Callable[[Mention], str]:
-        """Which term of the target is written for a mention: the first of the candidate's forms that its cell lists,
-        else the first of the cell; in a ``@distinct`` lexicon every adjective has its own."""
+        """Return the function that chooses the target's term for a mention: the first of the candidate's forms in the
+        cell, else the first of the cell; in a ``@distinct`` lexicon each adjective has its own term."""
         forms = [candidate.form, *candidate.other_forms]
         by_form = self._distinct(dialogue, candidate, forms) if self.lexicon.distinct else {}
 
@@ -272,10 +272,10 @@ class LexiconAxis(Axis):
         return written
 
     def _distinct(self, dialogue: Dialogue, candidate: Candidate, forms: Sequence[str]) -> dict[str, str]:
-        """A term of the target for every adjective that the dialogue holds, each another one while there are any left.
+        """Return a term of the target for every adjective of the dialogue, all different while terms last.
 
-        The candidate's own gets the one that was dealt, and each other one the next of its cell that the dialogue does
-        not hold; the first of all where none is left.
+        The candidate's adjective gets the dealt term. Each other adjective gets the next term of its cell that the
+        dialogue does not contain, or the first one if none is left.
         """
         taken = self._held(dialogue, candidate)
         distinct: dict[str, str] = {}
@@ -332,11 +332,11 @@ def dialogue_rewrite(
 def _restorable(
     dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter, *, has_pronouns: bool
 ) -> dict[str, str | None]:
-    """The terms that T introduced, each to the term it stands for, with the other forms of their paradigms.
+    """Return the terms that T introduced, each with the term that it replaced, and the other forms of their paradigms.
 
-    A term that the original dialogue holds too is left out: on a string that T did not make nothing tells which of the
-    two it is. Pronouns of the target join in as soon as anything was introduced, as they refer to it; "they", which
-    refers to anything, does so only where T introduced it.
+    A term that the original dialogue contains too is left out, because the two cannot be told apart in other strings.
+    Pronouns of the target are included as soon as T introduced anything, because they refer to it; "they", which may
+    refer to anything, is included only if T introduced it.
     """
     introduced: dict[str, str | None] = {}
     native: set[str] = set()

@@ -19,7 +19,7 @@ from tod_bias.perturb.personas.axis import PREFIX, load_persona, persona_axes
 from tod_bias.perturb.product import CROSS, ProductAxis
 
 _MEANS = {"names_gender": "gender", "names_race": "race", "race_people": "race"}
-"""What axes are about whose names do not say it."""
+"""Dimension of axes whose names do not contain it."""
 
 
 def axes() -> tuple[str, ...]:
@@ -36,7 +36,7 @@ class AxisSettings(TypedDict, total=False):
     scope: str | None
     """``attribute`` or ``word``; the lexicon's own default if not given."""
     protected: Iterable[str]
-    """Phrases that are no mentions."""
+    """Phrases that never mention a group."""
     sources: Iterable[str] | None
     """Keep only candidates with these source groups."""
     targets: Iterable[str] | None
@@ -73,25 +73,25 @@ def _kind_of(axis: str) -> str:
     if axis.startswith(PREFIX):
         return "an introduction"
     if is_import(axis):
-        return "an axis of your own"
+        return "a user-defined axis"
     if axis in NAME_AXES:
         return "an axis of names"
     return "the placebo" if axis == PLACEBO else "an axis of terms"
 
 
 def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
-    """The axis of a name.
+    """Return the axis of a name.
 
     Args:
-        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
-            or ``module:axis``: an :class:`Axis` of your own, or a class or function that makes one without arguments.
-            An axis of your own has its own terms, so it takes none of the settings. ``a×b`` crosses two.
+        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``, or
+            ``module:axis``: your own :class:`Axis`, or a class or function that makes one without arguments. Your own
+            axis has its own terms and takes none of the settings. ``a×b`` crosses two.
         settings: those of :class:`AxisSettings`.
 
     Raises:
         AxisError: an unknown axis, group or scope, or a setting that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
-        ModelError: the model cannot be loaded, or is no perturber.
+        ModelError: the model cannot be loaded, or is not a perturber.
     """
     if unknown := settings.keys() - AxisSettings.__annotations__.keys():
         raise TypeError(f"load_axis() has no setting {min(unknown)!r}")
@@ -103,7 +103,7 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
         return _crossed(axis, settings)
     if kind == "an introduction":
         return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
-    if kind == "an axis of your own":
+    if kind == "a user-defined axis":
         return _imported(axis)
     if kind == "an axis of names":
         slots = settings.get("name_slots")
@@ -137,26 +137,26 @@ def _factors(axis: str) -> list[str]:
 
 
 def is_user_defined(axis: str) -> bool:
-    """Whether an axis is one of one's own, which is imported by its name, or crossed with one."""
+    """True if an axis is user-defined, and so imported by its name, or crossed with such an axis."""
     return any(_kind_of(part) == "an axis of your own" for part in _factors(axis))
 
 
 def check_shipped(axis: str, where: str) -> None:
-    """See to it that an axis that a file names is none of one's own, which would be imported: files come from others.
+    """Raise if an axis that a file names is user-defined and would be imported; files may be untrusted.
 
     Raises:
-        AxisError: it is, or is crossed with one.
+        AxisError: the axis is user-defined, or crossed with such an axis.
     """
     if is_user_defined(axis):
         raise AxisError(f"{where}: names axis {axis!r:.80}, which is not shipped; give it again with --axes {axis:.80}")
 
 
 def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str]:
-    """The options of :func:`load_axis` that are given, and that none of the axes uses.
+    """Return the options of :func:`load_axis` that are set and that no axis uses.
 
     Args:
         axes: names.
-        options: ``model``, ``name_slots`` and ``introductions``; None where one is not given.
+        options: ``model``, ``name_slots`` and ``introductions``; None if not set.
     """
     taken = frozenset[str]().union(*(_TAKES[_kind_of(part)] for axis in axes for part in _factors(axis)))
     return [name for name, value in options.items() if value is not None and name not in taken]
@@ -176,9 +176,9 @@ def _crossed(axis: str, settings: AxisSettings) -> Axis:
     if len(set(factors)) < len(factors):
         raise AxisError(f"axis {name!r}: crosses an axis with itself")
     if len(set(about)) < len(factors):
-        raise AxisError(f"axis {name!r}: both are about {about[0]}, of which a person has one; cross two dimensions")
+        raise AxisError(f"axis {name!r}: both are about {about[0]}twice; cross two dimensions")
     if PLACEBO in factors:
-        raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; give it beside, not crossed")
+        raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; list it separately, not crossed")
     kinds = {_kind_of(factor) for factor in factors}
     groups: dict[str, Any] = {"sources": settings.get("sources"), "targets": settings.get("targets")}
     if kinds == {"an axis of names"}:

@@ -44,7 +44,7 @@ EXTRA_WORDS = 2
 
 
 def perturber_generator(model: str | Path, device: str | None = None) -> Generator:
-    """Load a perturber; raise ModelError if the checkpoint is no sequence-to-sequence model with ``<PERT_SEP>``."""
+    """Load a perturber; raise ModelError unless it is a sequence-to-sequence model with ``<PERT_SEP>``."""
     from tod_bias.models.generator import shared_generator
 
     generator = shared_generator(model, device=device)
@@ -109,7 +109,7 @@ class NeuralAxis(LexiconAxis):
         return tuple(dealt)
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
-        """Return the rewriting T that ``candidate`` stands for; raise AxisError if the dialogue has no such one."""
+        """Return the rewrite T of ``candidate``; raise AxisError if it is not one of the dialogue's."""
         forward, rows = self._forward(dialogue, candidate)
         backward = self._inverse(candidate).within(forward.names)
         values = {forward.only(rows)(value) for turn in dialogue.turns for _, value in turn.values if value}
@@ -117,7 +117,7 @@ class NeuralAxis(LexiconAxis):
         return dialogue_rewrite(dialogue, candidate, forward, self._inverse(candidate), rows, by_model)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Rewrite plain texts, each on its own, from ``source`` to ``target``; raise AxisError if they are no pair."""
+        """Rewrite plain texts, each alone, from ``source`` to ``target``; raise AxisError if they are not a pair."""
         forward = self._rewriter(source, target, strict_they=False)
         backward = self._rewriter(target, source, inverse=True, strict_they=False)
         self._ask(self._prompts(texts, forward).values())

@@ -88,7 +88,7 @@ class _Common:
         self.levels = [
             tuple(max(self._level(form.text) for forms in cell for form in forms) for cell in both) for both in cells
         ]
-        """A pair a row: of what is said, and of what is written."""
+        """Rows of pairs: an uttered form and a written form."""
 
     def _level(self, phrase: str) -> float:
         """log10 of its occurrences per million words, 0 for one or fewer and for what is unknown."""
@@ -136,7 +136,7 @@ class MatchedPlacebo:
 
     @property
     def signature(self) -> str:
-        """What decides the placebos, as one line of ``key:value`` parts; the lexicon by its content."""
+        """Identify everything that determines the placebos, as ``key:value`` parts; the lexicon by its content."""
         words = [
             (word, sorted(forms), *(common.levels[row] for common in self._common))
             for row, (word, forms) in enumerate(self._words)
@@ -144,7 +144,8 @@ class MatchedPlacebo:
         return f"matched:{blake2b(repr((self.lexicon.content, words)).encode(), digest_size=6).hexdigest()}"
 
     def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> tuple[DialogueRewrite, Edits] | None:
-        """A rewrite that changes as many words of the dialogue as the given ones do on average, or nearly so.
+        """Return a rewrite that changes as many words of the dialogue as the given rewrites do on average, or nearly
+        so.
 
         Neutral words stand in an order: those first whose frequency is nearest to that of the words that the given
         rewrites exchange, before and after, in halves of a power of ten; then as the seed and the dialogue's id say. Of
@@ -219,9 +220,9 @@ def _wanted(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[st
 
 
 def _nearest(wanted: float, changes: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """The rows, at least one, whose changes sum to the number nearest to ``wanted``.
+    """Return the rows, at least one, whose changes sum to the number nearest to ``wanted``.
 
-    Of several such sets the one whose last row stands first; of two numbers equally near, the smaller.
+    Among several such sets, the one whose last row is first is chosen; among two numbers equally near, the smaller.
     """
     reached: dict[int, tuple[int, ...]] = {0: ()}
     best: tuple[float, int] | None = None

@@ -25,7 +25,7 @@ class CandidatePair(Candidate):
     first: Candidate | None = None
     second: Candidate | None = None
     every: tuple[tuple[Candidate, ...], tuple[Candidate, ...]] = ((), ())
-    """All candidates of either axis in the dialogue, which tell the terms of a group that stays."""
+    """All candidates of either axis in the dialogue, which determine the terms of a group that stays."""
 
 
 class ProductAxis(Axis):
@@ -81,7 +81,7 @@ class ProductAxis(Axis):
         return selected
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
-        """The pairs of what both admit; none where one admits nothing."""
+        """Return the pairs of both axes' candidates; empty if one axis has none."""
         first, second = (axis.crossed(dialogue) for axis in self.axes)
         return sorted(_pairs(first, second)) if first and second else []
 
@@ -93,7 +93,7 @@ class ProductAxis(Axis):
         """
         if not isinstance(candidate, CandidatePair):
             raise AxisError(
-                f"axis {self.name}: {candidate} is no pair of candidates; take one from candidates(dialogue)"
+                f"axis {self.name}: {candidate} is not a pair of candidates; take one from candidates(dialogue)"
             )
         rewrites = [axis.rewrite(dialogue, part) for axis, part in self._each(candidate)]
 
@@ -110,13 +110,13 @@ class ProductAxis(Axis):
         return DialogueRewrite(self.name, candidate.source, candidate.target, candidate.term, forward, backward)
 
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
-        """That of the first axis that makes its own."""
+        """Return the placebo of the first axis that makes its own."""
         maker = next(axis for axis in self.axes if axis.has_placebo)
         parts = [part for candidate in candidates for axis, part in self._each(candidate) if axis is maker]
         return maker.placebo(dialogue, parts, seed)
 
     def references(self, dialogue: Dialogue) -> Sequence[tuple[str, Rewrite]]:
-        """Those of the axis that introduces."""
+        """Return the reference variants of the axis that introduces."""
         return next((axis.references(dialogue) for axis in self.axes if axis.introduces), ())
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
@@ -147,7 +147,7 @@ class ProductAxis(Axis):
 
 
 def _parts(candidate: Candidate) -> tuple[Candidate | None, Candidate | None]:
-    """What a candidate changes along either axis."""
+    """Return the changes of a candidate along either axis."""
     return (candidate.first, candidate.second) if isinstance(candidate, CandidatePair) else (candidate, None)
 
 

@@ -106,7 +106,7 @@ def _is_object(text: str, start: int, end: int) -> bool:
 
 
 def is_misspelt(text: str, start: int, end: int) -> bool:
-    """Whether the subject pronoun at ``start:end`` is a misspelt article: "at he moment", "confirm he following"."""
+    """True if the subject pronoun at ``start:end`` is a misspelt article: "at he moment", "confirm he following"."""
     before = previous_word(text, start).text.lower().replace("’", "'")
     if before in _NOT_BEFORE_SUBJECT:
         return True

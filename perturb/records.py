@@ -23,7 +23,7 @@ from tod_bias.systems.twin import Rewrite
 
 @dataclass(frozen=True)
 class _Introduction:
-    """What an introduced dialogue is made of, beside the dialogue."""
+    """Parts of an introduced dialogue, without the dialogue."""
 
     turn: int
     persona: Persona
@@ -82,7 +82,7 @@ class CounterfactualRecord:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            ValueError: a field is missing or of the wrong type; says which.
+            ValueError: a field is missing or of the wrong type; names it.
         """
         try:
             dialogue = Dialogue.from_json(record["dialogue"])

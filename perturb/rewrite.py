@@ -72,7 +72,7 @@ class DialogueRewrite(StringMap):
         return f"DialogueRewrite({self.axis}: {self.source} > {self.target}, word={self.word!r})"
 
     def passes_over(self, text: str) -> bool:
-        """Whether T surely changes no string of a value that is written as this JSON; quicker than T of the value."""
+        """True if T certainly changes no string of a value given as this JSON; faster than T of the value."""
         may_change = getattr(self._forward, "may_change", None)
         return may_change is not None and "\\" not in text and not may_change(text)  # escapes may hide a word
 
@@ -102,11 +102,11 @@ class DialogueRewrite(StringMap):
 
 
 class Remembered(Generic[V]):
-    """What is known of dialogues, made once for each, as every counterfactual needs it again.
+    """Cache of facts about dialogues, which every counterfactual needs again.
 
     Args:
-        make: of a dialogue.
-        most: dialogues that are remembered at once.
+        make: makes the facts of a dialogue.
+        most: maximum number of dialogues in the cache.
     """
 
     def __init__(self, make: Callable[[Dialogue], V], most: int) -> None:
@@ -114,7 +114,7 @@ class Remembered(Generic[V]):
         self._known: OrderedDict[int, tuple[Dialogue, V]] = OrderedDict()
 
     def __call__(self, dialogue: Dialogue) -> V:
-        """What is known of a dialogue."""
+        """Return the facts about a dialogue."""
         if id(dialogue) not in self._known:
             self._known[id(dialogue)] = dialogue, self._make(dialogue)  # held, so that no other has its identity
             if len(self._known) > self._most:
@@ -123,7 +123,7 @@ class Remembered(Generic[V]):
 
 
 def texts_of(dialogue: Dialogue) -> Iterator[str]:
-    """Every string of a dialogue that a rewrite may change, as often as it stands there: utterances and values."""
+    """Yield every string of a dialogue that a rewrite may change, with repetitions: utterances and values."""
     for turn in dialogue.turns:
         for pairs in (turn.utterances, turn.values):
             for _, text in pairs:
@@ -149,7 +149,8 @@ def distance(old: str, new: str) -> int:
 
 
 def changed_texts(dialogue: Dialogue, rewrite: Rewrite) -> Iterator[tuple[str, str, int]]:
-    """Every string of a dialogue that a rewrite changes, once: as it is, rewritten, and how often it stands there."""
+    """Yield every string of a dialogue that a rewrite changes, once: the original, the rewritten form, and its
+    number."""
     for text, times in Counter(texts_of(dialogue)).items():
         image = rewrite(text)
         if image != text:
@@ -157,8 +158,9 @@ def changed_texts(dialogue: Dialogue, rewrite: Rewrite) -> Iterator[tuple[str, s
 
 
 def changed_tokens(dialogue: Dialogue, rewrite: Rewrite) -> int:
-    """How many words a rewrite changes in a dialogue: in all that is said, and in every value of calls and results.
+    """Return how many words a rewrite changes in a dialogue: in all utterances, and in every value of calls and
+    results.
 
-    In one string it is :func:`distance`, in lower case: "her" to "his" is one, "Thanks" to "thank you" two.
+    In one string the number is :func:`distance`, in lower case: "her" to "his" is one, "Thanks" to "thank you" two.
     """
     return sum(times * distance(text, image) for text, image, times in changed_texts(dialogue, rewrite))

@@ -31,9 +31,9 @@ class Mention(NamedTuple):
     start: int
     end: int
     row: int
-    """Which paradigm of the lexicon."""
+    """Number of the paradigm in the lexicon."""
     slot: int
-    """Which form of the paradigm."""
+    """Number of the form in the paradigm."""
     group: str
     """Which group's column."""
     lexical: str
@@ -54,10 +54,10 @@ class Recogniser:
 
     Args:
         lexicon: the words.
-        groups: whose words are looked for.
-        written: look also for the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
-        protected: phrases that are no mentions, beside those of the lexicon.
-        strict_they: take "they" for one person only where the text says that it is.
+        groups: of the words.
+        written: True to find also the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
+        protected: phrases that never mention a group, in addition to the lexicon's.
+        strict_they: True to read "they" as one person only if the text is explicit.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Recogniser:
         self._protected = [(phrase, phrase.lower()) for phrase in dict.fromkeys((*lexicon.protected, *protected))]
 
     def may_mention(self, text: str) -> bool:
-        """Whether a word of the lexicon stands in ``text`` at all, mention or not; remembered, so cheap."""
+        """True if a word of the lexicon is in ``text`` at all, mention or not; cached, and so cheap."""
         return _holds(self._pattern.pattern, text)
 
     def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[Mention]:
@@ -111,7 +111,7 @@ class Recogniser:
                 yield mention
 
     def _counts_protected(self, text: str, mention: Mention, protected: Iterable[str]) -> bool:
-        """Whether a term in a protected phrase counts all the same."""
+        """True if a term in a protected phrase counts nevertheless."""
         return False
 
     def _entry(self, text: str, start: int, end: int, key: str) -> _Entry | None:
@@ -163,7 +163,7 @@ def _free_of_hyphens(text: str, start: int, end: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _first_quotation(text: str) -> int:
-    """Where the first mark ends that opens a quotation; beyond the text where there is none."""
+    """Return the end of the first mark that opens a quotation; a place beyond the text if there is none."""
     match = _QUOTATION.search(text)
     return match.end() if match else len(text) + 1
 
@@ -179,9 +179,9 @@ class TextRewriter:
         lexicon: the words.
         source: the group whose words are rewritten.
         target: the group they are rewritten to.
-        protected: phrases to leave alone, beside those of the lexicon.
+        protected: phrases that are not rewritten, in addition to the lexicon's.
         inverse: undo the rewriter from ``target`` to ``source``: forms that are only written count as words too.
-        strict_they: take "they" for one person only where the text says that it is.
+        strict_they: True to read "they" as one person only if the text is explicit.
     """
 
     names: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ class TextRewriter:
         )
 
     def within(self, names: tuple[str, ...]) -> TextRewriter:
-        """This rewriter as one dialogue needs it, whose names are no mentions."""
+        """Return this rewriter with the names of one dialogue protected."""
         rewriter = copy.copy(self)
         rewriter.names = names
         return rewriter
@@ -250,7 +250,7 @@ class TextRewriter:
         return edits
 
     def edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
-        """What changes with one mention: itself, and what agrees with it; as start, end and the new text."""
+        """Yield the changes of one mention and of the words that agree with it: start, end and the new text."""
         start, end, old = mention.start, mention.end, mention.text
         paradigm = self.lexicon.paradigms[mention.row]
         new = self.cased(text, mention, form)

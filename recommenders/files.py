@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def csv_rows(path: Path, delimiters: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """The header and the rows of a CSV file, each with the line on which it ends; blank lines are left out.
+    """Yield the header and the rows of a CSV file, each with the line on which it ends; blank lines are left out.
 
     Args:
         path: of a text in UTF-8.
-        delimiters: what may part columns; the first of them that stands in the header does.
+        delimiters: possible separators of columns; the first one in the header is used.
 
     Raises:
         TodBiasError: the file cannot be read, is not CSV, or a row has more or fewer cells than the header.
@@ -47,18 +47,19 @@ def csv_rows(path: Path, delimiters: str = ",") -> Iterator[tuple[int, list[str]
 
 
 def delimiters_of(path: Path) -> str:
-    """What may part the columns of a text, by the ending of its name; spreadsheets part by ; where , is decimal."""
+    """Return the possible separators of columns, by the ending of a file's name; spreadsheets use ; where , is the
+    decimal sign."""
     return "\t" if path.suffix == ".tsv" else ",;\t"
 
 
 def read_frame(path: str | Path) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file as a frame; the cells of a text stay texts.
+    """Read a CSV, TSV or Parquet file as a frame; the cells of a text stay texts.
 
     Args:
-        path: of the file; the ending of its name says what it is.
+        path: of the file; the ending of its name determines the format.
 
     Raises:
-        TodBiasError: it cannot be read.
+        TodBiasError: the file cannot be read.
     """
     import pandas as pd
 
@@ -75,14 +76,14 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
 
 def json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file that holds one a line, each with its place.
+    """Yield the objects of a JSON Lines file, each with its place.
 
     Args:
         path: of the file.
-        needed: keys that each has, with a text.
+        needed: keys that each object must have, with a text.
 
     Raises:
-        TodBiasError: the file cannot be read, or a line is no such object.
+        TodBiasError: the file cannot be read, or a line is not such an object.
     """
     try:
         for number, line in text_lines(path, "utf-8"):

@@ -56,7 +56,7 @@ class Cache:
             raise TodBiasError(f"{path}: holds more than outputs, or another table; remove it or choose another --out")
 
     def get(self, keys: Iterable[str]) -> dict[str, str]:
-        """The texts of those keys that are known."""
+        """Return the texts of those keys that are in the cache."""
         wanted = list(keys)
         texts = {key: self._memory[key] for key in wanted if key in self._memory}
         if self._database is not None:
@@ -75,7 +75,7 @@ class Cache:
         return texts
 
     def put(self, texts: Mapping[str, str]) -> None:
-        """Keep texts, in the file where there is one; all of them or, where the process dies, none."""
+        """Keep texts, also in the file if there is one; a killed process writes all of them or none."""
         if self._database is None:
             self._memory.update(texts)
             return
@@ -86,7 +86,7 @@ class Cache:
             raise self._unusable(error) from error
 
     def clear(self) -> None:
-        """Forget all of them. The file stays: another process that has it open goes on with it."""
+        """Remove all texts. The file remains, because another process may have it open."""
         self._memory.clear()
         if self._database is not None:
             try:
@@ -105,10 +105,10 @@ class Cache:
 
 
 def clear(path: str | Path) -> None:
-    """Empty a cache file, where there is one; a file that cannot be read as a cache is removed.
+    """Empty a cache file if it exists; a file that is not a readable cache is removed.
 
     Raises:
-        TodBiasError: it cannot be changed now.
+        TodBiasError: the file cannot be changed.
     """
     if not os.path.lexists(path):
         return

@@ -19,13 +19,13 @@ LONGEST = 1 << 20
 LARGEST = 1 << 23
 """Characters of any output, written as JSON."""
 _DEPTH = 100
-"""How deep lists and mappings may stand in each other."""
+"""Maximum nesting of lists and mappings."""
 _MOST_VALUES = 1_000_000
 """Values in one output."""
 
 
 class NotPlainError(Exception):
-    """A value has no canonical form that another process could read; its argument is the type, or says why."""
+    """Raised for a value without a canonical form; its argument is the type or the reason."""
 
     advice = "give it an attribute 'signature' that says what decides its outputs"
 
@@ -36,13 +36,12 @@ _alive: dict[int, Any] = {}
 
 
 def canonical(value: Any) -> str:
-    """A value as JSON: equal for equal values, and different for values that differ in type or order.
+    """Return a value as JSON: equal for equal values, and different for values that differ in type or order.
 
-    A value that holds what cannot be written as JSON (a data frame, an object of one's own that is no dataclass) is
-    equal to itself only.
+    A value with parts that have no JSON form (a data frame, an object that is not a dataclass) equals only itself.
 
     Raises:
-        NotPlainError: it is nested too deeply, holds itself, or is too large.
+        NotPlainError: the value is nested too deeply, contains itself, or is too large.
     """
     if type(value) is str:
         return json.dumps(value)
@@ -50,7 +49,7 @@ def canonical(value: Any) -> str:
 
 
 def is_portable(text: str) -> bool:
-    """Whether a canonical form means the same in every process."""
+    """True if a canonical form means the same in every process."""
     return _OPAQUE not in text
 
 
@@ -71,7 +70,7 @@ def _dumped(plain: Any) -> str:
 
 
 def problem_of(value: Any) -> str:
-    """Why a value is no usable output: nested too deeply, or too large; empty where nothing is wrong."""
+    """Return why a value cannot be an output (nested too deeply, too large); empty if it can."""
     if type(value) is str:
         return f"it holds {len(value)} characters, more than {LONGEST}" if len(value) > LONGEST else ""
     try:

@@ -23,7 +23,7 @@ FILE = "config.json"
 DEMO = "demo"
 """The corpus and the pipeline that come with the package."""
 DEFAULT_AXES = ("gender", "age", "race", "placebo")
-"""The axes that are audited where none are named."""
+"""Axes that are audited by default."""
 
 
 def names(value: Any) -> Any:
@@ -62,7 +62,7 @@ class Options(BaseModel):
     not_options: ClassVar[frozenset[str]] = frozenset()
     """Fields that a record holds and no command line takes."""
     is_of_run: ClassVar[bool] = False
-    """Whether a finished run knows these options, so that they have no defaults."""
+    """True if a finished run knows these options, so that they have no defaults."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -88,12 +88,12 @@ class Options(BaseModel):
         return values
 
     def given_of(self, *names: str) -> list[str]:
-        """Those of some fields that were given and not left at their defaults."""
+        """Return those of some fields that differ from their defaults because they were given."""
         return [name for name in names if name in self.model_fields_set]
 
 
 class Seeded(Options):
-    """Options of what draws at random."""
+    """Options of everything that draws at random."""
 
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
     """Seeds everything that is drawn."""
@@ -127,18 +127,18 @@ class SampleOptions(Options):
     title: ClassVar[str] = "Dialogues"
 
     max_dialogues: Positive | None = None
-    """At most so many dialogues: a seeded sample, every domain its share, drawn before terms are looked for."""
+    """Maximum number of dialogues: a seeded sample, stratified by domain, drawn before terms are looked for."""
 
 
 class CorpusOptions(SampleOptions, CorpusSource):
-    """Which dialogues are audited."""
+    """Dialogues to audit."""
 
     split: Split = "test"
-    """Which split of the corpus."""
+    """Split of the corpus."""
 
 
 class AxisNames(Options):
-    """Which axes there are."""
+    """Axes to audit."""
 
     title: ClassVar[str] = "Axes"
 
@@ -147,14 +147,14 @@ class AxisNames(Options):
 
 
 class TermOptions(Options):
-    """Which terms express groups."""
+    """Terms that express groups."""
 
     title: ClassVar[str] = "Axes"
 
     lexicon: tuple[str, ...] = ()
-    """AXIS=FILE: a lexicon for one of the axes, e.g. one of your own; may be repeated."""
+    """AXIS=FILE: a lexicon for one of the axes, shipped or new; may be repeated."""
     protect: tuple[str, ...] = ()
-    """A phrase that is no mention and stays; may be repeated."""
+    """A phrase that is never rewritten; may be repeated."""
 
 
 class DeviceOptions(Options):
@@ -167,14 +167,14 @@ class DeviceOptions(Options):
 
 
 class LexiconOptions(TermOptions, AxisNames):
-    """Which axes there are, and with which terms."""
+    """Axes, and the terms that express their groups."""
 
     name_slots: Path | None = None
     """A file of slots that hold people's names."""
 
 
 class PerturberOptions(Options):
-    """What rewrites in place of lexicons."""
+    """Model that rewrites instead of lexicons."""
 
     perturber: str | None = None
     """Checkpoint of a neural perturber (Qian's format) for axes of terms; by default lexicons rewrite."""
@@ -217,12 +217,12 @@ class SystemOptions(DeviceOptions):
 
     @property
     def is_named(self) -> bool:
-        """Whether any system is named."""
+        """True if a system is named."""
         return any((self.pipeline, *self.models))
 
 
 GENERATION = ("max_new_tokens", "dtype", "backend")
-"""Options that say how models given with --model decode."""
+"""Options of decoding for models given with --model."""
 
 
 class VariantOptions(Options):
@@ -235,14 +235,14 @@ class VariantOptions(Options):
 
 
 class DesignOptions(VariantOptions):
-    """Which counterfactuals are made."""
+    """Counterfactuals to make."""
 
     design: Design = "crossed"
     """crossed: every dialogue once per group; draws: Su's random draws."""
     draws: Positive = 3
     """Rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
     max_per_axis: Positive | None = None
-    """Rewrite at most so many dialogues per axis, of those that can be; the placebo those of the other axes."""
+    """Maximum number of rewritten dialogues per axis; the placebo rewrites those of the other axes."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -252,7 +252,7 @@ class DesignOptions(VariantOptions):
 
 
 class ResumeOptions(Options):
-    """Whether work goes on where it stopped."""
+    """Continuation of interrupted work."""
 
     title: ClassVar[str] = "Running"
 
@@ -309,12 +309,12 @@ class InferenceOptions(BootstrapOptions):
 
 
 class MarginOptions(Options):
-    """What counts as equivalent."""
+    """Margin of equivalence."""
 
     title: ClassVar[str] = "Statistics"
 
     margin: Annotated[float, Field(gt=0)] | None = None
-    """Gaps (of two runs, their changes) up to this, e.g. 0.05, are equivalent where that is shown."""
+    """Gaps (or changes between two runs) that are shown to be smaller than this, e.g. 0.05, are equivalent."""
 
 
 class CompareConfig(Seeded, MarginOptions):
@@ -327,12 +327,13 @@ class CompareConfig(Seeded, MarginOptions):
 
 
 class ClusterOptions(Options):
-    """What dialogues have in common."""
+    """Clusters of dialogues."""
 
     title: ClassVar[str] = "Statistics"
 
     cluster: Names = ("domain",)
-    """What else dialogues share: domain or module:function, joined by commas, or none; counts from five clusters on."""
+    """Further clusters of dialogues: domain or module:function, joined by commas, or none; used from five
+    clusters on."""
 
 
 class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
@@ -350,11 +351,11 @@ class EvaluationScores(BootstrapOptions, MetricOptions):
     """Scores of a pipeline on a corpus as it is."""
 
     metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu", "sentence_bleu")
-    """Metrics beside joint goal accuracy, joined by commas, or your own as module:Class."""
+    """Metrics in addition to joint goal accuracy, joined by commas, or your own as module:Class."""
 
 
 class EvaluateConfig(Seeded):
-    """What a pipeline is scored on, and how."""
+    """Corpus and metrics of an evaluation."""
 
     corpus: CorpusOptions = CorpusOptions()
     system: SystemOptions = SystemOptions()
@@ -363,7 +364,7 @@ class EvaluateConfig(Seeded):
 
 
 class ExportConfig(Seeded):
-    """Which counterfactuals are written."""
+    """Counterfactuals to write."""
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
@@ -376,7 +377,7 @@ class ConfigFile(Options):
     title: ClassVar[str] = "Output"
 
     config: Path | None = None
-    """A file of all options (YAML or JSON; a run's config.json too); what is given here goes before."""
+    """File with all options (YAML or JSON, also a run's config.json); options on the command line override it."""
 
 
 class AnalysisOverrides(MetricOptions, ClusterOptions):
@@ -399,13 +400,13 @@ class SystemOverrides(DialogueOverrides):
 
 
 class RunOverrides(SystemOverrides):
-    """What a finished run knows, given again where somebody else made it or its files lie elsewhere now."""
+    """Facts that a finished run knows, for runs from another machine or with moved files."""
 
     analysis: AnalysisOverrides = AnalysisOverrides()
 
 
 class RunNames(Options):
-    """Which of a run's axes and metrics are looked at."""
+    """Axes and metrics of a run to look at."""
 
     is_of_run: ClassVar[bool] = True
 
@@ -425,7 +426,7 @@ class AuditConfig(Seeded):
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
     directory: Path | None = None
-    """Folder in which relative paths begin; the command notes where it was run."""
+    """Folder that relative paths start from; the command records where it was run."""
     inode: int | None = None
     """Inode of the folder that the file was written into. A copied or received folder has another one."""
 
@@ -547,17 +548,17 @@ _PATHS = {
 }
 """Options that may name files, by group."""
 _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in options.model_fields}
-"""Option to the group that it stands in."""
+"""Group of each option."""
 
 
 def _example(name: str, value: Any) -> str:
-    """An option as it is written in its group; of a group that has none of its own name, the first."""
+    """Return an option as it is written in its group; the first option of a group without an option of its name."""
     option = name if name in _GROUP_OF else next(iter(_PATHS.get(name) or _GROUPS[name].model_fields))
     return f"{option}: {shortened(str(value), 60)}"
 
 
 def line_of(error: ValidationError) -> str:
-    """What is wrong with the first of some options, in one line: ``draws must be at least 1, got 0``."""
+    """Return what is wrong with the first invalid option, in one line: ``draws must be at least 1, got 0``."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
     if first["type"] == "extra_forbidden":

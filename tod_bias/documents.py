@@ -1,7 +1,7 @@
-"""Reading JSON and YAML: bounded in size, depth and expansion, before anything of it is used or shown.
+"""Read JSON and YAML with bounds on size, depth and expansion, before any content is used or shown.
 
-These functions raise what the standard readers raise (``OSError``, ``UnicodeDecodeError``, ``json.JSONDecodeError``,
-``yaml.YAMLError``), so that a reader says in its own words, with its own error class, what it expected there.
+These functions raise the errors of the standard readers (``OSError``, ``UnicodeDecodeError``, ``json.JSONDecodeError``,
+``yaml.YAMLError``), so that a caller can turn them into an error of its own class.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ DEPTH = 100
 LARGEST = 1 << 30
 """Bytes of a file of data."""
 LARGEST_RECORD = 1 << 25
-"""Bytes of a JSON file that is no corpus: results, sets of ids, a database."""
+"""Maximum bytes of a JSON file other than a corpus: results, sets of ids, a database."""
 LONGEST = 1 << 22
-"""Characters of one line, and of one dialogue: what is said in a working week."""
+"""Maximum characters of one line and of one dialogue, about the speech of a working week."""
 LARGEST_LIST = 1 << 22
 """Bytes of a file of words: a lexicon, a sheet, templates."""
 COLUMNS = 10_000
@@ -48,7 +48,7 @@ _USUAL_LIMIT = 3000
 """Recursions within which the parser of the standard library finds a text too deep; where a library allows more, it
 takes all of the stack instead, and the process dies."""
 _SHORT = 10_000
-"""Characters of which it is quicker to count the brackets than to follow them."""
+"""Characters up to which counting brackets is faster than following them."""
 DIGITS = 100
 """Digits of a whole number in a file of settings."""
 
@@ -99,11 +99,11 @@ def _line_of_fault(path: str | Path) -> str:
 
 
 def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARGEST) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
-        OSError: it cannot be read, or is larger than ``largest`` bytes.
-        NotUtf8Error: it is no text.
+        OSError: the file cannot be read, or is larger than ``largest`` bytes.
+        NotUtf8Error: the file is not a text in UTF-8.
     """
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
@@ -118,7 +118,7 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
 
 
 def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, with their numbers.
+    """Yield the lines of a file that are not blank, with their numbers.
 
     Raises:
         OSError: it cannot be read, a line is longer than :data:`LONGEST` characters, or more than
@@ -136,11 +136,11 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[
 
 
 def bounded_lines(stream: TextIO) -> Iterator[str]:
-    """The lines of a stream with their ends.
+    """Yield the lines of a stream with their ends.
 
     Raises:
         OSError: it cannot be read, or a line is longer than :data:`LONGEST` characters.
-        UnicodeDecodeError: it is no text.
+        UnicodeDecodeError: the stream is not a text.
     """
     number = 0
     while line := stream.readline(LONGEST + 1):
@@ -151,17 +151,17 @@ def bounded_lines(stream: TextIO) -> Iterator[str]:
 
 
 def check_columns(path: str | Path, *delimiters: str) -> str:
-    """Look at the first line of a table before a library does, to which a column costs as much as 10,000 cells.
+    """Check the first line of a table; a column costs its reader as much as 10,000 cells.
 
     Args:
         path: of a text in UTF-8.
-        delimiters: what may part columns.
+        delimiters: possible separators of columns.
 
     Returns:
-        The first of them that stands in the line; where none does, the first.
+        The first delimiter that occurs in the line, or the first one.
 
     Raises:
-        OSError: it cannot be read, is no plain file, or has more than :data:`COLUMNS` columns.
+        OSError: the file cannot be read, is not a regular file, or has more than :data:`COLUMNS` columns.
     """
     check_plain(path)
     with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as stream:
@@ -204,15 +204,15 @@ _STRICT = json.JSONDecoder(parse_constant=_no_json, parse_float=_number, object_
 
 
 def loads(text: str, *, unique: bool = False) -> Any:
-    """The content of a JSON text.
+    """Return the content of a JSON text.
 
     Args:
         text: JSON.
-        unique: whether no name may stand twice in one object; else the last one counts, as it does with most readers.
+        unique: True to refuse repeated names in an object; otherwise the last one counts, as with most readers.
 
     Raises:
-        json.JSONDecodeError: it is none; it holds NaN, an infinity or a number of thousands of digits, which JSON has
-            not; it is nested more than :data:`DEPTH` deep; or a name stands twice where it may not.
+        json.JSONDecodeError: the text is not JSON; it has NaN, an infinity or a number of thousands of digits; it is
+            nested more than :data:`DEPTH` deep; or a name is repeated and ``unique`` is set.
     """
     if sys.getrecursionlimit() > _USUAL_LIMIT and _depth(text) > DEPTH:
         raise _too_deep(text)
@@ -222,10 +222,10 @@ def loads(text: str, *, unique: bool = False) -> Any:
         raise _too_deep(text) from None
     except _NotFiniteError as error:
         name = str(error)
-        raise json.JSONDecodeError(f"{name} is no number of JSON; write null", text, text.find(name)) from error
+        raise json.JSONDecodeError(f"{name} is not a number in JSON; write null", text, text.find(name)) from error
     except _DoubledError as error:
         name = json.dumps(str(error), ensure_ascii=False)
-        raise json.JSONDecodeError(f"{name:.60} stands twice in one object", text, max(text.find(name), 0)) from error
+        raise json.JSONDecodeError(f"{name:.60} is repeated in one object", text, max(text.find(name), 0)) from error
     except json.JSONDecodeError:
         raise
     except ValueError as error:  # the limit on digits
@@ -251,7 +251,7 @@ def _too_deep(text: str) -> json.JSONDecodeError:
 
 
 def is_deep(content: Any, depth: int = DEPTH) -> bool:
-    """Whether lists and mappings of plain JSON types are nested more than ``depth`` deep.
+    """True if lists and mappings of plain JSON types are nested more than ``depth`` deep.
 
     The collector follows containers alone, and at the speed of the parser: a text is not tracked by it.
     """
@@ -269,12 +269,12 @@ def read_json(path: str | Path, largest: int = LARGEST_RECORD, *, unique: bool =
 
 
 def read_yaml(path: str | Path) -> Any:
-    """The content of a YAML file of plain types, in which no key stands twice.
+    """Return the content of a YAML file of plain types with unique keys.
 
     Raises:
-        OSError, UnicodeDecodeError: it cannot be read, or is larger than :data:`LARGEST_YAML` bytes.
-        yaml.YAMLError: it is no YAML; a key stands twice; it is nested more than :data:`DEPTH` deep or, with what its
-            aliases repeat, holds more than :data:`NODES` values.
+        OSError, UnicodeDecodeError: the file cannot be read, or is larger than :data:`LARGEST_YAML` bytes.
+        yaml.YAMLError: the file is not YAML; a key is repeated; it is nested more than :data:`DEPTH` deep or, with what
+            its aliases repeat, holds more than :data:`NODES` values.
     """
     text = read_text(path, largest=LARGEST_YAML)
     try:
@@ -335,7 +335,7 @@ _Bounded.add_constructor("tag:yaml.org,2002:int", _Bounded._bounded_int)
 
 
 def _check_expansion(root: yaml.Node) -> None:
-    """Count the values and the depth of what a document stands for, without expanding it."""
+    """Count the values and the depth of a document with its aliases, without expanding it."""
     sizes: dict[int, tuple[int, int]] = {}
     open_: set[int] = set()
 

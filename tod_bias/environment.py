@@ -1,7 +1,7 @@
-"""What works on this machine, and what would add the rest: ``tod-bias doctor``.
+"""Features that work on this machine, and the commands that install the others: ``tod-bias doctor``.
 
-Versions are read from what the installer wrote down; no package is imported for them, so that a broken one cannot
-break the answer. PyTorch is imported only where its build could use another device than the CPU.
+Versions are read from the metadata of the installer. No package is imported for them, so that a broken package cannot
+break the answer. PyTorch is imported only if its build supports another device than the CPU.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ GIVES: Mapping[str, str] = {
     "ray": "components spread over a cluster",
     "sentiment": "the metric sentiment",
     "sql": "databases of several tables (SqlDb)",
-    "serve": "a chat API of one's own (transformers serve)",
+    "serve": "a local chat API (transformers serve)",
     "test": "the test suite",
 }
-"""What an extra is for."""
+"""Purpose of each extra."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Check:
     state: State
     """``ok``: it works; ``missing``: it does not; ``note``: it works, and something about it is worth knowing."""
     said: str
-    """What was found, in one line."""
+    """Finding, in one line."""
     command: str = ""
-    """What adds or mends it; empty where nothing need be done."""
+    """Command that installs or repairs it; empty if nothing is needed."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Environment:
 
     @property
     def ready(self) -> bool:
-        """Whether audits run here: nothing outside of the extras and the network is missing."""
+        """True if audits run here: nothing outside of the extras and the network is missing."""
         return not any(check.state == "missing" and check.area in {"environment", "packages"} for check in self.checks)
 
     def has(self, extra: str) -> bool:
-        """Whether everything of an extra is installed."""
+        """True if everything of an extra is installed."""
         return any((check.area, check.name, check.state) == ("extras", extra, "ok") for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _applies(requirement: Requirement, extra: str = "") -> bool:
 
 
 def _is_installed(requirement: Requirement) -> bool:
-    """Whether a package is installed in a version that will do, with what its own extras need."""
+    """True if a package is installed in a suitable version, with the requirements of its own extras."""
     try:
         distribution = metadata.distribution(requirement.name)
     except metadata.PackageNotFoundError:

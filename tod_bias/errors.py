@@ -1,7 +1,7 @@
-"""The exceptions that a user can cause.
+"""Exceptions that a user can cause.
 
-Every one of them carries a message of one line that says what was got, what was expected, where, and what to do
-next. The command line prints that line and exits with code 2; from Python they are ordinary exceptions.
+The message of each is one line: the value, the expectation, the place, and the next step. The command line prints that
+line and exits with code 2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 def repeated(values: Iterable[_Value]) -> _Value | None:
-    """The first value that stands more than once; None where none does: for a message."""
+    """Return the first repeated value, for a message; None if all are unique."""
     every = list(values)
     counts = Counter(every)
     return next((value for value in every if counts[value] > 1), None)
@@ -69,7 +69,7 @@ _REASONS = {
 
 
 def reason_in(error: Mapping[str, Any]) -> str:
-    """What is wrong with a field, by one of the errors of pydantic: ``must be at least 1``."""
+    """Describe what is wrong with a field, given an error of pydantic: ``must be at least 1``."""
     context = {key: value for key, value in error.get("ctx", {}).items() if key != "error"}
     reason = _REASONS.get(error["type"])
     text = error["msg"].removeprefix("Value error, ") if reason is None else reason.format(**context).removesuffix(".0")
@@ -94,7 +94,7 @@ class TodBiasError(ValueError):
 
 
 class CorpusError(TodBiasError):
-    """A corpus that cannot be found or read; names the file and, where there is one, the line."""
+    """A corpus that cannot be found or read; names the file and, if known, the line."""
 
 
 class MissingSplitError(CorpusError):
@@ -114,9 +114,9 @@ class StageError(TodBiasError):
 
 
 class UnansweredError(StageError):
-    """One question that a component cannot answer, for good: its dialogue is left out, and the run goes on.
+    """A question that a component can never answer: its dialogue is left out, and the run continues.
 
-    A component that is asked several questions at once and raises it is asked them one by one.
+    If a component raises it for a batch of questions, they are asked one by one.
     """
 
 
@@ -125,7 +125,7 @@ class ModelError(TodBiasError):
 
 
 class DivergedError(ModelError):
-    """A training whose loss is no longer finite; says at which step, and which model is left."""
+    """A training with an infinite or undefined loss; names the step and the model that is left."""
 
 
 class MetricError(TodBiasError):
@@ -138,7 +138,7 @@ class IncompleteError(TodBiasError):
     def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
-        """What :func:`tod_bias.attribute` would have returned for the other axes alone."""
+        """Result of :func:`tod_bias.attribute` for the other axes."""
 
 
 class NothingToPerturbError(TodBiasError):
@@ -154,7 +154,7 @@ class EmbeddingsError(TodBiasError):
 
 
 class InteractionsError(TodBiasError):
-    """Interactions that cannot be read or trained on; names the file and, where there is one, the line."""
+    """Interactions that cannot be read or trained on; names the file and, if known, the line."""
 
 
 class RecommenderError(TodBiasError):
@@ -162,7 +162,8 @@ class RecommenderError(TodBiasError):
 
 
 def shortened(text: str, most: int = 600) -> str:
-    """The text as one line of ``most`` characters; a longer one keeps its beginning and its end, which says what to do.
+    """Return a text as one line of ``most`` characters; a longer text keeps its beginning and its end, which usually
+    holds the advice.
 
     >>> shortened("a" * 50 + " then b", 20)
     'aaaaaaaaaaa … then b'
@@ -176,7 +177,7 @@ def shortened(text: str, most: int = 600) -> str:
 
 
 FOREIGN = (Exception, SystemExit, GeneratorExit)
-"""What other people's code may raise; ``KeyboardInterrupt`` is the user's own wish."""
+"""Exceptions that other people's code may raise; ``KeyboardInterrupt`` is the user's own."""
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -185,7 +186,7 @@ _INSTALLED = (*_LIBRARIES, _PACKAGE, "<")
 
 
 def user_place(error: BaseException) -> str:
-    """``file:line`` of the reader's own code that an error came through, the innermost; empty where there is none."""
+    """Return ``file:line`` of the innermost frame in the user's own code; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
     return f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else ""
@@ -200,11 +201,11 @@ EXTRA_OF = {
 
 
 def described(error: BaseException) -> str:
-    """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
+    """Describe an exception of other people's code in one line: ``KeyError: 'foo' at my_stages.py:12``.
 
-    A missing package of an extra is named with what tells how to install it.
+    For a missing package of an extra, the line names the command to run.
 
-    The place is the innermost one outside of installed packages, where the reader's own code is.
+    The place is the innermost one outside of installed packages.
     """
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_OF.get((error.name or "").partition(".")[0])):
         return f"{error.name} is not installed; `tod-bias doctor` prints the command that installs {extra!r}"

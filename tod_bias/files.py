@@ -1,11 +1,11 @@
-"""Writing files: beside the target, and in its place when they are whole.
+"""Write files under a temporary name, then rename them.
 
-Whoever reads a file finds the old content or the new one, never a part; a write that fails or is killed leaves the old
-one. (Nothing is left beside it but by a kill: ``.NAME.….part``.)
+A reader sees the old or the new content, never a part. A write that fails or is killed leaves the old content. Only a
+killed process leaves a temporary file, ``.NAME.….part``.
 
-A name that the program chose (``report.html`` in a run's folder) must be free or a plain file: folders are received
-from others, and what is a link there would lead to any file of the reader's. A path that the user named himself is what
-it is: links are followed, a pipe or device is written into.
+A name that the program chose (``report.html`` in a run's folder) must be unused or a regular file: folders may come
+from others, and a link in them could point to any file of the reader's. For a path that the user named, links are
+followed, and pipes or devices are written to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REMOVE = "and nothing is written through one: remove it"
 
 @contextmanager
 def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
-    """A file to write into, which takes the place of ``path`` when the block ends without an error.
+    """Yield a file to write to, which replaces ``path`` when the block ends without an error.
 
     Permissions are kept.
 
@@ -40,7 +40,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
         named: whether the user named this very file: links are followed, and a pipe or device is written into as it is.
 
     Raises:
-        TodBiasError: it cannot be written, or is no plain file though the program chose its name.
+        TodBiasError: the file cannot be written, or the program chose its name and it is not a regular file.
     """
     path = Path(path)
     part: Path | None = None
@@ -91,10 +91,10 @@ def check_plain_file(path: str | Path) -> None:
 
 
 def subfolder(folder: str | Path, name: str) -> Path:
-    """A folder of the program's name in one that the user named; it is made where there is none.
+    """Return a subfolder with a name that the program chose; create it if it is missing.
 
     Raises:
-        TodBiasError: it is a link or no folder, or cannot be made.
+        TodBiasError: the path is a link or not a folder, or the folder cannot be made.
     """
     place = Path(folder) / name
     check_plain_file(place)
@@ -106,13 +106,13 @@ def subfolder(folder: str | Path, name: str) -> Path:
 
 
 def cannot_be_written(path: str | Path, error: Exception) -> TodBiasError:
-    """What a writer raises for what the system, or a format's library, said."""
+    """Return the error for a failed write, given the error of the system or of a format's library."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
     return TodBiasError(f"{path}: cannot be written ({reason}); {_ELSEWHERE}")
 
 
 def _mode(path: Path) -> int | None:
-    """Type and permissions of what is there; None where there is nothing."""
+    """Return type and permissions of a path; None if it does not exist."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -130,7 +130,7 @@ def _beside(path: Path) -> Path:
 
 
 def _is_alive(part: Path) -> bool:
-    """Whether the process that made a name as :func:`_beside` gives still runs."""
+    """True if the process that made a temporary name still runs."""
     try:
         os.kill(int(part.name.split(".")[-2].split("-")[0]), 0)
     except (ValueError, ProcessLookupError):
@@ -155,10 +155,10 @@ def write_text(path: str | Path, text: str, *, named: bool = False) -> None:
 
 
 def append_text(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8 behind what a file holds; it is made where there is none.
+    """Append a text in UTF-8 to a file; create it if it is missing.
 
     Raises:
-        TodBiasError: it cannot be written.
+        TodBiasError: the file cannot be written.
     """
     try:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace", newline="") as stream:
@@ -247,13 +247,13 @@ def _move_files(part: Path, folder: Path, last: str, stale: Collection[str]) -> 
 
 @contextmanager
 def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) -> Iterator[Path]:
-    """A folder to write into, whose files move into ``folder`` when the block ends without an error.
+    """Yield a folder to write to, whose files move into ``folder`` when the block ends without an error.
 
-    Where any file but the one named ``last`` changes, the old ``last`` goes before the first of them moves, and the new
-    one comes when all others are there: at no moment does it lie among files that it does not belong to.
+    If any other file than ``last`` changes, the old ``last`` is removed before the first file moves, and the new one
+    moves after all others. ``last`` is therefore never mixed with files that it does not belong to.
 
     Args:
-        folder: where to; it is made if it is not there.
+        folder: the target; it is created if it is missing.
         last: the file that the others describe, such as a model's weights.
         stale: names or patterns of files that belong to the old content and are not written again.
 

@@ -1,8 +1,8 @@
 """The folder that a run writes into: one run at a time.
 
-A run holds a lock on the file :data:`LOCK` of its folder for as long as it works. The system lets go of it when the
-process ends, however it ends, so none is left by a kill. Of the processes of one run (``accelerate launch``) the first
-holds it for all. A folder that the run has made and leaves empty, as it was refused, is removed.
+A run holds a lock on the file :data:`LOCK` of its folder for as long as it works. The system releases it whenever the
+process ends, also after a kill. Of the processes of one run (``accelerate launch``) the first holds it for all. A
+folder that the run has made and leaves empty, as it was refused, is removed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LOCK = ".tod-bias.lock"
 
 
 def writable(folder: str | Path) -> Path:
-    """Make a folder where there is none yet, and make sure that files can be written into it.
+    """Create a folder if it is missing, and check that files can be written to it.
 
     Raises:
-        TodBiasError: it cannot be made or written to.
+        TodBiasError: the folder cannot be made or written to.
     """
     folder = Path(folder)
     try:
@@ -54,7 +54,7 @@ class _Held:
     lock: FileLock
     process: int
     is_new: bool
-    """Whether the folder was made for this run."""
+    """True if the folder was made for this run."""
     times: int = 1
 
 
@@ -64,10 +64,10 @@ _left: list[Path] = []
 
 
 def claimed(folder: str | Path) -> Path:
-    """:func:`writable`, and nobody else's until :func:`release` or the end of the process.
+    """Return a :func:`writable` folder, locked until :func:`release` or the end of the process.
 
     Raises:
-        TodBiasError: it cannot be made or written to, or another run writes into it.
+        TodBiasError: the folder cannot be made or written to, or another run writes into it.
     """
     is_new = not os.path.lexists(folder)
     folder = writable(folder)
@@ -82,7 +82,7 @@ def claimed(folder: str | Path) -> Path:
 
 
 def check_no_other_run(folder: str | Path, record: str, *more: str) -> None:
-    """See to it that a folder does not hold another command's report, which would be lost, or a link where this one
+    """Raise if a folder has another command's report, which would be lost, or a link at a path that this command
     writes.
 
     Args:
@@ -91,8 +91,8 @@ def check_no_other_run(folder: str | Path, record: str, *more: str) -> None:
         more: further files that it writes.
 
     Raises:
-        TodBiasError: there is the record of another command with a report, or a link, a pipe or a device where this one
-            writes.
+        TodBiasError: the folder has the record of another command with a report, or a link, a pipe or a device at a
+            path to be written.
     """
     for name, command in WITH_REPORT.items():
         if name != record and os.path.isfile(os.path.join(folder, name)):
@@ -109,7 +109,7 @@ WITH_REPORT = {
     "audit.json": "recommend audit",
     "associations.json": "associate",
 }
-"""The record that tells a folder with a report to the command that writes both."""
+"""Record that identifies a folder with a report, to the command that writes both."""
 
 
 def promised(folder: str | Path) -> Path:
@@ -134,7 +134,7 @@ def promised(folder: str | Path) -> Path:
 
 
 def shown(path: Path) -> Path:
-    """A path as it is shown: from the current folder on, where it lies below it."""
+    """Return a path as it is shown: relative to the current folder if it is below it."""
     try:
         return path.relative_to(Path.cwd())
     except (OSError, ValueError):  # it is gone, or elsewhere
@@ -155,10 +155,10 @@ def held(folder: str | Path) -> Iterator[Path]:
 
 
 def unwritten(folder: str | Path) -> None:
-    """See to it that no other run writes into a folder just now, which is about to be read.
+    """Raise if another run is writing to a folder that is about to be read.
 
     Raises:
-        TodBiasError: one does; says which.
+        TodBiasError: another run is writing; names it.
     """
     path = Path(folder) / LOCK
     if os.path.realpath(folder) in _held or not os.path.lexists(path):
@@ -224,7 +224,7 @@ def _locked(folder: Path) -> FileLock:
 
 
 def _card() -> dict[str, Any]:
-    """Who holds the lock."""
+    """Return the record of the process that holds the lock."""
     return {
         "process": os.getpid(),
         "host": platform.node(),

@@ -1,4 +1,4 @@
-"""What the Hugging Face hub holds, asked once and quickly."""
+"""Quick check of the Hugging Face hub for a name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it reports every
 
 
 def is_name(text: str) -> bool:
-    """Whether something could be on the hub, by how it is written."""
+    """True if a text has the form of a name on the hub."""
     return _NAME.fullmatch(text) is not None
 
 
 def check_model(name: str) -> None:
-    """Find a model that can be nowhere, by its name.
+    """Raise for a model that can exist nowhere, judged by its name.
 
     Raises:
-        ModelError: it is no folder or file that there is, and no name of the hub's.
+        ModelError: the name is neither an existing path nor a possible name on the hub.
     """
     try:
         is_path = Path(name).exists()
@@ -39,7 +39,7 @@ def check_model(name: str) -> None:
 
 @cache
 def absence(name: str, kind: Literal["model", "dataset"]) -> str:
-    """Why something that is not on this machine cannot be had from the hub; ``""`` where it can.
+    """Return why something that is not on this machine cannot be loaded from the hub; ``""`` if it can.
 
     The libraries that load would ask for half a minute, file by file, before they give up.
     """

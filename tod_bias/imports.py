@@ -15,15 +15,15 @@ from typing import Any
 from tod_bias.errors import FOREIGN, TodBiasError, described, meant
 
 PATTERN = r"^\w+(\.\w+)*:\w+$"
-"""What ``module:name`` looks like."""
+"""Pattern of ``module:name``."""
 
 
 _PYTHONS = sys.stdlib_module_names - {"test"}
-"""Modules that libraries may ask for at any time, and would get somebody's own in their place."""
+"""Modules that libraries import at any time; a user's module of the same name would replace them."""
 
 
 def is_import(name: str) -> bool:
-    """Whether a name is of the form ``module:name``."""
+    """True if a name has the form ``module:name``."""
     return re.match(PATTERN, name) is not None
 
 
@@ -106,14 +106,14 @@ def importable(folder: Path | None) -> Iterator[None]:
 
 @contextmanager
 def guarded(where: str, error: type[TodBiasError] = TodBiasError) -> Iterator[None]:
-    """What the user's own code raises inside of the block is one line that names it.
+    """Turn exceptions of the user's code inside the block into one line that names the code.
 
     Args:
-        where: what it is, for the message.
-        error: what is raised in its place.
+        where: name of the code in the message.
+        error: class of the error that is raised.
 
     Raises:
-        TodBiasError: it raised something; of the class ``error``, or its own of that class.
+        TodBiasError: the code raised an exception.
     """
     try:
         yield

@@ -164,7 +164,7 @@ def load_pipeline(
         model: checkpoint of both language-model stages of the standard pipeline.
         api_call_model: checkpoint of its API-call stage, instead of ``model``.
         response_model: checkpoint of its response stage, instead of ``model``.
-        device: where the standard pipeline's models run; a file says it a stage.
+        device: device of the standard pipeline's models; a file has it per stage.
         generation: fields of :class:`~tod_bias.models.settings.GenerationSettings` for the standard pipeline, None
             for the usual value; a file says it a stage.
 
@@ -208,13 +208,13 @@ def check_pipeline(
     device: str | None = None,
     generation: Mapping[str, Any] | None = None,
 ) -> PipelineFile | AgentFile | None:
-    """What :func:`load_pipeline` would find wrong before it loads anything: takes its arguments.
+    """Check the arguments of :func:`load_pipeline` before anything is loaded.
 
     Returns:
-        The content of the pipeline file; None where models make the standard pipeline.
+        The content of the pipeline file; None for the standard pipeline.
 
     Raises:
-        StageError: the arguments do not go together, or the file is unusable.
+        StageError: the arguments contradict each other, or the file is unusable.
     """
     call, response = api_call_model or model, response_model or model
     if call or response:
@@ -231,8 +231,8 @@ def check_pipeline(
     if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
         option = f"--{given[0].replace('_', '-')}"
         raise StageError(
-            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
-            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
+            f"{option} is for models given with --model; with --pipeline FILE write it into the file, next to a "
+            f"stage's model: {{stage: …, model: …, {given[0]}: …}}"
         )
     return _read(_path(spec))
 
@@ -246,8 +246,8 @@ def _check_loop(file: PipelineFile, path: Path) -> None:
     classes = {name: entry if isinstance(entry, str) else entry.stage for name, entry in file.stages.items()}
     if file.flow is None and {f"{_SHIPPED}:ToolCalls", f"{_SHIPPED}:Tools"} <= set(classes.values()):
         raise StageError(
-            f"{path}: flow: is missing, and nobody would ask {', '.join(classes)} as often as the model calls; add the "
-            "line flow: tool_loop, or a flow of your own, module:name"
+            f"{path}: flow: is missing, and no stage would ask {', '.join(classes)} as often as the model calls; add "
+            "the line flow: tool_loop, or a flow of your own, module:name"
         )
 
 
@@ -306,10 +306,10 @@ def _elsewhere(file: AgentFile, path: Path) -> Pipeline:
 
 
 def proxied_agent(file: AgentFile, path: Path) -> ProxyAdapter:
-    """The agent of a file that is a command or a server.
+    """Return the agent of a file that is a command or a server.
 
     Raises:
-        StageError: there is no such command, the key is not set, or stages match what no request holds.
+        StageError: the command does not exist, the key is not set, or a stage matches nothing that requests contain.
     """
     from tod_bias.integrations.proxied import CommandAgent, ProxyAdapter, UrlAgent
     from tod_bias.integrations.upstream import Upstream
@@ -381,7 +381,7 @@ def _check_agent(file: AgentFile, path: Path) -> None:
 
 
 def _fault(error: yaml.YAMLError) -> str:
-    """What is wrong and in which line, but not the line itself, which may hold a key."""
+    """Describe what is wrong and in which line, without the line itself, which may contain a key."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or not problem:
         return " ".join(str(error).split())
@@ -398,7 +398,7 @@ _EXPECTED = {
     "guard": "the name of a guard",
     "group": "the name of a group of stages",
 }
-"""What the fields of a stage hold, where that is not the shape of the file."""
+"""Descriptions of the fields of a stage, for values of another shape."""
 _PROBLEMS = {
     "missing": "is missing",
     "extra_forbidden": "is unknown",
@@ -408,18 +408,18 @@ _PROBLEMS = {
 
 
 def _problem(error: Any) -> str:
-    """What is wrong with one entry of a pipeline file, in this project's words."""
+    """Describe what is wrong with one entry of a pipeline file, in this project's words."""
     given = error["input"]
     shown = "nothing" if given is None else repr(given)[:200]
     if error["loc"][-1:] == ("[key]",):
-        return f"the name {shown} is no text, write it in quotes"
+        return f"the name {shown} is not a text, write it in quotes"
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and error["loc"][0] in AgentEntry.model_fields:
-        return f"stands in agent: {{…, {error['loc'][0]}: …}}"
+        return f"belongs in agent: {{…, {error['loc'][0]}: …}}"
     return _PROBLEMS.get(error["type"], f"got {shown:.60}")
 
 
 def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
-    """The stage of an entry, under its guard where it has one."""
+    """Return the stage of an entry, under its guard if it has one."""
     if isinstance(entry, str) or entry.guard is None:
         return _build(name, entry, path)
     from tod_bias.perturb.guards.guard import GUARDS
@@ -430,7 +430,7 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     given = dict(entry.model_extra or {})
     options = {key: given.pop(key) for key in _OF_GUARD if key in given}
     if "axes" not in options:
-        raise StageError(f"{where}: names no axis; write axes: gender (several joined by commas) beside it")
+        raise StageError(f"{where}: names no axis; add axes: gender (several joined by commas)")
     bare = StageEntry(stage=entry.stage, concurrency=entry.concurrency, **given)
     stage = _build(name, bare, path)
     try:
@@ -458,8 +458,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         if arguments:
             unknown = next(iter(arguments))
             raise StageError(
-                f"{path}: stage {name!r}: {unknown}: is unknown{_meant(arguments, ())}; {entry.stage} is no class, so "
-                "it takes no arguments"
+                f"{path}: stage {name!r}: {unknown}: is unknown{_meant(arguments, ())}; "
+                f"{entry.stage} is not a class, so it takes no arguments"
             )
         return target
     return _called(target, arguments, f"{path}: stage {name!r}", entry.stage, path.parent)
@@ -483,7 +483,7 @@ def _called(target: Any, arguments: Mapping[str, Any], where: str, spec: str, fo
 
 
 def _meant(arguments: Iterable[str], parameters: Iterable[str]) -> str:
-    """The name that one of the arguments that there are not may have been meant as."""
+    """Return the parameter that an unknown argument may have meant."""
     known = {*StageEntry.model_fields, *parameters}
     return next(filter(None, (meant(name, known) for name in arguments if name not in known)), "")
 
@@ -496,7 +496,7 @@ def _parameters(target: type) -> Mapping[str, Any]:
 
 
 def resolved(value: Any, folder: Path) -> Any:
-    """An argument of a pipeline file; the whole path of a file or folder that lies beside it."""
+    """Return an argument of a pipeline file, or the whole path of a file or folder that is in the same folder."""
     if not isinstance(value, str) or not value:
         return value
     try:

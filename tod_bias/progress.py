@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar(Protocol):
-    """What long work reports to."""
+    """Progress bar of long work."""
 
     def advance(self, amount: float = 1) -> None:
         """So many more units are done."""
@@ -41,7 +41,7 @@ class _Silent:
 
 
 class _Rich:
-    """A bar that is shown once the work has taken so many seconds."""
+    """Bar that appears once the work has taken some seconds."""
 
     def __init__(self, console: Console, total: float, text: str, after: float) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -80,10 +80,10 @@ class _ProgressLines:
 
 @contextmanager
 def progress_bar(total: float, text: str, *, show: bool, after: float = 0.0) -> Iterator[Bar]:
-    """A bar of ``total`` units on stderr (lines where stderr is no terminal), or nothing where ``show`` is false.
+    """Return a bar of ``total`` units on stderr (lines if stderr is not a terminal), or nothing if ``show`` is false.
 
-    With ``after`` a bar appears after so many seconds, and goes when the work is done: for work that comes in many
-    pieces, most of them short.
+    With ``after`` a bar appears after that many seconds, and is removed at the end: for work in many pieces, most of
+    them short.
     """
     if not show:
         yield _Silent()

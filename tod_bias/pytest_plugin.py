@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Add the other options only if cases are given: a project may have options of these names."""
+    """Add the other options only if cases are given: a project may have options with these names."""
     if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
         group = parser.getgroup("tod-bias")
         group.addoption("--pipeline", dest="tod_bias_pipeline", help="The system: 'demo' or a YAML file.")
@@ -110,7 +110,7 @@ class CaseItem(pytest.Item):
         return {"pipeline": pipeline, "axes": axes, "metrics": metrics}
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the case as text, or one line that says what is wrong with the system or the file."""
+        """Return the case as text, or one line about what is wrong with the system or the file."""
         from tod_bias.errors import TodBiasError
 
         if isinstance(excinfo.value, NotFixedError | TodBiasError):

@@ -1,4 +1,4 @@
-"""What an audit found: the types of ``results.json``, which is written and read here and nowhere else.
+"""Results of an audit: the types of ``results.json``, which is written and read only here.
 
 Values are positive where a group is served worse, whatever the metric's direction. What was not computed is None.
 """
@@ -49,13 +49,13 @@ COMPARISON = "compare.json"
 """Name of the file of a comparison."""
 
 DISPARITY = "disparity"
-"""A group is served differently: the finding survives other terms, and is beyond the placebo where there is one."""
+"""A group is served differently: the finding generalises to other terms, and exceeds the placebo if there is one."""
 THESE_TERMS = "these terms only"
-"""A difference is there for these terms; too few stand for a group, or others might not show it."""
+"""A difference exists for these terms; they are too few to generalise, or other terms might not show it."""
 NO_DIFFERENCE = "no difference"
 """Every counterfactual comes out as the original does, rewritten."""
 EQUIVALENT = "equivalent"
-"""Every gap, of groups and of pairs, lies within the margin (two one-sided tests)."""
+"""Every gap, of groups and of pairs, is within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
 SHARES = ("refusal", "success", "jga", "slot_f1")
@@ -65,11 +65,12 @@ PER_CENT = " in 100"
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
-"""Of the placebo, which claims nothing: what any rewording does."""
+"""Verdict of the placebo, which claims nothing and shows the effect of any rewording."""
 DIFFERENT = (DISPARITY, THESE_TERMS)
-"""Verdicts that a difference is there, of groups or of these terms."""
+"""Verdicts of a difference, of groups or of these terms."""
 Repair = Literal["", "either", "all"]
-"""Of several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not shown."""
+"""How to repair several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not
+shown."""
 Missing = Literal["", "placebo", "beyond placebo"]
 """A placebo, as nearly all originals are of one group, or a difference beyond what the placebo shows."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "no difference", "inconclusive", "placebo", ""]
@@ -79,10 +80,10 @@ ALPHA = 0.05
 _MAIN = 0.75
 """Share of a gap from which one stage alone is named."""
 _PART = 0.25
-"""Share of a gap from which a stage is named beside others."""
+"""Share of a gap from which a stage is named together with others."""
 _UNATTRIBUTED = "unattributed"
 _LARGEST = 1e100
-"""Figures are drawn of what is smaller."""
+"""Largest absolute value of which figures are drawn."""
 
 
 class RunError(TodBiasError):
@@ -96,7 +97,7 @@ def _finite(value: Any) -> Any:
 
 Real = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
 Value = Annotated[Real | None, BeforeValidator(_finite)]
-"""A number; None where it is undefined or was not computed."""
+"""A number; None if it is undefined or was not computed."""
 
 
 def _interval(value: Any) -> Any:
@@ -110,19 +111,9 @@ Interval = Annotated[tuple[Real, Real] | None, BeforeValidator(_interval)]
 
 
 class Record(BaseModel):
-    """A part of ``results.json``; ``record["name"]`` is ``record.name``."""
+    """A part of ``results.json``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)
-
-    def __getitem__(self, name: str) -> Any:
-        if name == "schema":
-            name = "version"
-        if name not in type(self).model_fields:
-            raise KeyError(name)
-        return getattr(self, name)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in type(self).model_fields and getattr(self, name) is not None
 
 
 class Named(Record):
@@ -132,7 +123,7 @@ class Named(Record):
 
     @property
     def name(self) -> str:
-        """What it is called in the result."""
+        """Name in the result."""
         return self._name
 
 
@@ -153,17 +144,17 @@ class Estimate(Record):
 
     @property
     def is_of_terms_only(self) -> bool:
-        """Whether it holds for the terms of this run only."""
+        """True if the estimate holds for the terms of this run only."""
         return self.scope is not None
 
     @property
     def is_shown(self) -> bool:
-        """Whether its p-value shows that it differs from 0."""
+        """True if the p-value shows a difference from 0."""
         return self.p is not None and self.p < ALPHA
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether its interval leaves out 0."""
+        """True if the interval excludes 0."""
         return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
 
     @model_serializer(mode="wrap")
@@ -173,7 +164,7 @@ class Estimate(Record):
 
 
 _ALWAYS = ("value", "se", "df", "ci", "p")
-"""Keys of an estimate that are written where they are None, too."""
+"""Keys of an estimate that are written even if they are None."""
 
 
 class Contribution(Record):
@@ -182,9 +173,9 @@ class Contribution(Record):
     shapley: Estimate
     """Its Shapley share; all shares add up to the whole."""
     replaced_alone: Estimate | None = None
-    """What replacing this stage alone by its twin removes."""
+    """Part of the gap that replacing this stage alone by its twin removes."""
     left_alone: Estimate | None = None
-    """What remains where every other stage is replaced."""
+    """Part of the gap that remains if every other stage is replaced."""
 
 
 Contributions = dict[str, Contribution]
@@ -197,7 +188,8 @@ class Attributed(Record):
     stage_groups: dict[str, Estimate] = {}
     """Where stages are in groups: name to the sum of its stages' shares."""
     unattributed: Estimate | None = None
-    """What no stage accounts for: of a hosted agent, what arises in calls of none; of saved responses, everything."""
+    """Part that no stage accounts for: of a hosted agent, what arises outside of calls; of saved responses,
+    everything."""
 
     @property
     def parts(self) -> Contributions:
@@ -234,27 +226,28 @@ class Attributed(Record):
 
 
 class Terms(Record):
-    """The terms that a result rests on."""
+    """Terms behind a result."""
 
     number: int | None = None
     effective: Value = None
-    """Kish's effective number: so many evenly used terms carry as much."""
+    """Kish's effective number: this many evenly used terms have the same precision."""
     largest_share: Value = None
-    """Of the gap, what goes without the term that carries most of it."""
+    """Share of the gap that the most important term carries."""
     shared_word: str | None = None
-    """A word of several of them, and of no other group's, that stands in half of the dialogues or more."""
+    """A word that several of the group's terms share, no other group's term has, and half of the dialogues or more
+    contain."""
     sharing: int = 0
     """How many of them hold it."""
 
     @property
     def may_speak(self) -> bool:
-        """Whether a gap that rests on these terms may be claimed of the group."""
+        """True if a gap with these terms may be claimed of the group."""
         is_even = self.largest_share is None or self.largest_share <= MOST_OF_A_TERM
         return self.effective is not None and self.effective >= ENOUGH_TERMS - 1e-9 and is_even
 
 
 class BeyondPlacebo(Estimate):
-    """What of a disparity is beyond that of the placebo in the same dialogues."""
+    """Part of a disparity beyond that of the placebo in the same dialogues."""
 
     dialogues: int | None = None
     edits: dict[str, Value] = {}
@@ -262,7 +255,7 @@ class BeyondPlacebo(Estimate):
 
 
 class Group(Named, Attributed):
-    """How dialogues are served where they are rewritten for one group, or express none (a reference variant)."""
+    """Results of the dialogues rewritten for one group, or for no group (a reference variant)."""
 
     dialogues: int | None = None
     terms: Terms | None = None
@@ -271,16 +264,16 @@ class Group(Named, Attributed):
     gap: Estimate = Estimate()
     """How much worse the group is served than the mean of all groups on the same dialogues."""
     beyond_placebo: Estimate | None = None
-    """The same beyond what the placebo does in the same dialogues; where the verdict is of these terms only, with these
-    terms taken as they are."""
+    """The gap beyond the placebo's effect in the same dialogues; with the verdict *these terms only*, for these terms
+    as given."""
     terms_only: Estimate | None = None
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None
     """Where few dialogues differ: how many do, of all of them, and likewise terms."""
     counts: tuple[float, float] | None = None
-    """Of an event: how often it happened, and in how many turns it could."""
+    """For an event: how often it happened, and in how many turns it could."""
     repair: Repair = ""
-    """Whether repairing one of its main stages closes the gap, or only repairing all of them does."""
+    """Repair of its main stages."""
 
     @property
     def effective_terms(self) -> float | None:
@@ -289,11 +282,11 @@ class Group(Named, Attributed):
 
     @property
     def may_be_claimed(self) -> bool:
-        """Whether its gap, if it is shown, is one of the group and not only of the terms of the run."""
+        """True if the gap, if it is shown, generalises from the terms of the run to the group."""
         return not self.gap.is_of_terms_only and self.terms is not None and self.terms.may_speak
 
     def claim(self, gap: Estimate) -> Estimate | None:
-        """Its gap where it is shown, and beyond the placebo on the same side if there is one; None otherwise."""
+        """Return the gap if it is shown, and beyond the placebo on the same side if there is one; otherwise None."""
         beyond = self.beyond_placebo
         is_beyond = beyond is None or (beyond.is_shown and (beyond.value or 0) * (gap.value or 0) > 0)
         return gap if gap.is_shown and is_beyond else None
@@ -324,7 +317,7 @@ class Widest(Attributed):
 
 
 class Omnibus(Record):
-    """Whether any group is served differently at all: the p-value that decides the verdict."""
+    """Test of whether any group is served differently: the p-value that decides the verdict."""
 
     p: Value = None
     scope: Literal["terms"] | None = None
@@ -332,15 +325,15 @@ class Omnibus(Record):
 
 
 class Term(Record):
-    """A term, and what rests on it."""
+    """A term and its contribution."""
 
     term: str
     group: str | None = None
     dialogues: int | None = None
     share: Value = None
-    """Of that gap, what goes if the term is left out."""
+    """Share of that gap that disappears if the term is left out."""
     contribution: Value = None
-    """What it adds to the gap of its group."""
+    """Contribution of the term to the gap of its group."""
 
 
 class Noise(Estimate):
@@ -350,7 +343,7 @@ class Noise(Estimate):
 
 
 class Sampling(Record):
-    """What drawing outputs at random does to a result."""
+    """Effect of drawing outputs at random on a result."""
 
     samples: int
     noise: Noise
@@ -376,7 +369,7 @@ class Su(Record):
 
     @property
     def residual(self) -> Estimate:
-        """What stays with every stage replaced."""
+        """Part that remains with every stage replaced."""
         part = self.attribution.get(RESIDUAL)
         return part if isinstance(part, Estimate) else Estimate()
 
@@ -390,13 +383,13 @@ class MetricInfo(Named):
     scale: str = "ratio"
     signature: str = ""
     counterfactual: bool = False
-    """Whether it compares a counterfactual with its original: 0 where both are served alike, whoever is worse off."""
+    """True if a counterfactual is compared with its original: 0 if both are served alike, whichever is worse off."""
     unit: str = ""
-    """What it counts, "results per turn"; empty where a score counts nothing."""
+    """Unit of counts, "results per turn"; empty for other scores."""
 
 
 def worst_score(metric: Any) -> float | None:
-    """The score of a system that serves nobody: of a metric, or of what results say of one; None where it is not known.
+    """Return the score of a system that serves no user, for a metric or its record in results; None if unknown.
 
     Args:
         metric: has ``name``, ``better`` and ``unit``.
@@ -407,11 +400,11 @@ def worst_score(metric: Any) -> float | None:
 
 
 class AxisResult(Attributed):
-    """Everything that is said of one axis by one metric."""
+    """Results of one axis by one metric."""
 
     verdict: Verdict = ""
     limiting_factors: list[str] = []
-    """What alone stands between the axis and a disparity."""
+    """Conditions that each alone keep the axis from a disparity."""
     unmeasured: str = ""
     """Why nothing is measured; empty where something is."""
     scale: str = "ratio"
@@ -419,7 +412,8 @@ class AxisResult(Attributed):
     omnibus: Omnibus | None = None
     dialogues: int | None = None
     needs_placebo: bool = False
-    """Whether nearly all dialogues are of one group, so that its gaps cannot be told from what rewording does."""
+    """True if nearly all dialogues are of one group, so that its gaps cannot be separated from the effect of
+    rewording."""
     largest_effect: Value = None
     """The largest effect that a dialogue can have, as a gap: of it bounds are made where few dialogues differ."""
     clusters: dict[str, int] = {}
@@ -431,7 +425,7 @@ class AxisResult(Attributed):
     mde_se_terms_only: Value = None
     """The same with terms as they are."""
     equivalent_within: Value = None
-    """The smallest margin within which all gaps, of groups and of pairs, are shown to lie."""
+    """Smallest margin within which all gaps, of groups and of pairs, are shown to be."""
     original: Estimate = Estimate()
     rewritten: Estimate = Estimate()
     disparity: Estimate
@@ -444,13 +438,13 @@ class AxisResult(Attributed):
     pairs: dict[str, Gap] = {}
     """``source>target``: positive where the target is served worse."""
     effects: dict[str, dict[str, Gap]] = {}
-    """Of crossed axes: factor to level to its gap; ``interaction``: what a group has beyond its two levels."""
+    """For crossed axes: factor to level to its gap; ``interaction`` holds the gap of a group beyond its two levels."""
     references: dict[str, Group] = {}
     interactions: dict[str, Estimate] = {}
     arms: dict[str, Value] = {}
     """Arm to score."""
     terms: list[Term] = []
-    """Those that add most, the largest first."""
+    """Terms that contribute most, the largest first."""
     sampling: Sampling | None = None
     su: Su | None = None
 
@@ -475,7 +469,7 @@ class AxisResult(Attributed):
 
     @property
     def is_placebo(self) -> bool:
-        """Whether this is the placebo."""
+        """True for the placebo."""
         return self.verdict == PLACEBO_VERDICT
 
     @property
@@ -485,19 +479,18 @@ class AxisResult(Attributed):
 
     @property
     def nobody_is_served(self) -> bool:
-        """Whether every dialogue, original and rewritten, has the worst score: then equal scores say nothing."""
+        """True if every dialogue, original and rewritten, has the worst score: equal scores are then meaningless."""
         worst = worst_score(self.metric)
         return worst is not None and self.original.value == self.rewritten.value == worst
 
     @property
     def few_clusters(self) -> dict[str, int]:
-        """Kinds of clusters of which there are so few that a claim is one of these only, with their number."""
+        """Kinds of clusters, with their number, that are so few that a claim holds for these clusters only."""
         return {name: number for name, number in self.clusters.items() if 1 < number < FEW_CLUSTERS}
 
     @property
     def claims(self) -> dict[str, Estimate]:
-        """Group to the gap that is claimed of it: where the verdict is of these terms only, the gap with these terms
-        taken as they are."""
+        """Group to its claimed gap; with the verdict *these terms only*, the gap with these terms as given."""
         if self.verdict == DISPARITY:
             claimed = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
         elif self.verdict == THESE_TERMS:
@@ -508,7 +501,7 @@ class AxisResult(Attributed):
 
     @property
     def covers_all_dialogues(self) -> bool:
-        """Whether every group is looked at in all dialogues of the axis."""
+        """True if every group is measured in all dialogues of the axis."""
         return all(group.dialogues == self.dialogues for group in self.groups.values())
 
     @property
@@ -532,20 +525,20 @@ class Example(Record):
     variant: str
     """The variant that shows the event, as the explorer names it."""
     user: str
-    """What the user says in that variant."""
+    """User's message in that variant."""
     original: str
-    """What the system did with the original."""
+    """Act of the system for the original."""
     counterfactual: str
-    """What it did with the variant."""
+    """Act of the system for the variant."""
 
 
 class Finding(Record):
-    """What a run says about one axis and group; every page, table and gate renders it."""
+    """Finding of a run about one axis and group; every page, table and gate renders it."""
 
     axis: str
     verdict: Verdict
     group: str = ""
-    """The group that is treated differently; empty if none is."""
+    """Group that is treated differently; empty if no group is."""
     compared_with: list[str] = []
     """The other groups, on the same dialogues."""
     metric: str = ""
@@ -555,28 +548,28 @@ class Finding(Record):
     stage: str = ""
     """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
     repair: Repair = ""
-    """Of several stages: whether repairing one of them closes the gap, or only repairing all of them does."""
+    """How to repair several stages."""
     effect: Estimate = Estimate()
     """How much worse the group is served than the mean of groups, in the metric's units; positive is harm."""
     what: str = ""
-    """What happens, in a few words: ``book_table without party_size``."""
+    """Event in a few words: ``book_table without party_size``."""
     counts: dict[str, tuple[float, float]] = {}
     """Group to how often the event happened, and in how many turns it could."""
     dialogues: int = 0
     """Dialogues that were compared."""
     turns: int = 0
-    """Of a finding without a difference: turns that were compared."""
+    """Turns that were compared, of a finding without a difference."""
     bound: Value = None
-    """Of a finding without a difference: the largest share of turns that could differ without one being seen."""
+    """Largest share of turns that could differ unnoticed, of a finding without a difference."""
     needed: int | None = None
     """Dialogues that would prove the strongest difference, if it is as it was seen; None if no number would."""
     missing: Missing = ""
-    """What an unproven difference lacks, beside dialogues."""
+    """Condition for a claim that is missing, in addition to dialogues."""
     example: Example | None = None
 
     @property
     def is_difference(self) -> bool:
-        """Whether a difference is claimed, of the group or of these terms."""
+        """True if a difference is claimed, of the group or of these terms."""
         return self.verdict in DIFFERENT
 
     def others(self, without: Iterable[str] = ()) -> tuple[float, float]:
@@ -603,11 +596,11 @@ class FailedTurns(TurnCount):
 
 
 class FirstDifference(TurnCount):
-    """What differs first from T of the original's turn, and how often it does in the turns as one group."""
+    """First difference from T of the original's turn, and its frequency in the turns as one group."""
 
     stage: str
     part: Literal["output", "argument", "step"]
-    """Of the step: what it put out, what it was called with, or that another one stands in its place."""
+    """Part of the step that differs: its output, its argument, or the step itself."""
     place: str
     """``find_hotels.limit``: an argument of a call or a field; empty for a text as a whole."""
     change: str
@@ -616,18 +609,18 @@ class FirstDifference(TurnCount):
     """The same change in the turns as each of the other groups."""
 
     def as_groups(self, names: Iterable[str]) -> TurnCount:
-        """The same change in the turns as some of these."""
+        """Return the same change in the turns of some groups."""
         counts = [self.others[name] for name in names]
         return TurnCount(turns=sum(count.turns for count in counts), of=sum(count.of for count in counts))
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the step puts out one certain value in place of another one."""
+        """True if the step always has one value instead of another one."""
         return self.ends_fixed and self.change.split(" → ")[0] not in ("various", "nothing")
 
     @property
     def ends_fixed(self) -> bool:
-        """Whether the step puts out one certain value in place of others."""
+        """True if the step always has one value instead of others."""
         ends = self.change.split(" → ")
         return self.part == "output" and len(ends) == 2 and ends[1] not in ("various", "nothing")
 
@@ -663,7 +656,7 @@ class CorpusInfo(Record):
 
 
 class Cost(Record):
-    """What a run cost, by stage."""
+    """Cost of a run, by stage."""
 
     calls: dict[str, int] = {}
     distinct: dict[str, int] = {}
@@ -680,7 +673,7 @@ class Cost(Record):
 
 
 class Precision(Record):
-    """What computing in another precision than float32 changes, for one model."""
+    """Effect of computing in another precision than float32, for one model."""
 
     stages: list[str]
     model: str
@@ -694,7 +687,7 @@ class Responses(Record):
 
     number: int
     unchecked: int = 0
-    """Those that do not say what the user said, so that nothing shows that they belong to it."""
+    """Responses without the user's message, so that nothing shows that they belong to it."""
     unused: dict[str, dict[str, int | str]] = {}
 
 
@@ -704,7 +697,7 @@ class AttributionInfo(Record):
     groups: dict[str, list[str]] = {}
     """Groups of stages, between and within which contributions are Owen values."""
     changing: list[str] | None = None
-    """Of more than seven stages, those whose twins put out anything else in any arm; None where not looked for."""
+    """With more than seven stages, those whose twins have other outputs in any arm; None if not looked for."""
     permutations: int = Field(0, ge=0, le=2 * PAIRS[-1], multiple_of=2)
     """Orders of stages that were drawn, in antithetic pairs; 0 where contributions are exact."""
 
@@ -720,13 +713,13 @@ class AuditResult(Record):
     attribution: AttributionInfo = AttributionInfo()
     metrics: dict[str, MetricInfo] = {}
     signature: dict[str, str] = {}
-    """What decides the results: options, axes, stages, versions."""
+    """Everything that determines the results: options, axes, stages, versions."""
     axes: dict[str, dict[str, AxisResult]]
     """Axis to metric to result, the placebo last."""
     first_differences: dict[str, dict[str, list[FirstDifference]]] = {}
     """Axis to group to what differs first in the turns as this group, by any metric: the most frequent three."""
     findings: list[Finding] = []
-    """What the run says, the most important first: at least one finding for each axis."""
+    """Findings of the run, the most important first: at least one for each axis."""
     failed: dict[str, dict[str, FailedTurns]] = {}
     """Axis to ``original`` and its groups to the turns in which a call failed; an axis without failures is missing."""
     left_out: dict[str, str] = {}
@@ -769,7 +762,7 @@ class AuditResult(Record):
 
     @property
     def arm_design(self) -> ArmDesign:
-        """Which sets of stages were replaced."""
+        """Sets of stages that were replaced."""
         return ArmDesign(
             tuple(self.stages),
             {name: tuple(members) for name, members in self.attribution.groups.items()},
@@ -780,7 +773,7 @@ class AuditResult(Record):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether responses were saved, so that no stage could be replaced."""
+        """True if responses were saved, so that no stage could be replaced."""
         return self.responses is not None
 
     def of_turns(self, table: Any) -> Self:
@@ -811,8 +804,8 @@ class AuditResult(Record):
         """The scores of an axis' groups on the same dialogues as Fairlearn's ``MetricFrame``.
 
         Its ``by_group`` are the scores of ``results.json``, its ``overall`` that of all groups together. A row is a
-        dialogue as one group; as a corpus metric is no mean over rows, its function sums the statistics of the rows
-        whose numbers it is given. Fairlearn's differences have no intervals; ``groups`` have.
+        dialogue as one group. Because a corpus metric is not a mean over rows, the frame's function sums the statistics
+        of the rows whose numbers it is given. Fairlearn's differences have no intervals; ``groups`` have.
 
         Args:
             axis: by name.
@@ -831,7 +824,7 @@ class AuditResult(Record):
             named = metric if isinstance(metric, str) else metric.name
             raise RunError(
                 f"no result of axis {axis} by {named} that can be computed again; there are {'; '.join(known)} "
-                "(give a metric of your own as an object)"
+                "(pass your own metric as an object)"
             )
         sums = _sums_of_groups(self.turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
         numbers, statistics = np.arange(len(sums)), sums.to_numpy(dtype=float)
@@ -860,7 +853,7 @@ class AuditResult(Record):
         return {name: value for name, value in config.record().items() if name not in ("inode", "directory")}
 
     def save(self, folder: str | Path) -> None:
-        """Write a run's folder, each file whole or not at all; the results last, so that they stand for a complete run.
+        """Write a run's folder, each file completely or not at all, and the results last: they mark a complete run.
 
         Raises:
             TodBiasError: the folder cannot be written to, or another run writes into it.
@@ -905,7 +898,7 @@ class AuditResult(Record):
 
     @property
     def name(self) -> str:
-        """What the run is called in messages."""
+        """Name of the run in messages."""
         return "this run" if self._folder is None else str(self._folder)
 
 
@@ -944,7 +937,7 @@ class Change(Record):
     after: Value = None
     change: Estimate = Estimate()
     equivalent_within: Value = None
-    """The smallest margin within which the change is shown to lie."""
+    """Smallest margin within which the change is shown to be."""
     verdict: ChangeVerdict = ""
 
 
@@ -994,7 +987,7 @@ class Comparison(Record):
     differences: dict[str, tuple[str | None, str | None]] = {}
     """Settings and versions that the runs do not share."""
     same: bool = False
-    """Whether no counterfactual of any arm is scored otherwise in one run than in the other."""
+    """True if every counterfactual of every arm is scored alike in both runs."""
     left_out: dict[str, int] = {}
     """Axis to dialogues that one of the runs lacks."""
     metrics: dict[str, MetricInfo] = {}
@@ -1052,10 +1045,12 @@ def _read(folder: Path, path: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; give the folder that a run wrote, for example runs/demo")
     if os.path.lexists(path) and not path.is_file():
-        raise RunError(f"{path}: is no plain file, as a run's results are; repeat the run's command with another --out")
+        raise RunError(
+            f"{path}: is not a regular file, as a run's results are; repeat the run's command with another --out"
+        )
     if not path.is_file():
         if (folder / "report.html").is_file() and not (folder / TURNS).is_file():
-            raise RunError(f"{folder}: holds no attribution; the report of what it holds is {folder / 'report.html'}")
+            raise RunError(f"{folder}: holds no attribution; the report of its content is {folder / 'report.html'}")
         raise RunError(f"{folder}: holds no {RESULTS}; the run did not finish, repeat its command to resume it")
     try:
         record = read_json(path)
@@ -1079,7 +1074,7 @@ def _check_record(path: Path, record: dict[str, Any]) -> None:
     if isinstance(stages, list) and len(stages) > MOST_STAGES:
         raise RunError(f"{path}, stages: expected {MOST_STAGES} at the most, got {len(stages)}")
     if isinstance(stages, list) and len({repr(stage) for stage in stages}) < len(stages):
-        raise RunError(f"{path}, stages: a name stands twice; repeat the run's command to write it again")
+        raise RunError(f"{path}, stages: a name is repeated; repeat the run's command to write it again")
 
 
 def _check_attribution(path: Path, result: AuditResult) -> None:
@@ -1093,10 +1088,10 @@ def _check_attribution(path: Path, result: AuditResult) -> None:
 
 
 def check_claims(result: AuditResult, axes: Sequence[str], metric: str) -> None:
-    """See to it that a run claims something by a metric on some of the axes.
+    """Raise if a run claims nothing by a metric on some axes.
 
     Raises:
-        TodBiasError: nothing, so that there is nothing to mitigate.
+        TodBiasError: nothing is claimed, so there is nothing to mitigate.
     """
     claimed = {axis: result.claimed_metrics(axis) for axis in axes if axis in result.axes}
     if any(metric in names for names in claimed.values()):

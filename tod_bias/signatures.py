@@ -120,7 +120,7 @@ def _source(value: FunctionType | type) -> str:
     """Return a hash of the file in which a function or class is written, and of its author's files that it imports.
 
     Raises:
-        NotPlainError: there is no such file, as for code that was typed into an interpreter.
+        NotPlainError: the file does not exist, as for code typed into an interpreter.
     """
     module = sys.modules.get(value.__module__)
     if module is None or not _is_source(getattr(module, "__file__", None)):

@@ -18,7 +18,7 @@ _STEPS = 10_000
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 """The end of a journal that names another file, which SQLite removes when it has rolled back."""
 BESIDE = ("-journal", "-wal", "-shm")
-"""Endings of the files that SQLite keeps beside one."""
+"""Endings of the files that SQLite keeps next to a database."""
 
 
 class _Clock:
@@ -85,7 +85,7 @@ class _Connection(_Timed, sqlite3.Connection):
 
 
 def opened(path: str | Path, address: str | None = None, **options: Any) -> sqlite3.Connection:
-    """A connection to a file.
+    """Open a connection to a file.
 
     Args:
         path: of the file.
@@ -93,35 +93,36 @@ def opened(path: str | Path, address: str | None = None, **options: Any) -> sqli
         options: of :func:`sqlite3.connect`.
 
     Raises:
-        sqlite3.Error: it cannot be opened.
-        OSError: what lies beside it is no plain file, or an interrupted change that names another file.
+        sqlite3.Error: the file cannot be opened.
+        OSError: a companion file is not a regular file, or is an interrupted change that names another file.
     """
     for file in (Path(f"{path}{ending}") for ending in BESIDE):
         if os.path.lexists(file) and not file.is_file():
-            raise OSError(errno.EPERM, f"{file.name} beside it is no plain file")
+            raise OSError(errno.EPERM, f"{file.name} next to it is not a regular file")
     journal = Path(f"{path}{BESIDE[0]}")
     if journal.exists() and journal.stat().st_size > len(_NAMES_ANOTHER):
         with journal.open("rb") as stream:
             stream.seek(-len(_NAMES_ANOTHER), os.SEEK_END)
             if stream.read() == _NAMES_ANOTHER:
-                raise OSError(errno.EPERM, f"{journal.name} beside it names another file, which would be removed")
+                raise OSError(errno.EPERM, f"{journal.name} next to it names another file, which would be removed")
     if address is not None:
         options["uri"] = True
     return sqlite3.connect(address or path, factory=_Connection, **options)
 
 
 def said(error: BaseException) -> str:
-    """What an error of SQLite says; a query that was ended, why."""
+    """Return the message of an SQLite error, or why a query was stopped."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         return f"a query was interrupted, or did not end within {LONGEST:g} seconds"
     return getattr(error, "strerror", None) or str(error)
 
 
 def foreign(connection: sqlite3.Connection) -> str:
-    """The first thing in a file that computes when it is read or written, as ``view 'x'``; empty where there is none.
+    """Return the first object of a file that runs code when it is read or written, as ``view 'x'``; empty if there is
+    none.
 
     Raises:
-        sqlite3.Error: it is no SQLite file.
+        sqlite3.Error: the file is not an SQLite file.
     """
     virtual = "type = 'table' AND sql LIKE 'create%virtual%table%using%'"
     query = f"SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR {virtual} LIMIT 1"

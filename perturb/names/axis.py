@@ -22,9 +22,9 @@ from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
 from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}
-"""What a name tells, with its groups."""
+"""Dimensions that a name expresses, with their groups."""
 NAME_AXES = {"names_gender": ("gender",), "names_race": ("race",)}
-"""The axes by name, with what is exchanged; everything else that a name tells is kept."""
+"""Axes of names, with the dimension that is exchanged; the other dimension of the name is kept."""
 _WORD = re.compile(WORD)
 _REMEMBERED = 16384
 """Dialogues whose people are remembered, as every counterfactual asks for the same ones."""
@@ -32,14 +32,14 @@ _REMEMBERED = 16384
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of one dialogue."""
+    """Facts about one dialogue."""
 
     dialogue: Dialogue
     people: tuple[Person, ...]
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All words in lower case: a name that stands there is not dealt."""
+        """All words in lower case; they are not dealt as names."""
         return frozenset(_WORD.findall("\n".join(dict.fromkeys(texts_of(self.dialogue))).lower()))
 
 
@@ -91,12 +91,13 @@ class NamesAxis(Axis):
 
     @property
     def slots(self) -> NameSlots:
-        """Which slots hold names."""
+        """Slots that hold names."""
         return self._slots
 
     @cached_property
     def signature(self) -> str:
-        """What decides the rewrites, as one line of ``key:value`` parts; the tables of names by their content."""
+        """Identify everything that determines the rewrites, as ``key:value`` parts; the tables of names by their
+        content."""
         content = hashlib.sha256(b"".join(path.read_bytes() for path in (FIRST, LAST, WORDS)))
         content.update(repr((self.factors, self._protected, self.sources, self.targets)).encode("utf-8"))
         return f"names:{self.name}|hash:{content.hexdigest()[:12]}|slots:{self._slots.signature}"
@@ -104,7 +105,7 @@ class NamesAxis(Axis):
     # --- who is there
 
     def group_of(self, person: Person) -> str:
-        """The group of a person; empty where the name does not tell."""
+        """Return the group of a person; empty if the name does not determine it."""
         groups = [person.gender if factor == "gender" else person.race for factor in self.factors]
         return "×".join(groups) if all(groups) else ""
 
@@ -112,7 +113,7 @@ class NamesAxis(Axis):
         return _Known(dialogue, people(dialogue, self._slots))
 
     def people(self, dialogue: Dialogue) -> tuple[Person, ...]:
-        """Who is named in a dialogue (:func:`~tod_bias.perturb.names.people.people`)."""
+        """Return the people of a dialogue (:func:`~tod_bias.perturb.names.people.people`)."""
         return self._known(dialogue).people
 
     def rewritable(self, dialogue: Dialogue) -> tuple[Person, ...]:
@@ -137,7 +138,7 @@ class NamesAxis(Axis):
         return person.name if "race" in self.factors else person.first.lower()
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
-        """How often the name of each candidate is said; the user's counts as named most."""
+        """Return how often the name of each candidate occurs; the user's name counts as the most frequent."""
         counts: Counter[Candidate] = Counter()
         rewritable = self.rewritable(dialogue)
         if not rewritable:
@@ -159,7 +160,7 @@ class NamesAxis(Axis):
         )
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """The names in what is said, in order: who says it (``user``, ``system``) and which group it is of."""
+        """Yield the names in utterances, in order: the speaker (``user``, ``system``) and the group of the name."""
         named = [
             (self.group_of(person), self.forms(dialogue, person))
             for person in self.people(dialogue)
@@ -201,7 +202,7 @@ class NamesAxis(Axis):
         return f"{first} {last if last != first else lasts[(place + 1) % len(lasts)]}"
 
     def _form_of(self, candidate: Candidate, taken: Collection[str] = ()) -> str:
-        """The name that a candidate without a form stands for: always the same, but none that is taken."""
+        """Return the name of a candidate without a form: always the same one, but none of those taken."""
         first, *rest = candidate.term.split()
         person = Person(first, rest[-1] if rest else "")
         cell = self._cell(candidate.target, person, candidate.term)
@@ -246,7 +247,7 @@ class NamesAxis(Axis):
         return selected
 
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
-        """The name exchanged for another one of its own gender and race; None where nobody can be renamed."""
+        """Exchange the name for another one of the same gender and race; None if no person can be renamed."""
         term = candidates[0].term if candidates else None
         person = next((named for named in self.rewritable(dialogue) if term in (None, self._term(named))), None)
         if person is None:
@@ -263,10 +264,10 @@ class NamesAxis(Axis):
     # --- T
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
-        """The rewriting T of this dialogue that ``candidate`` stands for, with its ``form`` as the new name.
+        """Return the rewrite T of this dialogue for ``candidate``, with its ``form`` as the new name.
 
         Raises:
-            AxisError: ``candidate`` is not one of this dialogue's, or its form is no name.
+            AxisError: ``candidate`` is not one of this dialogue's, or its form is not a name.
         """
         key = (candidate.term, candidate.source, candidate.target)
         for person in self.rewritable(dialogue):
@@ -281,7 +282,9 @@ class NamesAxis(Axis):
     def _renamed(self, dialogue: Dialogue, person: Person, form: str, source: str, target: str) -> DialogueRewrite:
         first, *rest = form.split() or [""]
         if not first or len(rest) > 1:
-            raise AxisError(f"axis {self.name!r}: {form!r} is no name; expected a first name, or first and last name")
+            raise AxisError(
+                f"axis {self.name!r}: {form!r} is not a name; expected a first name, or first and last name"
+            )
         last = rest[0] if rest and person.last else ""
         forward = Renaming(self.forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
@@ -293,7 +296,7 @@ class NamesAxis(Axis):
         return DialogueRewrite(self.name, source, target, self._term(person), forward, backward)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Each text by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.
+        """Rewrite each text alone: every introduced or addressed person of ``source`` gets a name of ``target``.
 
         The same name always becomes the same one; two people get two.
 
@@ -315,7 +318,7 @@ class NamesAxis(Axis):
         return text
 
     def forms(self, dialogue: Dialogue, person: Person, *, finds_last: bool = False) -> NameForms:
-        """Where a person's name stands in the strings of a dialogue."""
+        """Find a person's name in the strings of a dialogue."""
         relatives = frozenset(relative.last.lower() for relative in self.people(dialogue) if relative.last)
         things = things_called(dialogue, (person.first, person.last), self._slots)
         values = frozenset[str]()

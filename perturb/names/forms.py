@@ -1,4 +1,4 @@
-"""Where a name stands in a text: the name in every form of writing, and what only looks like it."""
+"""Places of a name in a text: the name in every form of writing, separated from words that only look like it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def listed(section: str) -> frozenset[str]:
 
 
 def is_last_name(word: str) -> bool:
-    """Whether a word with a capital after a first name is a last name, as far as is known."""
+    """True if a capitalised word after a first name is probably a last name."""
     return word[:1].isupper() and word.lower() in by_last() and word.lower() not in listed("not last")
 
 
@@ -68,24 +68,24 @@ _EDGES = " \t\r\n.,!?;:\"'()"
 
 @dataclass(frozen=True)
 class NameForms:
-    """A person's name, to be found in texts.
+    """A person's name, with the rules that find it in texts.
 
     Ordinary first names are found in every writing: ``Angela``, ``ANGELA``, ``angela``, ``Angela's``, in ids and e-mail
-    addresses. A name that is also a word, a place or a month is found where it is addressed, introduced or stands alone
-    and, with a capital, inside of a sentence. A last name is found after the first name or its initial, after a title,
-    in ids, and alone where it is no word.
+    addresses. A name that is also a word, a place or a month is found if it is addressed, introduced or alone and, with
+    a capital, inside a sentence. A last name is found after the first name or its initial, after a title, in ids, and
+    alone if it is not a word.
     """
 
     first: str
     """The first name."""
     last: str = ""
-    """The last name; empty where it is unknown."""
+    """Last name; empty if unknown."""
     relatives: frozenset[str] = frozenset()
     """Last names, in lower case, that may follow the first name as well."""
     protected: tuple[str, ...] = ()
-    """Phrases that are no mention: names of things and places that hold the name."""
+    """Phrases that are not mentions: names of things and places that contain the name."""
     finds_last: bool = True
-    """Whether the last name is looked for by itself; else only the first name is."""
+    """True to look for the last name alone too; otherwise only for the first name."""
     last_values: frozenset[str] = field(default=frozenset())
     """Whole strings that are the last name, as a slot of last names holds it, although it is a word."""
 
@@ -129,7 +129,7 @@ class NameForms:
         return any(key in lower for key in self.keys)
 
     def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""
+        """Yield the places of the name: start, end and part (``first``, ``last`` or ``initial``)."""
         if not self.may_stand_in(text):
             return
         guarded = [guard.span() for guard in self._guard.finditer(text)] if self._guard else []
@@ -159,7 +159,7 @@ class NameForms:
         return bool(follower) and (follower in self.relatives or follower == self.last.lower())
 
     def _is_code(self, spot: _Spot) -> bool:
-        """Whether it is no name but a code: MIA is an airport."""
+        """True if it is a code and not a name: MIA is an airport."""
         is_code = spot.name.isupper() and self.first.lower() in listed("codes")
         return is_code and (len(spot.stripped) < 4 or not spot.text.isupper())
 
@@ -180,7 +180,7 @@ class NameForms:
         return spot.name[0].isupper() and self._is_last_inside(spot)
 
     def _is_last_inside(self, spot: _Spot) -> bool:
-        """Whether a word with a capital is the last name, by itself in a text."""
+        """True if a capitalised word is the last name alone in a text."""
         leader, follower = spot.leader.lower(), spot.follower
         if spot.leader[:1].isupper() and leader in by_first():
             return True  # a relative
@@ -191,7 +191,7 @@ class NameForms:
         return not self._last_is_word and follower not in listed("things")
 
     def _precedes_first(self, after: str) -> bool:
-        """Whether the first name follows behind a comma: "Walsh, Emily"."""
+        """True if the first name follows after a comma: "Walsh, Emily"."""
         match = _SECOND.match(after)
         return match is not None and match[1].lower() == self.first.lower()
 
@@ -200,7 +200,7 @@ class NameForms:
 
 
 class _Spot:
-    """Where a name may stand in a text, and what stands around it."""
+    """A possible place of a name in a text, with its surroundings."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text, self.start, self.end = text, start, end
@@ -217,12 +217,12 @@ class _Spot:
 
     @property
     def leader(self) -> str:
-        """The word before, and empty where there is none."""
+        """Previous word; empty if there is none."""
         return self._leader[1] if self._leader else ""
 
     @property
     def is_led_on(self) -> bool:
-        """Whether the word before has a capital and neither ends nor opens a sentence."""
+        """True if the previous word is capitalised and neither ends nor opens a sentence."""
         leader = self._leader
         if leader is None or not leader[1][0].isupper() or leader[0].rstrip()[-1] == ".":
             return False
@@ -230,7 +230,7 @@ class _Spot:
 
     @property
     def follower(self) -> str:
-        """The word behind, and empty where there is none."""
+        """Next word; empty if there is none."""
         match = _AFTER.match(self.after)
         return match[1] if match else ""
 
@@ -240,13 +240,13 @@ def _is_initial(spot: _Spot) -> bool:
 
 
 def _follows_first(spot: _Spot) -> bool:
-    """Whether another first name stands before: it is that person's last name."""
+    """True if another first name precedes: the word is that person's last name."""
     leader = spot.leader.lower()
     return spot.is_led_on and leader in by_first() and leader not in listed("not last") and not spot.text.isupper()
 
 
 def _may_possess(spot: _Spot) -> bool:
-    """Whether what follows is no thing that is called by the name ("Angela's Restaurant", "at Angela's")."""
+    """True unless a thing is called by the name ("Angela's Restaurant", "at Angela's")."""
     owned = _POSSESSED.match(spot.after)
     if not owned:
         return not (_POSSESSIVE.match(spot.after) and _AT.search(spot.before))
@@ -256,12 +256,12 @@ def _may_possess(spot: _Spot) -> bool:
 
 
 def _is_thing(follower: str) -> bool:
-    """Whether the word behind a name makes it that of a thing ("Angela Street")."""
+    """True if the next word makes it the name of a thing ("Angela Street")."""
     return follower[:1].isupper() and follower.lower() in listed("things")
 
 
 def _is_named(spot: _Spot) -> bool:
-    """Whether a name that is also a word is a name here."""
+    """True if a name that is also a word is a name here."""
     is_time = spot.name.lower() in listed("times")
     if is_time and _is_date(spot):
         return False
@@ -274,7 +274,7 @@ def _is_named(spot: _Spot) -> bool:
 
 
 def _has_capital_of_name(spot: _Spot, is_time: bool) -> bool:
-    """Whether a word with a capital has it because it is a name."""
+    """True if a capitalised word is capitalised because it is a name."""
     if spot.text.isupper() and len(spot.text) > len(spot.name) + 3:
         return False
     if _opens(spot.before):
@@ -284,14 +284,14 @@ def _has_capital_of_name(spot: _Spot, is_time: bool) -> bool:
 
 
 def _is_date(spot: _Spot) -> bool:
-    """Whether the name of a month or day is one: "in May", "April 5"."""
+    """True if the name of a month or day is one: "in May", "April 5"."""
     if re.match(r"\s*\d", spot.after):
         return True
     return not _NAMED.search(spot.before) and (bool(_WHEN.search(spot.before)) or not spot.name[0].isupper())
 
 
 def _is_introduced(spot: _Spot) -> bool:
-    """Whether a word that introduces somebody stands before: "my name is", "my brother"."""
+    """True if words that introduce a person precede: "my name is", "my brother"."""
     before, after = spot.before, spot.after
     if _INTRODUCED.search(before) and not _NO_NAME.match(after) and not _SUCH.search(before):
         return True
@@ -306,12 +306,12 @@ def _token(text: str, start: int, end: int) -> str:
 
 
 def _joined(before: str, after: str) -> bool:
-    """Whether a hyphen joins the name to another word."""
+    """True if a hyphen joins the name to another word."""
     return (before[-1:] == "-" and before[-2:-1].isalnum()) or (after[:1] == "-" and after[1:2].isalnum())
 
 
 def _opens(before: str) -> bool:
-    """Whether a sentence opens behind this text."""
+    """True if a sentence opens after this text."""
     text = before.rstrip(" \t\"'“”(-–—*")
     return not text or text[-1] in ".!?\n:" or before.endswith("\n")
 
@@ -363,12 +363,12 @@ class Renaming:
 
 
 def renamed(text: str, renamings: Iterable[Renaming], mask: str | None = None) -> str:
-    """The text with several people renamed, each place once; the first whose name stands there counts.
+    """Return the text with several people renamed, each place once; the first person whose name is there counts.
 
     Args:
         text: any text.
         renamings: one per person.
-        mask: what takes the place of every name instead of the new one.
+        mask: replaces every name, instead of the new one.
     """
     edits: dict[tuple[int, int], str] = {}
     for renaming in renamings:

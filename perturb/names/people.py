@@ -1,4 +1,4 @@
-"""Who is named in a dialogue: by slots, by introductions and addresses, by ids and e-mail addresses."""
+"""People in a dialogue: found by slots, introductions and addresses, ids and e-mail addresses."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Person:
     first: str
     """The first name, as it is usually written."""
     last: str = ""
-    """The last name; empty where none is given."""
+    """Last name; empty if none is given."""
     origin: str = "text"
     """How the person was found first: ``slot``, ``text`` or ``id``."""
     user: bool = False
-    """Whether this is the user: by a slot of the user's name, their introduction, or an address by the system."""
+    """True for the user: by a slot of the user's name, their introduction, or an address by the system."""
 
     @property
     def name(self) -> str:
@@ -37,13 +37,13 @@ class Person:
 
     @property
     def gender(self) -> str:
-        """``man``, ``woman`` or empty where the first name does not tell."""
+        """``man``, ``woman`` or empty if the first name does not determine it."""
         known = by_first().get(self.first.lower())
         return "" if known is None else known.gender
 
     @property
     def race(self) -> str:
-        """The race that first and last name tell; empty where they tell none, or two."""
+        """Race by first and last name; empty if they determine none, or two."""
         first, last = by_first().get(self.first.lower()), by_last().get(self.last.lower())
         races = {known.race for known in (first, last) if known is not None and known.race}
         return races.pop() if len(races) == 1 else ""
@@ -74,7 +74,7 @@ def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, 
 
 
 def _is_among(person: Person, things: Sequence[str]) -> bool:
-    """Whether who was named is a thing, or somebody whom a slot of things holds (a singer, a doctor)."""
+    """True if the name is a thing's, or a person's in a slot of things (a singer, a doctor)."""
     if person.last:
         return any(person.name in value for value in things)
     first = person.first.lower()
@@ -106,7 +106,7 @@ def _merged(named_in: Iterable[Person]) -> tuple[Person, ...]:
 
 
 def _spelt(name: str, known: Mapping[str, Any]) -> str:
-    """A name as it is usually written, where it was typed in lower case or capitals alone or in a mixture of both."""
+    """Return a name in its usual spelling if it was typed in lower case, capitals or a mixture."""
     if name[:1].isupper() and name[1:2].islower():
         return name
     return known[name.lower()].name if name.lower() in known else name.title()
@@ -206,13 +206,13 @@ _CLOSES = re.compile(
 
 
 def in_text(text: str, speaker: str = "user", *, expects_name: bool = False) -> Iterator[Person]:
-    """The people whom a text names by an introduction or an address, by an id or an e-mail address.
+    """Yield the people whom a text names by an introduction or an address, by an id or an e-mail address.
 
     Args:
-        text: what is said.
+        text: an utterance.
         speaker: ``user`` or ``system``: whoever introduces themselves to the system is the user, and so is whom the
             system addresses.
-        expects_name: whether the system has just requested a name, so that a name alone is one.
+        expects_name: True if the system has just requested a name, so that a name alone counts.
     """
     is_user = speaker == "user"
     if "_" in text or "@" in text:
@@ -234,7 +234,7 @@ def in_text(text: str, speaker: str = "user", *, expects_name: bool = False) -> 
 
 
 def _is_all(match: re.Match[str], text: str, *, expects_name: bool) -> bool:
-    """Whether a whole text is a name."""
+    """True if a whole text is a name."""
     return _fits(match, text, sure=expects_name) and (expects_name or not match["last"] or bool(_last(match, text)))
 
 
@@ -299,13 +299,14 @@ def _is_full(match: re.Match[str], text: str) -> bool:
 
 
 def _is_of_thing(match: re.Match[str], text: str) -> bool:
-    """Whether it is the name of a thing: "the event name is"."""
+    """True if it is the name of a thing: "the event name is"."""
     before = _LETTERS.findall(text[max(0, match.start() - 30) : match.start()] + " ")
     return bool(before) and before[-1].lower() in listed("named things") and text[: match.start()].endswith(" ")
 
 
 def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
-    """Whether what stands where a name may stand is a known first name; one that is also a word needs more."""
+    """True if the words at the place of a name are a known first name; a name that is also a word needs more
+    evidence."""
     first = match["first"]
     known = by_first().get(first.lower())
     if known is None or re.match(r"['’]s\b", text[match.end("first") :]):
@@ -321,7 +322,7 @@ def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
 
 
 def _word_fits(first: str, last: str, match: re.Match[str], text: str) -> bool:
-    """Whether a first name that is also a word is a name where one may stand."""
+    """True if a first name that is also a word is a name at the place of a name."""
     if not first[0].isupper() or text.isupper():
         return False
     if last:
@@ -336,7 +337,8 @@ def _closes(match: re.Match[str], text: str) -> bool:
 
 
 def _is_companion(match: re.Match[str], text: str) -> bool:
-    """Somebody whom the text is about ("a table for Emily"): a known name with a capital that is no word or place."""
+    """Find a person whom the text is about ("a table for Emily"): a known capitalised name that is not a word
+    or place."""
     first = by_first().get(match["first"].lower())
     if first is None or first.word or not match["first"][0].isupper() or text.isupper():
         return False
@@ -360,15 +362,15 @@ class _Cue(NamedTuple):
     pattern: re.Pattern[str]
     fits: Callable[[re.Match[str], str], bool] = _fits
     needs: tuple[str, ...] = ()
-    """One of these is in every text that it finds something in."""
+    """Strings, one of which is in every text in which something is found."""
     is_sure: bool = False
-    """Whether it also finds names that no table holds."""
+    """True if unknown names are found too."""
     at_end: bool = False
-    """Whether it is looked for in the last words only."""
+    """True if only the last words are searched."""
     names_user: bool = True
-    """Whether it names the user, if it is the user who speaks."""
+    """True if the name is the user's when the user speaks."""
     by_listener: bool = False
-    """Whether it names the user if it is the system that speaks instead."""
+    """True if the name is the user's when the system speaks."""
 
     def people(self, text: str, lower: str, *, is_user: bool) -> Iterator[Person]:
         """Whom a text names in this way, spoken by the user or not."""
@@ -396,13 +398,12 @@ _LED_ON, _LEADS_ON = re.compile(r"[^\W\d_]*[a-z,] [A-Z][a-z]+ $"), re.compile(r"
 
 
 def name_places(text: str) -> dict[tuple[int, int], tuple[str, str]]:
-    """Every place of a person's name in a text: start and end to the first name in lower case and the part that stands
-    there (``first``, ``last`` or ``initial``).
+    """Return every place of a person's name in a text: start and end to the first name in lower case and the part
+    (``first``, ``last`` or ``initial``).
 
-    A known first name with a capital counts wherever it stands; one that is also a word, a place or a month where it
-    stands as a name and not between other words with capitals (Grace, but not Thai Basil). Other first names, and names
-    in lower case, count where somebody is introduced or addressed by them. Last names count behind a first name, and
-    where they stand again.
+    A known capitalised first name always counts. One that is also a word, a place or a month counts if it is used as a
+    name and is not among other capitalised words (Grace, but not Thai Basil). Other first names, and names in lower
+    case, count in introductions and addresses. Last names count after a first name, and at later places.
     """
     lasts, in_lower_case = _names_in(text)
     places: dict[tuple[int, int], tuple[str, str]] = {}
@@ -432,9 +433,9 @@ def mask_people(text: str, mask: str) -> str:
 
 
 def under_other_names(text: str) -> Iterator[str]:
-    """A text that names somebody, once for every other group of gender and race, everybody under a name of it.
+    """Yield a text that names a person once for every other group of gender and race, with names of that group.
 
-    The group that is left out is that of the first name that stands first. The names are dealt by the text. Pronouns
+    The group of the first name in the text is left out. The names are dealt by the text. Pronouns
     stay as they are.
     """
     places = name_places(text)

@@ -24,18 +24,18 @@ RACES = ("white", "black", "hispanic", "asian")
 
 @dataclass(frozen=True)
 class KnownName:
-    """What is known of a first or a last name."""
+    """Facts about a first or a last name."""
 
     name: str
     """As it is written: ``Emily``, ``DeShawn``."""
     gender: str
-    """Of at least 80% of those born in the US with this first name; empty for a last name."""
+    """Gender of at least 80% of those born in the US with this first name; empty for a last name."""
     race: str
-    """One of :data:`RACES`: of most bearers; empty where that is none's or unknown."""
+    """One of :data:`RACES`, that of most bearers; empty if mixed or unknown."""
     used: bool
-    """Whether the name is dealt out; else it is only known when met."""
+    """True if the name is dealt; otherwise it is only recognised."""
     word: bool
-    """Whether it is also a common word, a thing or a place (Grace, Mark, Austin)."""
+    """True if it is also a common word, a thing or a place (Grace, Mark, Austin)."""
     source: str
     """Where this is from, as the head of the file explains."""
 

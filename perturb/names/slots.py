@@ -1,4 +1,4 @@
-"""Which slots of a corpus hold people's names: ``data/slots.txt``, and files of the same form from users."""
+"""Slots of a corpus that hold people's names: ``data/slots.txt``, and files of the same form from users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tod_bias.perturb.names.resources import FOLDER
 from tod_bias.perturb.tables import expect, read_table
 
 SLOTS = FOLDER / "slots.txt"
-"""The slots that the package knows; its head says what the kinds are."""
+"""Slots that the package knows; the head of the file describes the kinds."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 KINDS = ("user", "person", "first", "last", "id", "email", "none")
 
@@ -28,7 +28,7 @@ class NameSlots:
     """A slot in lower case to one of :data:`KINDS` (never ``none``)."""
 
     def kind(self, slot: str) -> str:
-        """The kind of name that a slot holds; empty where it holds none."""
+        """Return the kind of name in a slot; empty if it holds none."""
         return self.kinds.get(slot.lower(), "")
 
     @property
@@ -39,7 +39,7 @@ class NameSlots:
 
 @cache
 def name_slots(path: str | Path | None = None) -> NameSlots:
-    """The slots of the package, with those of a file of one's own added.
+    """Return the slots of the package, with those of a user's file added.
 
     Raises:
         LexiconError: the file cannot be read, or a line has no kind or no slot; names the file and the line.
@@ -59,7 +59,7 @@ def name_slots(path: str | Path | None = None) -> NameSlots:
 
 @lru_cache(maxsize=4096)
 def is_thing(slot: str, slots: NameSlots) -> bool:
-    """Whether a slot holds names of things (``restaurant_name``, ``DoctorName``, ``song``) and nobody's own."""
+    """True if a slot holds names of things (``restaurant_name``, ``DoctorName``, ``song``) and not of the user."""
     return not slots.kind(slot) and is_entity_slot(_HUMP.sub("_", slot))
 
 

@@ -52,7 +52,7 @@ from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.twin import Rewrite
 
 PREFIX = "persona_"
-"""What the names of these axes begin with."""
+"""Prefix of the names of these axes."""
 BARE, INTRODUCED = "neutral", "neutral-introduction"
 """Reference variants: the corpus's own dialogue, and one with a neutral introduction."""
 _BY_NAME = frozenset({"name", "pronouns", "title"})
@@ -113,7 +113,8 @@ class PersonaAxis(Axis):
 
     @cached_property
     def signature(self) -> str:
-        """What decides the rewrites, as one line of ``key:value`` parts; templates and names by their content."""
+        """Identify everything that determines the rewrites, as ``key:value`` parts; templates and names by their
+        content."""
         content = [part.content for part in self._parts]
         choices = self._kinds, self._turns, neutral_templates(), self.sources, self.targets
         return f"personas:{self.name}|hash:{sha256(repr((content, choices)).encode()).hexdigest()[:12]}"
@@ -123,11 +124,12 @@ class PersonaAxis(Axis):
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
     ) -> list[SelectedDialogue]:
-        """Every dialogue in which the user says anything, with an introduction, and its candidates.
+        """Return every dialogue in which the user speaks, with an introduction, and its candidates.
 
-        Groups and what an axis does not exchange (the race of somebody whose gender is revealed) take turns in an order
-        that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Dealer`). So do kinds of
-        templates, each as often as it has terms: a title, which is one term per group, would else stand for the group.
+        Groups, and dimensions that the axis does not exchange (the race of a person whose gender is revealed),
+        alternate in a seeded order; names and terms are dealt (:class:`~tod_bias.perturb.dealing.Dealer`). Kinds of
+        templates alternate too, in proportion to their terms: a title, one term per group, would otherwise represent
+        the group.
         """
         usable = [(place, turn) for place, turn in enumerate(map(speaking_turn, dialogues)) if turn >= 0]
         order = random.Random(number_of(seed, self.name)).sample(range(len(usable)), len(usable))
@@ -192,7 +194,8 @@ class PersonaAxis(Axis):
         return person if person is not None and person.user else None
 
     def _templates(self, bare: Dialogue, number: int, seed: int) -> tuple[tuple[Template, ...], int]:
-        """A template for each part, within a kind by the dialogue's id; and which dialogue of these kinds it is."""
+        """Return a template for each part, within a kind by the dialogue's id, and the number of this dialogue among
+        its kinds."""
         templates, left = [], number
         for index, (kinds, whose) in enumerate(zip(self._kinds, self._turns, strict=True)):
             turn = turn_of(left, len(whose), seed, self.name, "kind", index)
@@ -240,7 +243,7 @@ class PersonaAxis(Axis):
         fills: Sequence[str],
         label: str,
     ) -> str:
-        """What fills one slot of a template for a group."""
+        """Return the fill of one slot of a template for a group."""
         slot = label.split()[0]
         if slot in shared:
             return shared[slot]
@@ -250,13 +253,13 @@ class PersonaAxis(Axis):
         return dealer.pick(fills, label, group, variant=variant, taken=taken)
 
     def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
-        """What fills the slots that reveal nothing in which a persona and a group differ."""
+        """Return the fills of the slots that reveal none of the dimensions in which a persona and a group differ."""
         both = zip(part.factors, self._by_part[source.group][index], group, strict=True)
         differing = {factor for factor, old, new in both if old != new}
         return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
 
     def drawn(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
-        """Rewrites of a dialogue as it is into so many personas; none if nobody speaks.
+        """Return rewrites of a dialogue into several personas; empty if no user speaks.
 
         Raises:
             AxisError: ``draws`` is not positive.
@@ -277,13 +280,13 @@ class PersonaAxis(Axis):
         return []
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
-        """T: the dialogue with the candidate's persona.
+        """Return T: the dialogue with the candidate's persona.
 
         Raises:
-            AxisError: the dialogue has no introduction, or the candidate is none of its own.
+            AxisError: the dialogue has no introduction, or the candidate is another dialogue's.
         """
         if not isinstance(candidate, PersonaCandidate):
-            raise AxisError(f"axis {self.name}: {candidate} is no persona; take one from candidates(dialogue)")
+            raise AxisError(f"axis {self.name}: {candidate} is not a persona; take one from candidates(dialogue)")
         return as_persona(self._checked(dialogue), candidate.persona, self.name, candidate.target)
 
     def _checked(self, dialogue: Dialogue) -> IntroducedDialogue:
@@ -340,7 +343,7 @@ class PersonaAxis(Axis):
 
 
 def _said_in(dialogue: Dialogue) -> frozenset[str]:
-    """All words that are said, in lower case, cut at blanks."""
+    """Return all words of utterances, in lower case, split at blanks."""
     return frozenset(" ".join(text for turn in dialogue.turns for _, text in turn.utterances).lower().split())
 
 
@@ -358,11 +361,11 @@ def persona_axes() -> tuple[str, ...]:
 
 
 def load_persona(axes: Sequence[str], *, lexicon: str | Path | None = None, **options: Any) -> PersonaAxis:
-    """One axis of introductions, or several that are crossed.
+    """Return one axis of introductions, or several that are crossed.
 
     Args:
         axes: such as ``persona_gender``.
-        lexicon: a sheet of one's own, for a single axis.
+        lexicon: a user's sheet, for a single axis.
         options: those of :class:`PersonaAxis`.
 
     Raises:

@@ -32,7 +32,7 @@ class FilledTemplate:
 
     @property
     def text(self) -> str:
-        """As it is said."""
+        """Introduction as an utterance."""
         return self.template.filled(dict(self.values))
 
     @property
@@ -43,14 +43,14 @@ class FilledTemplate:
 
 @dataclass(frozen=True)
 class Persona:
-    """Who the user is, and how they say so."""
+    """A user's persona, with its introduction."""
 
     group: str
-    """Of the axis; those of several factors joined by ``×``."""
+    """Group of the axis; those of several factors joined by ``×``."""
     parts: tuple[FilledTemplate, ...]
 
     def beside(self, utterance: str) -> str:
-        """What the user says, with the introduction."""
+        """Return the user's message with the introduction."""
         before = [part.text for part in self.parts if part.template.place == "before"]
         after = [part.text for part in self.parts if part.template.place == "after"]
         return " ".join(text for text in (*before, utterance, *after) if text)
@@ -82,12 +82,12 @@ class IntroducedDialogue(Dialogue):
     """Its place in the order in which terms are dealt out."""
 
     named: Person | None = field(default=None, metadata={"rewrite": False})
-    """The corpus's user, where they have a name."""
+    """The corpus's user, if they have a name."""
     renamed: DialogueRewrite | None = field(default=None, metadata={"rewrite": False})
-    """Where the corpus's user has a name: what puts the persona's in its place everywhere."""
+    """Rewrite that replaces the name of the corpus's user by the persona's everywhere."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process introduces the user again: what T remembers stays where it was made."""
+        """Pickle without the memory of T, which stays in this process; another process introduces the user again."""
         return IntroducedDialogue.of, (self.bare, self.turn, self.persona, self.fixed, self.number, self.named)
 
     @cached_property
@@ -97,7 +97,7 @@ class IntroducedDialogue(Dialogue):
 
     @property
     def utterance(self) -> str:
-        """What the user says in the turn without the introduction."""
+        """User's message without the introduction."""
         return self.bare.turns[self.turn].user
 
     @classmethod
@@ -160,10 +160,10 @@ def as_persona(
 def without_introduction(
     dialogue: IntroducedDialogue, axis: str, target: str, instead: Template | None = None
 ) -> DialogueRewrite:
-    """T: the same dialogue without the introduction, or with one that says nothing of anybody.
+    """Return T: the same dialogue without the introduction, or with a neutral one.
 
-    Where a system calls the user by a name that they did not give, the name goes too; a user who has a name in the
-    corpus gets it back.
+    A name that the user did not give is removed from the system's texts too; a user with a name in the corpus gets it
+    back.
     """
     persona = dialogue.persona
     facts = {"axis": axis, "source": persona.group, "target": target, "word": main_term(persona)}
@@ -249,7 +249,7 @@ def _renaming(before: Persona, after: Persona, native: Container[str]) -> Renami
 
 
 def main_term(persona: Persona) -> str:
-    """The term that stands for a persona: the first that reveals its group."""
+    """Return the term of a persona: the first that reveals its group."""
     return next((term for part in persona.parts for term in part.terms), "")
 
 
@@ -291,14 +291,14 @@ def _turned(pairs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_native(phrase: str, native: Container[str]) -> bool:
-    """Whether a dialogue without the introduction holds all words of a phrase."""
+    """True if a dialogue without the introduction contains all words of a phrase."""
     return all(word in native for word in _WORD.findall(phrase.lower()))
 
 
 _UNITS = (
     "dollars?|euros?|pounds?|cents?|credits?|percent|minutes?|hours?|days?|miles?|km|people|guests|am|pm|a\\.m|p\\.m"
 )
-"""What a number before it counts is no age."""
+"""Words after a number that is not an age."""
 
 
 def _exchange(
@@ -308,10 +308,11 @@ def _exchange(
     ages: Mapping[str, str],
     names: Renaming | None,
 ) -> Callable[[str], str]:
-    """Exchanges one whole text; in all others the introduction where it is quoted, names, words and ages.
+    """Return the exchange of one whole text; in other texts, quotes of the introduction, names, words and ages are
+    exchanged.
 
-    They are written in the letters in which the old ones stand. A number is an age unless it is part of another number,
-    a price, a time, or counts something.
+    New words keep the capitals of the old ones. A number is an age unless it is part of another number, a price, a
+    time, or counts something.
     """
 
     def exchange(text: str) -> str:
@@ -328,7 +329,7 @@ def _exchange(
 
 
 def _taken_out(text: str, pairs: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The text with marks in the place of what is quoted, and what they stand for, exchanged already."""
+    """Replace quotes of the introduction by marks; return the text and the exchanged quote of each mark."""
     marks: dict[str, str] = {}
 
     def mark(new: str) -> str:
@@ -339,7 +340,7 @@ def _taken_out(text: str, pairs: Mapping[str, str]) -> tuple[str, dict[str, str]
 
 
 def _with(text: str, pairs: Mapping[str, str], shape: str, put: Callable[[str], str] = str) -> str:
-    """The text with some phrases exchanged, the longest first, where they stand in a shape."""
+    """Exchange phrases in a text, the longest first, at places of a given shape."""
     lower = text.lower()
     held = {old.lower(): (old, new) for old, new in pairs.items() if old.lower() in lower}
     if not held:

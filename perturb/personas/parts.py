@@ -15,7 +15,7 @@ from tod_bias.perturb.personas.sheet import FOLDER, NOT_AXES, Template, Template
 Combination = tuple[str, ...]
 """One group of each factor that a part says."""
 Deal = Callable[[Sequence[str], str], str]
-"""Chooses among fills, given a label that tells apart what they are for."""
+"""Function that chooses a fill, given a label of its purpose."""
 PEOPLE = {
     "gender": (*GENDERS, "non-binary"),
     "race": (*RACES, "native-american", "pacific-islander"),
@@ -31,7 +31,7 @@ _REVEALS = {
     "title": ("gender",),
     "pronouns": ("gender",),
 }
-"""What a slot's filling reveals of people; of two, the first decides what fills it."""
+"""Dimensions that a slot's fill reveals; the first of two decides the fill."""
 JOINED = {"full": ("first", "last"), "person": ("adjective", "noun")}
 """Slots that are filled by two others, which a blank joins."""
 _ORDER = ("first", "last", "full", "noun", "adjective", "person")
@@ -55,34 +55,34 @@ class IntroductionPart:
         self.factors, self._sheet, self._names_people = factors, sheet, names_people
         groups = [PEOPLE[factor] for factor in factors] if names_people else [sheet.groups]
         self.groups: tuple[Combination, ...] = tuple(product(*groups))
-        """Those that it can be about."""
+        """Groups that the introduction can be about."""
         kinds: dict[str, list[Template]] = {}
         for template in sheet.templates:
             if {factor for slot in _slots(template) for factor in self.reveals(slot)}.issuperset(factors):
                 kinds.setdefault(template.kind, []).append(template)
         self.kinds: Mapping[str, tuple[Template, ...]] = {kind: tuple(some) for kind, some in kinds.items()}
-        """The templates that reveal all factors, by kind: pronouns reveal nobody's race."""
+        """Templates that reveal all factors, by kind; pronouns reveal no race."""
 
     @property
     def content(self) -> list[object]:
-        """What decides the introductions, beside the templates: for signatures."""
+        """Content that determines the introductions, without the templates: for signatures."""
         names = [(dealt(gender, race), dealt_last(race)) for gender in GENDERS for race in RACES]
         sheet = self._sheet
         return [self.factors, sheet.fills, sorted(sheet.paired), names if self._names_people else []]
 
     @property
     def deals_names(self) -> bool:
-        """Whether an introduction may be by name."""
+        """True if an introduction may be a name."""
         slots = {slot for templates in self.kinds.values() for template in templates for slot in _slots(template)}
         return self._names_people and "first" in slots
 
     def reveals(self, slot: str) -> tuple[str, ...]:
-        """Which factors what fills a slot says anything of."""
+        """Return the factors that the fill of a slot reveals."""
         factors = _REVEALS.get(slot, ()) if self._names_people else self.factors
         return tuple(factor for factor in factors if factor in self.factors)
 
     def can(self, template: Template, group: Combination) -> bool:
-        """Whether the template can be about this group; a name alone reveals nobody as non-binary."""
+        """True if the template can be about this group; a name alone never reveals non-binary people."""
         by_factor = {"gender": GENDERS[0], "race": RACES[0]} | dict(zip(self.factors, group, strict=True))
         slots = _slots(template)
         if self._names_people and {"first", "last"} & slots and by_factor["race"] not in RACES:
@@ -97,14 +97,14 @@ class IntroductionPart:
         return _REVEALS[slot][0] if self._names_people else self.factors[0]
 
     def values(self, template: Template, group: Combination, fixed: Combination, deal: Deal) -> dict[str, str]:
-        """What fills the template's slots.
+        """Return the fills of the template's slots.
 
         Args:
             template: one that can be about the group.
-            group: whom it is about.
-            fixed: gender and race of people where the axis does not exchange them; the same in all counterfactuals of a
+            group: of the introduced person.
+            fixed: gender and race of people if the axis does not exchange them; the same in all counterfactuals of a
                 dialogue.
-            deal: chooses.
+            deal: chooses a fill.
         """
         by_factor = dict(zip(("gender", "race"), fixed, strict=False)) | dict(zip(self.factors, group, strict=True))
         slots = [slot for slot in _ORDER if slot in _slots(template)] if self._names_people else []
@@ -135,12 +135,12 @@ def _slots(template: Template) -> set[str]:
 
 
 def joined(slot: str, values: Mapping[str, str]) -> str:
-    """What fills one of :data:`JOINED`."""
+    """Return the fill of one of :data:`JOINED`."""
     return " ".join(values[part] for part in JOINED[slot] if values[part])
 
 
 def sheets() -> tuple[str, ...]:
-    """What introductions can reveal: ``gender``, ``age`` …"""
+    """Return the dimensions that introductions can reveal: ``gender``, ``age`` …"""
     return tuple(sorted({path.stem for path in FOLDER.glob("*.tsv")} - NOT_AXES | set(PEOPLE)))
 
 
@@ -183,7 +183,7 @@ def _terms(part: IntroductionPart, templates: Iterable[Template]) -> int:
 
 
 def speaking_turn(dialogue: Dialogue) -> int:
-    """The first turn in which the user says something; -1 where there is none."""
+    """Return the first turn in which the user speaks; -1 if there is none."""
     return next((number for number, turn in enumerate(dialogue.turns) if _speaks(turn)), -1)
 
 
@@ -192,7 +192,7 @@ def _speaks(turn: Turn) -> bool:
 
 
 def turn_after_question(dialogue: Dialogue, first: int) -> int:
-    """The turn after the system has asked for a name; ``first`` where it never does."""
+    """Return the turn after the system has asked for a name; ``first`` if it never does."""
     for number, turn in enumerate(dialogue.turns[:-1]):
         if number >= first and _EXPECTS_NAME.search(turn.response) and _speaks(dialogue.turns[number + 1]):
             return number + 1

@@ -1,4 +1,4 @@
-"""Sheets: plain TSV files with the forms of introductions and what fills their slots.
+"""Sheets: plain TSV files with the forms of introductions and the fills of their slots.
 
 Lines, joined by tabs; ``#`` starts a comment::
 
@@ -7,9 +7,9 @@ Lines, joined by tabs; ``#`` starts a comment::
     form  age    before  I'm {years}, by the way.
     fill  years  senior  67, 68, 69
 
-A form (template) has a kind, a place (``before`` or ``after`` what the user says) and a text with slots; ``{a noun}``
-writes the article that fits. It can be about those groups that have a fill for each of its slots. The fills of a paired
-slot stand for each other one by one; those of others are dealt out each by themselves.
+A form (template) has a kind, a place (``before`` or ``after`` the user's message) and a text with slots; ``{a noun}``
+adds the article. A form can be about the groups that have a fill for each of its slots. The fills of a paired slot
+correspond one by one; those of other slots are dealt independently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tod_bias.perturb.tables import expect, read_table
 FOLDER = Path(__file__).parent / "data"
 """The sheets of the package; ``NAME.tsv`` is the axis ``persona_NAME``."""
 NOT_AXES = frozenset({"neutral", "people"})
-"""Files there that are no axis: introductions that say nothing of anybody, and those by name."""
+"""Files other than axes: neutral introductions, and those by name."""
 PLACES = ("before", "after")
 _SLOT = re.compile(r"\{(a )?([\w-]+)\}")
 
@@ -39,7 +39,8 @@ class Template:
     kind: str
     """Such as ``name`` or ``statement``; kinds take turns over a corpus."""
     place: str
-    """``before`` or ``after`` what the user says; ``own`` where it is not said, as the user has a name already."""
+    """``before`` or ``after`` the user's message; ``own`` if the introduction is not spoken because the user has a
+    name."""
     text: str
     """With slots in braces."""
 
@@ -72,7 +73,7 @@ class TemplateSheet:
     fills: Mapping[str, Mapping[str, tuple[str, ...]]]
     """Slot to group to what may fill it."""
     paired: frozenset[str] = frozenset()
-    """Slots whose fills stand for each other, one by one."""
+    """Slots whose fills correspond one by one."""
 
     def choices(self, slot: str, group: str) -> tuple[tuple[str, ...], str]:
         """The fills of a slot for a group, and the label under which they are dealt out: one label for all groups where
@@ -89,8 +90,8 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> TemplateSheet
         slots: that are filled elsewhere.
 
     Raises:
-        LexiconError: it cannot be read, a line is malformed, a group is unknown, a fill is empty or stands for
-            two groups, or a form has a slot that nothing fills; names the file and, where there is one, the line.
+        LexiconError: the file cannot be read, a line is malformed, a group is unknown, a fill is empty or belongs to
+            two groups, or a form has a slot without fills; names the file and, if possible, the line.
     """
     reading = _SheetReading()
     read_table(path, reading.read)
@@ -101,7 +102,7 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> TemplateSheet
 
 
 class _SheetReading:
-    """A sheet as far as it is read; every method raises ValueError where something is wrong."""
+    """Sheet while it is read; every method raises ValueError for mistakes."""
 
     def __init__(self) -> None:
         self._groups: tuple[str, ...] = ()
@@ -138,7 +139,7 @@ class _SheetReading:
         expect(all(values), f"an empty fill for {group!r}")
         for value in values:
             owner = self._owners.setdefault((slot, value.lower()), group)
-            expect(owner == group, f"{value!r} stands for two groups, {owner!r} and {group!r}")
+            expect(owner == group, f"{value!r} belongs to two groups, {owner!r} and {group!r}")
         self._fills.setdefault(slot, {})[group] = values
 
     def sheet(self, filled_elsewhere: frozenset[str]) -> TemplateSheet:
@@ -156,7 +157,7 @@ class _SheetReading:
 
 @cache
 def neutral_templates() -> tuple[Template, ...]:
-    """Introductions that say nothing of anybody."""
+    """Return neutral introductions, which reveal no group."""
     templates: list[Template] = []
     read_table(FOLDER / "neutral.tsv", lambda cells: templates.append(Template(*cells)))
     return tuple(templates)

@@ -1,7 +1,7 @@
 """Attribute association metrics (Beattie eqs. 1-6).
 
-Every mean cosine is one product with a mean of unit vectors, because the mean over A of cos(ε, a) is ε̂ · mean(â). A
-positive value says that an entity leans towards A, a negative one towards B, 0 towards neither.
+Every mean cosine is one product with a mean of unit vectors, because the mean over A of cos(ε, a) is ε̂ · mean(â). An
+entity with a positive value leans towards A, with a negative one towards B, with 0 towards neither.
 """
 
 from __future__ import annotations

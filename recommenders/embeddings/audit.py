@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tod_bias.recommenders.embeddings.interactions import Interactions
 
 RECORD = "associations.json"
-"""The file that tells the folder of an audit."""
+"""File that identifies the folder of an audit."""
 SCHEMA = 1
 """Version of ``associations.json``."""
 
@@ -153,8 +153,8 @@ def _clusters(sets: EntitySets) -> dict[str, Any] | None:
 def _set_notes(sets: EntitySets) -> list[str]:
     if (clusters := _clusters(sets)) is None:
         notes = [
-            "the items of a set are taken as independent; where they come in series (books of one series, tracks of "
-            "one artist), name the column that says so with --cluster-items"
+            "the items of a set are treated as independent; if they belong to series (books of one series, tracks "
+            "of one artist), name the column of the series with --cluster-items"
         ]
     else:
         rests = (
@@ -176,11 +176,12 @@ CENTROID = "centroid"
 
 
 def flags(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is flagged (Beattie section 4.3): the association of E, that of P, and their difference.
+    """Return the flags (Beattie section 4.3): the association of E, that of P, and their difference.
 
-    Each rests on R-RIPA of the centroid difference and has two p-values, of which the larger counts: that of users
-    (labels of A and B exchanged), and that of items (signs of E or of P; labels of E and P exchanged). Flagged is what
-    is below alpha after Holm's correction, and on whose sign all usable directions agree, at least one of them.
+    Each flag is based on R-RIPA of the centroid difference and has two p-values, the larger of which counts: that of
+    users (labels of A and B exchanged), and that of items (signs of E or of P; labels of E and P exchanged). An
+    association is flagged if the p-value is below alpha after Holm's correction, and if all usable directions, at least
+    one, agree on its sign.
     """
     entry = result["R_RIPA"][CENTROID]
     usable = {name: part for name, part in result["R_RIPA"].items() if part["usable"]}

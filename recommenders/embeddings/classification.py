@@ -1,4 +1,4 @@
-"""What classifiers trained on the attribute make of other entities (Beattie sections 4.2.4, 4.3.3 and 5.2.4).
+"""Labels of other entities by classifiers trained on the attribute (Beattie sections 4.2.4, 4.3.3 and 5.2.4).
 
 A label is A or B. Shares have Wilson intervals; disparities between groups are those of fairlearn.
 """
@@ -32,17 +32,17 @@ SMALLEST_EXPECTED = 5
 
 
 def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[str, Any]]:
-    """How items are labelled, by decile of their true audience (Beattie Table 4).
+    """Return the labels of items by decile of their true audience (Beattie Table 4).
 
     Args:
-        labelled_a: (items,) true where an item is labelled A.
+        labelled_a: (items,) True for items labelled A.
         audience: (items,) share of A in its audience, in [0, 1]; NaN where unknown, and such items are left out.
 
     Returns:
         One entry a side and decile, from 50-60% to 90-100% of that side: ``side``, ``from``, ``to``, and the share of
-        its items labelled A. An audience of exactly one half stands on both sides. ``change`` is the test against the
-        decile before (section 5.3; :func:`table_test`) with its p-value after Holm over all of them; None for the
-        first one of a side and where one has no items.
+        its items labelled A. An audience of exactly one half belongs to both sides. ``change`` is the test against the
+        decile before (section 5.3; :func:`table_test`) with its p-value after Holm over all of them; None for the first
+        decile of a side and for deciles without items.
     """
     result: list[dict[str, Any]] = []
     known = ~np.isnan(audience)
@@ -63,15 +63,15 @@ def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[
 
 
 def table_test(first: tuple[int, int], second: tuple[int, int]) -> dict[str, Any] | None:
-    """Do two groups have the same share of a label?
+    """Test if two groups have the same share of a label.
 
     Args:
-        first: how many of the first group have each of the two labels.
+        first: counts of the two labels in the first group.
         second: the same of the second.
 
     Returns:
-        ``test`` and ``p_value``: chi-squared without continuity correction where it holds (all expected counts are at
-        least 5, Cochran's rule), else Fisher's exact test. None for an empty group.
+        ``test`` and ``p_value``: chi-squared without continuity correction if all expected counts are at least 5
+        (Cochran's rule), else Fisher's exact test. None for an empty group.
     """
     table = np.array([first, second])
     if not table.sum(axis=1).all():
@@ -112,14 +112,14 @@ def group_difference(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, 
 
 
 def label_change(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
-    """Did labels change between two trainings?
+    """Test if labels changed between two trainings.
 
-    ``chi_squared`` is the paper's test of the 2 x 2 table of training by label, without continuity correction. It takes
-    the two trainings for independent samples, which they are not where the same entities are labelled twice; so
-    McNemar's exact test on the entities whose label changed stands beside it.
+    ``chi_squared`` is the paper's test of the 2 x 2 table of training by label, without continuity correction. That
+    test assumes that the two trainings are independent samples, but the same entities are labelled twice. Therefore
+    McNemar's exact test on the entities with a changed label is given too.
 
     Args:
-        before: (entities,) true where labelled A.
+        before: (entities,) True for the label A.
         after: (entities,) the same entities in the other training.
     """
     table = np.array([[before.sum(), (~before).sum()], [after.sum(), (~after).sum()]])
@@ -184,7 +184,7 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
 
 
 def predict_users(a: np.ndarray, b: np.ndarray, users: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, Any]:
-    """Can a user's attribute be predicted from the items alone (Beattie section 6.4.2)?
+    """Predict a user's attribute from the items alone (Beattie section 6.4.2).
 
     A linear SVC on four fifths of the users, tested on the rest.
 
@@ -235,14 +235,14 @@ def classify(
     frame: pd.DataFrame,
     interactions: Interactions | None,
 ) -> dict[str, Any]:
-    """What the directions' classifiers make of E, P and the items.
+    """Return the results of the directions' classifiers for E, P and the items.
 
     Args:
         sets: A, B, E and, if there is one, P.
-        directions: those without a classifier are passed over.
+        directions: those without a classifier are ignored.
         usable: names of directions that passed their tests.
         frame: a row per entity of E and P with its labels.
-        interactions: whose users say what the items' audience is.
+        interactions: determine the audience of the items.
     """
     items = sets.e.entities
     shares = None
@@ -284,7 +284,7 @@ def _of_groups(labelled: np.ndarray, first: np.ndarray, shares: np.ndarray | Non
 def from_items(
     embeddings: Embeddings, sets: EntitySets, interactions: Interactions, seed: int, notes: list[str]
 ) -> dict[str, Any]:
-    """Whether users' attribute can be predicted from their items; ``notes`` gets what could not be done."""
+    """Predict users' attribute from their items; problems are added to ``notes``."""
     if not {"users", "items"} <= set(embeddings.tables) or sets.a.entities.name != "users":
         return {}
     top = _top(interactions, embeddings, TOP_ITEMS)

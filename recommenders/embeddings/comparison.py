@@ -67,7 +67,7 @@ class _Flag(BaseModel):
 
 
 class _Record(BaseModel):
-    """What is read of ``associations.json``."""
+    """The parts of ``associations.json`` that are read."""
 
     attribute: str
     ddof: Literal[0, 1]
@@ -78,7 +78,7 @@ class _Record(BaseModel):
 
 
 def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
-    """Raises ValueError for what is no table of tested entities."""
+    """Raise ValueError unless a frame is a table of tested entities."""
     names = [name for name in record["directions"] if f"cos_{name}" in frame]
     if lacking := [name for name in ("id", "set", "table", "eaa") if name not in frame]:
         raise ValueError(f"entities.parquet has no column {lacking[0]!r}")
@@ -99,10 +99,10 @@ def compare(
     seed: int = 0,
     names: tuple[str, str] = ("before", "after"),
 ) -> dict[str, Any]:
-    """Every metric of two audits of the same sets: both values, difference, change in %, interval and p.
+    """Return every metric of two audits of the same sets: both values, difference, change in %, interval and p.
 
-    The change in % is 100 (after / before - 1): negative where the association is weaker, whichever way it leans, and
-    below -100 where it leans the other way.
+    The change in % is 100 (after / before - 1): negative if the association is weaker, in either direction, and below
+    -100 if its sign changes.
 
     Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores, both
     of whole clusters where the first audit has any; both take A and B and the two trainings as they are. DEAA, a
@@ -185,7 +185,7 @@ _SUMS = {
     "effect size": "effect size",
 }
 _MEANS = {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
-"""What the metrics of EAA, and those of a direction, are called."""
+"""Names of the metrics of EAA, and of a direction."""
 
 
 def _clusters(frame: pd.DataFrame, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

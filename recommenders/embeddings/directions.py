@@ -1,9 +1,9 @@
 """Bias directions between two sets of entities (Beattie section 4.2.2).
 
 All of them point from B to A and have length 1. The centroid difference is of raw vectors, as defined; classifiers see
-vectors of length 1, so that users and items lie on one scale. Whether a direction captures the attribute (section
-4.3.1) is tested on entities that it was not fitted on: in many dimensions, any two groups of the entities that a
-direction was fitted on lie apart along it, whatever their labels.
+vectors of length 1, so that users and items have one scale. Whether a direction captures the attribute (section 4.3.1)
+is tested on entities that it was not fitted on: in many dimensions, a direction separates any two groups of entities
+that it was fitted on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RANDOM_PAIRS = 1000
 """Beattie, Table 2."""
 TESTS = {
     "sets": "held-out entities of A have larger cosines with the direction than those of B (rank-sum)",
-    "random_direction": "held-out entities of A and B lie further apart along the direction than along random ones",
+    "random_direction": "held-out entities of A and B are further apart along the direction than along random ones",
     "random_entities": "held-out entities of A (or B) have larger (smaller) cosines with it than random vectors have",
 }
 """The three tests, in the order of the paper, and what their alternatives say."""
@@ -143,14 +143,14 @@ def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
 
 
 def svc_direction(a: np.ndarray, b: np.ndarray, name: str = "svc") -> Direction:
-    """Normal of a linear SVC that tells A from B."""
+    """Return the normal of a linear SVC that separates A from B."""
     classifier = fit_classifier(checked_matrix(a, "A"), checked_matrix(b, "B"))
     method = f"normal of a linear SVC on {len(a)} and {len(b)} entities"
     return Direction(name, unit(classifier.coefficients), method, classifier)
 
 
 def most_biased(a: np.ndarray, b: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the entities of A and of B that lie furthest out along the centroid difference, by cosine."""
+    """Return the rows of A and of B with the most extreme cosines with the centroid difference."""
     psi = centroid_direction(a, b).vector
     along_a, along_b = unit(a) @ psi, unit(b) @ psi
     return np.argsort(-along_a, kind="stable")[:size], np.argsort(along_b, kind="stable")[:size]
@@ -169,8 +169,8 @@ def pair_direction(
     """First principal component of pairs (Beattie section 4.2.2).
 
     ``pca`` is of the differences of the pairs, centred at their mean, as the numbers of Beattie's Table 2 suggest: the
-    mean difference of A and B is no part of it. ``bolukbasi`` is of the entities of all pairs, each pair centred at its
-    own middle (Bolukbasi et al. 2016), which is the same as of the differences without centring.
+    mean difference of A and B is removed. ``bolukbasi`` is of the entities of all pairs, each pair centred at its own
+    middle (Bolukbasi et al. 2016), which is the same as of the differences without centring.
 
     Args:
         a: (|A|, dimensions).
@@ -202,7 +202,7 @@ def random_pairs(count_a: int, count_b: int, most: int = RANDOM_PAIRS, seed: int
 
 
 def usual_sizes(count: int) -> tuple[int, ...]:
-    """CSVC sizes for ``count`` training entities a side: Beattie's where they fit, else a fifth of them."""
+    """Return CSVC sizes for ``count`` training entities a side: Beattie's if they fit, else a fifth of them."""
     fitting = tuple(size for size in CSVC_SIZES if size < count)
     return fitting or ((max(2, count // 5),) if count >= 4 else ())
 
@@ -215,7 +215,7 @@ def direction_tests(
     seed: int = 0,
     random_vectors: int = RANDOM_VECTORS,
 ) -> dict[str, float]:
-    """p-values of the three tests.
+    """Return the p-values of the three tests.
 
     1. ``sets``: cosines of A and of B with the direction, one-sided rank-sum test (the direction points to A).
     2. ``random_direction``: difference of the mean cosines of A and of B with the direction, against its size with each
@@ -251,14 +251,15 @@ def direction_tests(
 def fit_directions(
     a: np.ndarray, b: np.ndarray, parts: Split | None, pairs: np.ndarray | None, seed: int
 ) -> tuple[list[Direction], list[str]]:
-    """The directions in use, and notes: the centroid difference of all of A and B, classifiers of the training part.
+    """Return the directions in use, and notes: the centroid difference of all of A and B, classifiers of the training
+    part.
 
     Args:
         a: (|A|, dimensions).
         b: (|B|, dimensions).
-        parts: which of them classifiers are trained on; None where a set is too small to split.
+        parts: entities on which classifiers are trained; None if a set is too small to split.
         pairs: (pairs, 2) rows of A and of B for the directions of pairs; None draws them at random.
-        seed: of what is drawn.
+        seed: of the draws.
     """
     result, notes = [centroid_direction(a, b)], []
     if parts is not None:
@@ -287,10 +288,10 @@ def judge_directions(
     pairs: np.ndarray | None,
     seed: int,
 ) -> dict[str, dict[str, Any]]:
-    """The three tests of each direction on held-out entities, as JSON; none where too few are held out.
+    """Return the three tests of each direction on held-out entities, as JSON; empty if too few are held out.
 
-    What was fitted on all entities is fitted again without them. The level is Bonferroni's over all directions; the
-    three tests of one must all reject, which needs no correction.
+    Directions that were fitted on all entities are fitted again without the held-out ones. The level is Bonferroni's
+    over all directions; the three tests of one must all reject, which needs no correction.
     """
     if parts is None or min(len(parts.test_a), len(parts.test_b)) < 2:
         return {part.name: {} for part in directions}
@@ -310,7 +311,7 @@ def judge_directions(
 
 
 def usable_directions(verdicts: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The names of directions that were tested and of which every test rejects; the others are not to be used."""
+    """Return the names of directions that were tested and for which every test rejects; others must not be used."""
     return {name for name, tests in verdicts.items() if tests and all(test["significant"] for test in tests.values())}
 
 
@@ -336,7 +337,7 @@ def direction_record(
     a: np.ndarray,
     b: np.ndarray,
 ) -> dict[str, Any]:
-    """What ``associations.json`` says of the directions."""
+    """Return the record of the directions in ``associations.json``."""
     matrix = np.stack([part.vector for part in directions])
     cosines = matrix @ matrix.T  # Beattie Table 2
     result, usable = {}, usable_directions(verdicts)

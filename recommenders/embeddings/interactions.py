@@ -17,12 +17,13 @@ _WEIGHT = ("weight", "count", "plays", "rating")
 
 @dataclass(frozen=True)
 class Interactions:
-    """Who had to do with what, and how much. Users and items are numbered in the order of their ids' tuples."""
+    """Interactions of users with items, with their weights. Users and items are numbered in the order of their ids'
+    tuples."""
 
     user_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
     user: np.ndarray
-    """(interactions,) number of the user; each pair of user and item stands once."""
+    """(interactions,) number of the user; each pair of user and item occurs once."""
     item: np.ndarray
     """(interactions,) number of the item."""
     weight: np.ndarray
@@ -49,17 +50,17 @@ def interactions_of(
     items: pd.DataFrame | None = None,
     source: str = "the interactions",
 ) -> Interactions:
-    """Interactions from frames.
+    """Make interactions from frames.
 
     Args:
         frame: columns of users and items (``user``/``user_id``, ``item``/``item_id``), and of weights (``weight``,
-            ``count``, ``plays`` or ``rating``) where they are known; repeated pairs are summed.
+            ``count``, ``plays`` or ``rating``) if they are known; repeated pairs are summed.
         users: ids and attributes of users; users without interactions are left out.
         items: ids and attributes of items; likewise.
         source: for messages.
 
     Raises:
-        InteractionsError: a column is missing, a weight is no positive number, or an id has no interaction at all.
+        InteractionsError: a column is missing, a weight is not a positive number, or no id has interactions.
     """
     user, item = _column(frame, _USER, "users", source), _column(frame, _ITEM, "items", source)
     weight = next((name for name in _WEIGHT if name in frame), None)
@@ -103,7 +104,7 @@ def _column(frame: pd.DataFrame, names: tuple[str, ...], what: str, source: str)
 def _described(
     seen: pd.Series, described: pd.DataFrame | None, names: tuple[str, ...], key: str, source: str
 ) -> pd.DataFrame:
-    """A row for everybody who is seen: first those that are described, in that order."""
+    """Return a row for each user or item: first those with attributes, in their order."""
     everybody = pd.DataFrame({key: seen.unique()})
     if described is None:
         return everybody

@@ -37,7 +37,7 @@ LABELS_OF_E_AND_P = {"null": "labels of E and P exchanged"}
 
 @dataclass(frozen=True)
 class TestedSet:
-    """What tests need of E, or of P, which has no entity where there is no second set."""
+    """Input of the tests of E, or of P, which has no entity if there is no second set."""
 
     __test__ = False  # not a test class of pytest
 
@@ -48,11 +48,11 @@ class TestedSet:
     along: np.ndarray
     """(entities, directions) cosines."""
     clusters: np.ndarray
-    """(entities,) numbers from 0 of what is a sample."""
+    """(entities,) numbers from 0 of the sampled units."""
 
     @classmethod
     def of(cls, part: EntitySet | None, a: np.ndarray, b: np.ndarray, directions: Sequence[Direction]) -> TestedSet:
-        """Of a set, the vectors of A and of B, and some directions."""
+        """Make the input for a set, the vectors of A and of B, and some directions."""
         if part is None:
             none = np.zeros(0, dtype=int)
             return cls(np.zeros((0, a.shape[1])), np.zeros(0), np.zeros((0, len(directions))), none)
@@ -76,7 +76,7 @@ class TestedSet:
 
 @dataclass(frozen=True)
 class Scores:
-    """What all tests need of four sets."""
+    """Input of all tests of four sets."""
 
     e: TestedSet
     p: TestedSet
@@ -88,7 +88,7 @@ class Scores:
 
     @classmethod
     def of(cls, sets: EntitySets, directions: Sequence[Direction]) -> Scores:
-        """Those of four sets."""
+        """Make the input for four sets."""
         a, b = sets.a.vectors, sets.b.vectors
         e, p = (TestedSet.of(part, a, b, directions) for part in (sets.e, sets.p))
         return cls(e, p, a, b, directions)
@@ -216,7 +216,7 @@ def separated(first: Moments, second: Moments, ddof: int) -> tuple[np.ndarray, n
 
 
 def metrics(sets: EntitySets, scores: Scores, usable: Collection[str], chosen: AuditSettings) -> dict[str, Any]:
-    """What ``associations.json`` says of EAA, GEAA, DEAA, effect sizes and R-RIPA.
+    """Return the record of EAA, GEAA, DEAA, effect sizes and R-RIPA in ``associations.json``.
 
     ``GEAA`` and ``DEAA`` are the paper's sums (eqs. 2 and 3). ``mean_difference``, mean EAA over E − mean EAA over P
     (the numerator of eq. 4), is what ``p_value`` and ``tests`` are of; DEAA itself has none.
@@ -264,14 +264,14 @@ def metrics(sets: EntitySets, scores: Scores, usable: Collection[str], chosen: A
 
 
 def _compared(first: np.ndarray, second: np.ndarray, name: str, ddof: int) -> dict[str, float | None]:
-    """The difference of two sides' means, under a name, and their separation; None where there is no second side."""
+    """Return the difference of two sides' means, under a name, and their separation; None without a second side."""
     if not len(second):
         return {name: None, "effect_size": None}
     return {name: float(first.mean() - second.mean()), "effect_size": finite(separation(first, second, ddof))}
 
 
 def _keys(sets: EntitySets) -> list[str]:
-    """Ids, with the name of the table before them where E and P lie in different ones."""
+    """Return ids, with the name of the table before them if E and P are in different tables."""
     mixed = len({part.entities.name for part in sets.tested}) > 1
     return [f"{part.entities.name}:{name}" if mixed else name for part in sets.tested for name in part.ids]
 

@@ -40,7 +40,7 @@ _NO_ARRAYS = (
     *(OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, EOFError),
     *(zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError),
 )
-"""What numpy raises for what is no file of arrays."""
+"""Errors of numpy for files that hold no arrays."""
 _FREE = 1 << 26
 """Bytes to which any archive may unpack."""
 _SWELLING = 50
@@ -206,9 +206,9 @@ def save_embeddings(embeddings: Embeddings, path: str | Path) -> None:
 
 
 def read_attributes(path: str | Path, table: Entities) -> Entities:
-    """The table with the attributes of a CSV or Parquet file: a column of ids and a column an attribute.
+    """Return the table with the attributes of a CSV or Parquet file: a column of ids and a column per attribute.
 
-    The ids stand in a column ``id``, ``user``, ``user_id``, ``item`` or ``item_id``. Entities that the file does not
+    The ids are in a column ``id``, ``user``, ``user_id``, ``item`` or ``item_id``. Entities that the file does not
     name have no attribute; ids that the embeddings do not hold are an error.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an audit shows and does not show, in plain words."""
+"""Findings of an audit and their limits, in plain words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tod_bias.report.notation import fixed, p_text
 MEANS = "difference of means"
 """Mean EAA over E − mean EAA over P, the numerator of Beattie's eq. 4; DEAA is the paper's difference of sums."""
 LIMITS = (
-    "This describes where vectors lie, not whom a recommendation harms or helps: whether an association is a harm is "
+    "This describes the geometry of vectors, not whom a recommendation harms or helps: whether an association is a "
+    "harm is "
     "for people who know the setting to decide.",
     "The attribute is taken as two groups, as in Beattie; people outside both are not described.",
-    "A test that does not flag does not show that there is no association.",
+    "If a test does not flag an association, there may still be one.",
 )
 """Said with every result."""
 
@@ -37,14 +38,14 @@ def reading(result: Mapping[str, Any]) -> list[str]:
     if any(_rejects_eaa(result, flag["of"]) and flag["p_users"] >= ALPHA for flag in result["flags"]):
         sets = result["sets"]
         said.append(
-            f"The p-values of EAA are small and no claim rests on them: they are small too where {sets['A']['name']} "
+            f"The p-values of EAA are small, and no claim uses them: they are small too if {sets['A']['name']} "
             f"and {sets['B']['name']} differ in spread only, as the mean cosine with scattered vectors is smaller."
         )
     return said
 
 
 def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
-    """What is said of E, of P or of their difference."""
+    """Describe E, P or their difference."""
     sets, attribute = result["sets"], result["attribute"]
     a, b = (sets[role]["name"] for role in "AB")
     near, far = (a, b) if flag["value"] > 0 else (b, a)
@@ -54,7 +55,7 @@ def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
         start, claim = f"{e} against {p}", f"{e} leans {lean} to {a} than {p} does"
     else:
         name = sets[flag["of"]]["name"]
-        start, claim = name, f"its vectors lie closer to {near} than to {far}"
+        start, claim = name, f"its vectors are closer to {near} than to {far}"
     numbers = f"R-RIPA of the centroid difference {fixed(flag['value'], 4, sign=True)}, Holm {p_text(flag['p_holm'])}"
     if flag["flagged"]:
         return f"{start}: {claim} ({numbers}; usable directions agree: {', '.join(flag['agree'])})."
@@ -65,7 +66,7 @@ def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
 
 
 def _unexplained(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
-    """Which of the two samples explains it: that of users, that of items."""
+    """Return which of the two samples explains an association: that of users or that of items."""
     sets, clusters = result["sets"], result["clusters"]
     users = f"random relabellings of {sets['A']['name']} and {sets['B']['name']} give as much"
     whole = f" of whole clusters by {clusters['by']}" if clusters else ""
@@ -77,7 +78,7 @@ def _unexplained(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
 
 
 def _rejects_eaa(result: Mapping[str, Any], of: str) -> bool:
-    """Whether the paper's own tests reject, each by itself."""
+    """True if each of the paper's own tests rejects."""
     tests = result["tests"]
     if of != "differential":
         return bool(tests["GEAA"][of]["p_value"] < ALPHA)
@@ -115,7 +116,7 @@ def comparison_reading(
         if remains and changed and weaker
         else "what is left is flagged"
         if remains
-        else "and what is left is no longer flagged, which does not show that nothing is left"
+        else "and the rest is no longer flagged, which does not show that there is none"
     )
     others = _opposed(metrics, weaker)
     against = [f"Not every metric agrees: {', '.join(others)}."] if others else []

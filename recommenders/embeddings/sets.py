@@ -25,12 +25,12 @@ class EntitySet:
 
     role: str
     name: str
-    """In words, e.g. ``women``; the role where none was given."""
+    """Name in words, e.g. ``women``; by default the role."""
     entities: Entities
     rows: np.ndarray
     """(n,) rows of the table, each once."""
     labels: tuple[str | None, ...] | None = None
-    """The cluster of each entity (its series, its artist), None where it is alone; None: all are."""
+    """Cluster of each entity (its series, its artist), None if it is alone; None: all are alone."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,12 +47,12 @@ class EntitySet:
 
     @property
     def clusters(self) -> np.ndarray:
-        """(n,) numbers from 0 of what is a sample: whole clusters, or single entities."""
+        """(n,) numbers from 0 of the sampled units: whole clusters, or single entities."""
         return numbered(self.labels or [None] * len(self.rows))
 
 
 def numbered(labels: Sequence[str | None]) -> np.ndarray:
-    """(n,) numbers of clusters from 0; a None is a cluster by itself."""
+    """Return (n,) numbers of clusters from 0; a None is its own cluster."""
     keys = [place if label is None else label for place, label in enumerate(labels)]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys], dtype=int)
@@ -72,9 +72,9 @@ class EntitySets:
     p: EntitySet | None = None
     source: str = "the sets"
     clustered_by: str | None = None
-    """What makes items of E and P belong together, e.g. ``series``; None: each item is by itself."""
+    """Attribute by which items of E and P are clustered, e.g. ``series``; None: each item is its own cluster."""
     notes: tuple[str, ...] = ()
-    """What was left out."""
+    """Notes on what was left out."""
 
     def __post_init__(self) -> None:
         for first, second in ((self.a, self.b), (self.e, self.p)):
@@ -93,7 +93,7 @@ class EntitySets:
 
     @property
     def tested(self) -> list[EntitySet]:
-        """E, and P where there is one."""
+        """E, and P if there is one."""
         return [self.e] if self.p is None else [self.e, self.p]
 
 
@@ -110,13 +110,13 @@ def load_sets(
     """Read the sets from a JSON file.
 
     Each of ``A``, ``B``, ``E`` and ``P`` is a list of row numbers (integers) and ids (strings), or an object with
-    ``in`` (the table), ``rows``, ``ids`` or ``where`` (attribute to value), and ``name``. Without ``in``, of two tables
-    A and B lie in ``users``, E and P in ``items``. ``clusters`` holds, under a name of your own, the label of each item
-    that belongs together with others: ``{"series": {"item": "label"}}``.
+    ``in`` (the table), ``rows``, ``ids`` or ``where`` (attribute to value), and ``name``. Without ``in``, A and B are
+    in the table ``users``, and E and P in ``items``. ``clusters`` holds, under a name of your choice, the label of each
+    item that is clustered with others: ``{"series": {"item": "label"}}``.
 
     Args:
         path: of the file.
-        embeddings: what the sets are of.
+        embeddings: of the entities.
         cluster_items: a key of ``clusters``, or an attribute of the items.
         drop_shared: leave out, with a note, what is in both A and B or in both E and P; else that is an error.
 
@@ -281,7 +281,7 @@ def _listed(role: str, name: str, table: Entities, listed: Any, where: str) -> E
             )
         rows.append(row)
     if (doubled := repeated(rows)) is not None:
-        raise EmbeddingsError(f"{where}: id {table.ids[doubled]!r} stands twice in the set")
+        raise EmbeddingsError(f"{where}: id {table.ids[doubled]!r} is repeated in the set")
     if zero := [row for row in rows if table.is_zero[row]]:
         raise EmbeddingsError(
             f"{where}: row {zero[0]} (id {table.ids[zero[0]]!r}) of {table.name} in {table.source} is a zero vector, "

@@ -1,4 +1,4 @@
-"""What a user asks of an audit of embeddings, not yet read, and what its numbers depend on."""
+"""Settings of an audit of embeddings."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class AssociationStatistics(InferenceOptions, Seeded):
 
 
 class AuditSettings(AssociationStatistics):
-    """What the numbers depend on, beside embeddings and sets."""
+    """Settings that determine the numbers, in addition to embeddings and sets."""
 
     alternative: Alternative = "two-sided"
-    """Of the permutation tests."""
+    """Alternative of the permutation tests."""
     ddof: Annotated[int, Field(ge=0, le=1)] = 0
     """Effect sizes divide by n (0) or n - 1 (1)."""

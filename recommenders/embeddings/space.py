@@ -26,10 +26,10 @@ class Picture:
     explained: tuple[float, float]
     """Share of the variance a component."""
     cosine: float
-    """Of the first component with the centroid difference of A and B, in [0, 1]: the component points to A."""
+    """Cosine of the first component with the centroid difference of A and B, in [0, 1]: the component points to A."""
 
     def record(self) -> dict[str, Any]:
-        """What ``associations.json`` says of it."""
+        """Return the record in ``associations.json``."""
         return {
             "fitted_on": {"A": len(self.a), "B": len(self.b)},
             "explained_variance": list(self.explained),

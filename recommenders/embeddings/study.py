@@ -100,7 +100,7 @@ def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
 
 
 def _unnamed(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:
-    """A note on entities whose attribute has a value that nobody named, a misspelt one among them."""
+    """Yield a note on entities whose attribute has a value that is in no set, such as a misspelt one."""
     column, _, values = (request.attribute or "").partition("=")
     if not values or request.sets is not None:
         return

@@ -67,7 +67,7 @@ def r_ripa(run: Record, *, short: bool = False) -> Sheet:
 
 
 def flags(run: Record) -> Sheet:
-    """What is flagged: R-RIPA of the centroid difference with both p-values, and the usable directions."""
+    """Return the table of flags: R-RIPA of the centroid difference with both p-values, and the usable directions."""
     sets = run["sets"]
     names = {role: part["name"] for role, part in sets.items()}
     names["differential"] = f"{names['E']} − {names.get('P', '')}"

@@ -35,7 +35,7 @@ class Entities:
     attributes: pd.DataFrame | None = None
     """One row an entity, in the order of the vectors."""
     source: str = "the embeddings"
-    """Where they come from, for messages."""
+    """Source, for messages."""
 
     def __post_init__(self) -> None:
         where = f"{self.source}: {self.name}"
@@ -60,7 +60,7 @@ class Entities:
         object.__setattr__(self, "ids", ids)
         if len(self.rows_by_id) != len(ids):
             repeated = next(name for row, name in enumerate(ids) if self.rows_by_id[name] != row)
-            raise EmbeddingsError(f"{where}: id {repeated!r} stands twice; ids must be unique")
+            raise EmbeddingsError(f"{where}: id {repeated!r} is repeated; ids must be unique")
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -92,7 +92,7 @@ class Embeddings:
     tables: Mapping[str, Entities]
     source: str = "the embeddings"
     notes: tuple[str, ...] = field(default=())
-    """What a reader had to decide, for the record."""
+    """Decisions of the reader, for the record."""
 
     def __post_init__(self) -> None:
         if not self.tables:
@@ -100,7 +100,7 @@ class Embeddings:
         sizes = {name: table.dimensions for name, table in self.tables.items()}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            raise EmbeddingsError(f"{self.source}: dimensions differ: {listed}; both must lie in one latent space")
+            raise EmbeddingsError(f"{self.source}: dimensions differ: {listed}; both must be in one latent space")
 
     @classmethod
     def of(cls, source: str = "the embeddings", **matrices: Any) -> Embeddings:
@@ -108,7 +108,7 @@ class Embeddings:
         return cls({name: Entities(name, matrix, source=source) for name, matrix in matrices.items()}, source)
 
     def table(self, name: str | None, role: str, where: str) -> Entities:
-        """The table that a set lies in.
+        """Return the table of a set.
 
         Args:
             name: of the table, or None for the usual one of ``role``.

@@ -31,11 +31,11 @@ def association(recommendations: Recommendations, how: Inference = SHEN) -> pd.D
     """Association scores of categories with labels, Shen eqs. 2 and 3.
 
     With f(c | l) = |I_{c,D_l}| / |I_{D_l}|, the share of items of category c in the lists of label l, the *difference*
-    is (f(c | l) − f(c | l')) / f(c | D), D being all queries of the dimension: 0 is no association, positive values are
-    associations with l. The *ratio* is f(c | l) / f(c | l'): 1 is none, ``inf`` where only l has the category. Every
-    pair of labels is given in both directions. City ``all`` pools the items of all cities that have lists of both
-    labels. An item counts once in each of its categories; one without a category counts in no f but in every |I|.
-    A category that fewer than five queries of a pair got has no interval within a city, and neither has a pair with a
+    is (f(c | l) − f(c | l')) / f(c | D), D being all queries of the dimension: 0 means no association, positive values
+    are associations with l. The *ratio* is f(c | l) / f(c | l'): 1 is none, ``inf`` where only l has the category.
+    Every pair of labels is given in both directions. City ``all`` pools the items of all cities that have lists of both
+    labels. An item counts once in each of its categories; one without a category counts in no f but in every |I|. A
+    category that fewer than five queries of a pair got has no interval within a city, and neither has a pair with a
     label of fewer than five words. Intervals within a city are from the pigeonhole bootstrap of words and templates.
 
     Returns:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Version of ``audit.json``."""
 MOST_PLACES = 100
-"""Of more substitutions without a label the pairs are not compared."""
+"""Maximum number of substitutions without a label for which pairs are compared."""
 FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
@@ -43,13 +43,13 @@ def audit(
     source: Mapping[str, Any] | None = None,
     words: TemplateSet | None = None,
 ) -> Audit:
-    """Run every analysis on a frame of recommendations, whoever made them.
+    """Run every analysis on a frame of recommendations from any recommender.
 
     Args:
         recommendations: the tidy frame.
-        how: how intervals and tests are made.
-        source: for the record: where the recommendations are from.
-        words: what says which substitutions are places; Shen's if left out.
+        how: settings of intervals and tests.
+        source: of the recommendations, for the record.
+        words: determine which substitutions are places; Shen's by default.
     """
     distinct = recommendations.distinct
     places = places_of(distinct, words)
@@ -105,7 +105,7 @@ def audit(
 
 
 def _missing(recommendations: Recommendations) -> Iterator[str]:
-    """Notes on what there is too little of."""
+    """Yield notes on missing or scarce data."""
     if not recommendations.dimensions:
         yield "no dimension has two labels: price percentage and association are empty"
     if recommendations.distinct["price"].isna().all():
@@ -115,11 +115,11 @@ def _missing(recommendations: Recommendations) -> Iterator[str]:
     cities = len(recommendations.cities)
     if cities == 1:
         yield (
-            "one city: what is found is true of these lists; the same recommender, trained or asked again, may give "
-            "others"
+            "one city: findings hold for these lists; the same recommender, trained or queried again, may give "
+            "other lists"
         )
     elif cities < FEW_CITIES:
-        yield f"{cities} cities: over so few only very even shifts are found; each city's own are in the files"
+        yield f"{cities} cities: with so few, only very even shifts are found; the shifts of each city are in the files"
 
 
 def save(audited: Audit, recommendations: Recommendations, folder: str | Path, *, figures: bool = True) -> None:
@@ -180,7 +180,7 @@ def _figures(audited: Audit) -> Iterator[tuple[str, str, Figure]]:
             )
             yield f"association_{name}", caption, scatter
     if audited.places and audited.average_price["value"].notna().any():
-        caption = "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"
+        caption = "Average price level by place (Shen Fig. 8); ticks are neutralised queries, if there are any"
         yield "average_price", caption, figures.average_price(audited.average_price, audited.places)
 
 
@@ -225,12 +225,12 @@ def _clean(folder: Path, drawn: Collection[str]) -> None:
 
 
 def _words_noted(rows: pd.DataFrame) -> list[str]:
-    """What words do not allow: to speak of groups, to exchange whole words, to know them."""
+    """Return notes on the limits of the words: to speak of groups, to exchange whole words, to know them."""
     unknown, few = rows["words"].isna(), rows["words"] < ENOUGH_WORDS
     stuck = rows["permuted"].eq("queries") & ~unknown & ~few
     said = {
-        "words too few (below six effective ones of a group), so what is found is said of these words, not of the "
-        "groups; below five there are no intervals": few,
+        "too few words (fewer than six effective ones of a group), so findings hold for these words, not for the "
+        "groups; with fewer than five there are no intervals": few,
         "words not known, so queries are taken for independent; what is found may be too much, and is said of these "
         "queries": unknown,
         "words of several groups or too few to change places, so one of the two tests exchanges queries": stuck,

@@ -67,9 +67,9 @@ def association_scatter(
 ) -> Figure:
     """Association differences of categories in two dimensions (Shen Figs. 5 and 7), over all cities.
 
-    Drawn are the categories of which the test finds a shift in one of the dimensions, then those with the largest
-    shifts among the more frequent half; filled where a test finds one. The grey oval is the neutral reference: half the
-    mean length of the intervals.
+    Categories with a significant shift in one of the dimensions are drawn first, then those with the largest shifts
+    among the more frequent half. Significant shifts are filled. The grey oval is the neutral reference: half the mean
+    length of the intervals.
 
     Args:
         scores: what :func:`~tod_bias.recommenders.lmrec.associations.association` gave.
@@ -128,7 +128,7 @@ def _points(
 
 
 def _name_points(panel: Axes, points: pd.DataFrame) -> None:
-    """Names beside the points, moved up or down until none lies on another."""
+    """Write names next to the points, moved up or down until none covers another."""
     if points.empty:
         return
     panel.autoscale_view()

@@ -1,9 +1,9 @@
 """Intervals and tests of Shen's bias scores, alike in every analysis.
 
 Within a city. Neither the items of one list nor the lists of one name are independent, and names are a sample of the
-group's: a finding that another choice of names would not show is none about the group. So whole words and whole
-templates are resampled, each on their own (the pigeonhole bootstrap, :mod:`tod_bias.statistics.crossed`), as many words
-of every group as there are (the groups' sizes are the design, not chance). Intervals are expanded percentile intervals
+group's names: a finding about the group must hold for other names too. So whole words and whole templates are
+resampled, each on their own (the pigeonhole bootstrap, :mod:`tod_bias.statistics.crossed`), as many words of every
+group as there are (the groups' sizes are the design, not chance). Intervals are expanded percentile intervals
 (:func:`tod_bias.statistics.intervals.interval`), for as many clusters as the smallest group has words or templates; a
 group of fewer than five words has none.
 
@@ -52,18 +52,18 @@ from tod_bias.statistics.sums import sums_by
 SHEN = Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
 FEWEST_QUERIES = 5
-"""What fewer queries got has no interval within a city: resampling so few shows no spread."""
+"""Fewest queries for an interval within a city; resampling fewer shows no spread."""
 FEWEST_WAYS = 100
-"""Words change places where there are so many ways for it; p is no smaller than one in so many then."""
+"""Fewest ways in which words can be exchanged; p is at least one in that number."""
 _WORDS = ("substitution", "second")
 _POSSESSIVE = re.compile(r"\b(his|her)\b")
 
 
 def templates_of(frame: pd.DataFrame) -> np.ndarray:
-    """The template of every row, (rows,) texts: as given, else the query without its words.
+    """Return the template of every row, (rows,) texts: as given, else the query without its words.
 
-    Possessives follow the first word (… and his wife), so they are left out of what is made from a query; a query that
-    does not hold its words is its own template.
+    Possessives follow the first word (… and his wife), so they are left out of templates made from queries. A query
+    without its words is its own template.
     """
     result = []
     keys = zip(*(texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
@@ -125,14 +125,14 @@ class GroupedQueries:
         self.is_over_cities = len(self.sums) > 1
 
     def design(self, *, words: bool = True) -> Crossing:
-        """How they are clustered: by city if there are several, by each word (one cluster in all cities), by template.
+        """Return the clusters: by city if there are several, by each word (one cluster in all cities), by template.
 
         The labels of other dimensions are by design: white and black women's names are each drawn among their own.
-        Where words are not known every query stands for itself.
+        If words are unknown, every query is its own cluster.
 
         Args:
-            words: whether words are a sample, as those of couples always are; False takes them as they are, for what
-                is said of these words alone.
+            words: True if words are a sample, as those of couples always are; False for statements about these words
+                only.
         """
         frame = self.frame
         ways = [self.cities] if self.is_over_cities else []
@@ -146,28 +146,28 @@ class GroupedQueries:
 
 
 def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
-    """Clusters of the way that has the fewest among some units, ways of one cluster apart; 1 if there is no other."""
+    """Return the number of clusters of the way with the fewest, without ways of one cluster; 1 if there is no other."""
     counts = [len(np.unique(way[mine])) for way in ways]
     return min([count for count in counts if count > 1], default=1)
 
 
 @dataclass(frozen=True)
 class WordCount:
-    """How many words stand for each of some groups."""
+    """Number of words of some groups."""
 
     words: int | None
-    """Of the group with the fewest; None where the words are not known."""
+    """Number for the group with the fewest; None if the words are unknown."""
     effective: float
-    """The same, words weighed by what was recommended for them; NaN where they are not known."""
+    """Effective number, with words weighted by their recommendations; NaN if the words are unknown."""
 
     @property
     def enough_for_intervals(self) -> bool:
-        """Whether intervals over words say anything; unknown words are left to the audit's note."""
+        """True if there are enough words for intervals; unknown words are left to the audit's note."""
         return self.words is None or self.words >= FEWEST
 
     @property
     def enough(self) -> bool:
-        """Whether a finding can be said of the groups; what is not known is not counted as few."""
+        """True if a finding can hold for the groups; unknown words do not count as few."""
         return not self.effective < ENOUGH_WORDS
 
     @property
@@ -177,7 +177,8 @@ class WordCount:
 
 
 def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The words of some queries, numbers (queries,) and texts: those that tell the groups, else all that are known."""
+    """Return the words of some queries, numbers (queries,) and texts: those that determine the groups, else all known
+    ones."""
     groups = pd.factorize(texts(frame["group"]))[0]
     of_groups, known = [], []
     for name in _WORDS:
@@ -191,13 +192,14 @@ def _standing(frame: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
-    """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
+    """Return the number of words of the groups (column ``group``), of words that determine the groups if there are any.
 
-    Words that tell none, as those of couples, count within their own gender: three women and three men are three words.
+    Words that determine no group, as those of couples, count within their gender: three women and three men are three
+    words.
 
     Args:
-        frame: a row a query.
-        weights: (queries,) what each weighs, for instance how many items it was recommended.
+        frame: a row per query.
+        weights: (queries,) weights, for instance the number of recommended items.
     """
     counts = []
     groups = pd.factorize(texts(frame["group"]))[0]
@@ -236,14 +238,14 @@ def cross_validated(frame: pd.DataFrame, groups: np.ndarray, weights: np.ndarray
 
 
 def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Which word carries most of a gap, and its share of it: a gap that one word carries is none of its group.
+    """Return the word that carries most of a gap, and its share; a gap of one word is not the group's.
 
     Args:
-        frame: a row a query.
-        parts: of each of two groups, (queries, scores): what its queries add to the gap, 0 of all others.
+        frame: a row per query.
+        parts: of each of two groups, (queries, scores): contributions of its queries to the gap, 0 for all others.
 
     Returns:
-        (scores,) texts, empty where words are not known, and (scores,) shares, NaN there and where there is no gap.
+        (scores,) texts, empty if words are unknown, and (scores,) shares, NaN if words are unknown or there is no gap.
     """
     scores = parts[0].shape[1]
     names, shares = np.full(scores, "", dtype=object), np.full(scores, np.nan)
@@ -267,7 +269,7 @@ def largest_word(frame: pd.DataFrame, parts: Sequence[np.ndarray]) -> tuple[np.n
 
 @dataclass(frozen=True)
 class Exchange:
-    """What changes places in a test of two groups."""
+    """Exchangeable units in a test of two groups."""
 
     codes: np.ndarray
     """(queries,): the cluster that each query moves with."""
@@ -278,7 +280,8 @@ class Exchange:
     permuted: str
     """``words`` or ``queries``."""
     turned: np.ndarray | None = None
-    """(queries,): true where a query leaves the first group as its cluster comes into it; left out where none does."""
+    """(queries,) bool, True for queries that leave the first group when their cluster enters it; left out if there are
+    none."""
 
     def p_values(
         self,
@@ -308,14 +311,14 @@ class Exchange:
 
 
 def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: Sequence[str]) -> Exchange:
-    """Words change places within the groups of the other dimensions; queries within a city where words cannot.
+    """Exchange words within the groups of the other dimensions, or queries within a city if words cannot be exchanged.
 
     Of couples the first words change their genders, and with them their couples.
 
     Args:
-        frame: a row a query.
-        mine: (queries,), true in the first group.
-        dimension: whose groups change places.
+        frame: a row per query.
+        mine: (queries,), True in the first group.
+        dimension: of the exchanged groups.
         dimensions: all of them.
     """
     if dimension == COUPLE:
@@ -337,7 +340,7 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
 
 
 def _of_couples(frame: pd.DataFrame, mine: np.ndarray) -> Exchange:
-    """First words change their genders where there are enough of them, else queries their couples within a city."""
+    """Exchange the genders of first words if there are enough of them, else the couples of queries within a city."""
     words, known = pd.factorize(texts(frame["substitution"]))
     gender = frame["group0"].to_numpy() == frame["group0"].iloc[0]  # (queries,)
     two = all(frame[name].nunique() == 2 for name in ("group0", "group1"))
@@ -362,15 +365,15 @@ def quotient_bounds(
     rng: np.random.Generator,
     limits: tuple[float, float],
 ) -> np.ndarray:
-    """Bounds of the :func:`quotients` of all queries together, (2, n).
+    """Return bounds of the :func:`quotients` of all queries together, (2, n).
 
     Args:
         table: (queries, n + 1).
-        design: how queries are clustered, by city too where there are several.
+        design: clusters of queries, by city too if there are several.
         city: (queries,) numbers.
         how: level and resamples.
         rng: draws the clusters of a single city.
-        limits: the least and the largest value that there can be.
+        limits: smallest and largest possible value.
     """
     if city.max(initial=0) == 0:
         samples = crossed_sums(rng, table, design, how.resamples)[:, 0]
@@ -389,11 +392,11 @@ def widened(over: Jackknife, half: np.ndarray, limits: tuple[float, float]) -> n
 def one_family(tables: Sequence[pd.DataFrame], correction: Correction) -> list[pd.DataFrame]:
     """Return tables of an audit whose ``p_adjusted`` is over all their tests of a city together.
 
-    A sentence says what any of the tables shows, so the tests of all labels, pairs, price levels and categories are one
-    family. A test that stands in a table twice, as seen from either label, counts once.
+    A sentence may report any of the tables, so the tests of all labels, pairs, price levels and categories are one
+    family. A test that occurs twice in a table, once for either label, counts once.
 
     Args:
-        tables: with ``city``, ``dimension``, ``p_value`` and ``p_adjusted``, which is NaN for what is not tested.
+        tables: with ``city``, ``dimension``, ``p_value`` and ``p_adjusted``, which is NaN for rows without a test.
         correction: of the p-values.
     """
     every = pd.concat([_tests(table).assign(table=number) for number, table in enumerate(tables)], ignore_index=True)

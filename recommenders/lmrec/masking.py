@@ -1,4 +1,4 @@
-"""Masking what is no preference: names, places, gendered relations (Shen §3.5).
+"""Masking of what should not matter: names, places, gendered relations (Shen §3.5).
 
 The same masking serves both sides: queries at test time (*neutralisation*) and reviews at training time.
 """
@@ -19,12 +19,12 @@ class Neutraliser:
     """Replaces the names of people, places, gendered relations and gendered pronouns by ``[MASK]``.
 
     A place of several words becomes one mask, so that all substitutions of a template give the same text. Names are
-    those that :func:`~tod_bias.perturb.names.people.mask_people` finds, and those of the templates wherever they stand
-    with a capital (Precious, Raven). Relations and places count in any case; ``neutral_words.txt`` holds pronouns and
-    further relations.
+    those that :func:`~tod_bias.perturb.names.people.mask_people` finds, and capitalised names of the templates anywhere
+    (Precious, Raven). Relations and places count in any case; ``neutral_words.txt`` holds pronouns and further
+    relations.
 
     Args:
-        words: whose names, relations and places; those that ship if left out.
+        words: names, relations and places; those of the package by default.
     """
 
     def __init__(self, words: TemplateSet | None = None) -> None:

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class MitigationCondition(NamedTuple):
-    """What is done against bias."""
+    """A condition of mitigation."""
 
     model: str
-    """Which of a city's models is asked: ``plain``, ``masked`` or ``augmented``."""
+    """Model of a city: ``plain``, ``masked`` or ``augmented``."""
     masks: bool = False
-    """Whether queries are neutralised."""
+    """True if queries are neutralised."""
     reranks: bool = False
-    """Whether lists are re-ranked by price."""
+    """True if lists are re-ranked by price."""
 
 
 CONDITIONS: Mapping[str, MitigationCondition] = {
@@ -68,14 +68,14 @@ def reranked(ranking: Sequence[int], levels: Sequence[int | None], top: int) -> 
     follow in their order.
 
     At every rank k of a list each price level has at least ⌊p k⌋ and at most ⌈p k⌉ items, p being its share of the
-    venues: nobody's list is dearer than anybody else's. Of more than three levels one may be an item short for some
-    ranks. Among the levels that may come next, the one whose best remaining item the recommender ranked highest comes
-    first. Venues without a price are a level of their own.
+    venues: all lists are equally expensive. With more than three levels, one may be an item short at some ranks. Among
+    the levels that may come next, the one whose best remaining item the recommender ranked highest comes first. Venues
+    without a price are a separate level.
 
     Args:
         ranking: all items, the best first.
         levels: of each item, the price level.
-        top: how many are chosen.
+        top: number of chosen items.
     """
     shares = {level: count / len(levels) for level, count in Counter(levels).items()}
     queues: dict[int | None, deque[tuple[int, int]]] = {level: deque() for level in shares}
@@ -120,7 +120,7 @@ class CityModels:
     """Models of one city that were trained with one seed, so that they share their test reviews."""
 
     name: str
-    """Of the city and the training."""
+    """Name of the city and the training."""
     reviews: Reviews
     seed: int
     models: Mapping[str, LMRec]
@@ -129,7 +129,7 @@ class CityModels:
 
 @dataclass(frozen=True)
 class MitigationScores:
-    """Quality and bias in every condition that there are models for; city ``all`` is the mean over cities."""
+    """Quality and bias in every condition with models; city ``all`` is the mean over cities."""
 
     quality: pd.DataFrame
     """condition, city (and training), score, value, ci_low, ci_high, reviews."""
@@ -155,12 +155,12 @@ def compare(
     Bias is given in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
     labels and price levels of abs(P(l | m) − neutral); the mean of abs(association difference) over dimensions, pairs
     and categories; the spread (standard deviation) of the average price over places. Chance alone does not give 0 in
-    the unmitigated conditions; the audit's intervals and tests tell what is more than chance.
+    the unmitigated conditions; the audit's intervals and tests separate effects from chance.
 
     Args:
         trainings: the models by city and seed.
         words: templates and words.
-        top: items a list.
+        top: items per list.
         how: level, resamples and seed of intervals.
         show_progress: on stderr.
     """

@@ -35,7 +35,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 class LMRecConfig(PreTrainedConfig):
-    """What decides an LMRec's shape."""
+    """Configuration of an LMRec's shape."""
 
     model_type = "lmrec"
 

@@ -1,4 +1,4 @@
-"""Prices of what is recommended: shares of price levels (Shen eq. 1), average price levels (Fig. 8), differences."""
+"""Prices of recommendations: shares of price levels (Shen eq. 1), average price levels (Fig. 8), differences."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def neutral_shares(counts: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean over the first axis of what is there; NaN of nothing."""
+    """Return the mean over the first axis without missing values; NaN if all are missing."""
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
@@ -164,10 +164,10 @@ def _scored(queries: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataF
 
 
 def _largest_words(queries: GroupedQueries) -> tuple[np.ndarray, np.ndarray]:
-    """Of value − neutral, (labels, levels): the word that carries most of it, and its share.
+    """Return, for value − neutral, (labels, levels): the word that carries most of it, and its share.
 
-    A query adds its items of a level less those that it would have if its prices were everybody's; of the label itself
-    these add up to value − neutral, and of the others to the same with the other sign.
+    A query contributes its items of a level minus the expected number at the overall prices. The contributions of the
+    label's own queries add up to value − neutral, and those of the others to its negative.
     """
     totals = queries.sums.sum(axis=1)  # (cities, levels)
     priced = queries.table.sum(axis=1, keepdims=True)
@@ -214,9 +214,9 @@ def _over(values: np.ndarray, level: float) -> Jackknife:
 
 
 def _influences(queries: GroupedQueries, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far each query moves value, and value − neutral, each (queries, labels, levels).
+    """Return the influence of each query on value, and on value − neutral, each (queries, labels, levels).
 
-    A share x / n moves by (xᵢ − share nᵢ) / n, and a mean over cities by so much over their number.
+    A share x / n changes by (xᵢ − share nᵢ) / n, and a mean over cities by this divided by their number.
     """
     mine = (queries.codes[:, None] == np.arange(len(queries.labels)))[:, :, None]  # (queries, labels, 1)
     table, totals = queries.table[:, None, :], queries.sums.sum(axis=1)  # (queries, 1, levels), (cities, levels)
@@ -254,13 +254,14 @@ def _permutation_tests(queries: GroupedQueries) -> tuple[np.ndarray, str]:
 
 
 def price_by_label(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
-    """Average price level of what each label is recommended, against another label's; range 1–4.
+    """Compare the average price level of each label's recommendations with another label's; range 1–4.
 
     Where Shen's eq. 1 asks whose queries a price goes to, this is the mean price of a label's lists, every item with a
-    price counting once, and ``difference`` is that of two labels in price levels, positive where the first is dearer.
-    Intervals and tests are those of associations (:func:`~tod_bias.recommenders.lmrec.associations.association`): words
-    and templates are clusters, over several cities the cities too, and labels change places by word. City ``all`` pools
-    the items of all cities that have lists of both labels. Every pair is given in both directions.
+    price counting once, and ``difference`` is that of two labels in price levels, positive if the first is more
+    expensive. Intervals and tests are those of associations
+    (:func:`~tod_bias.recommenders.lmrec.associations.association`): words and templates are clusters, over several
+    cities the cities too, and labels change places by word. City ``all`` pools the items of all cities that have lists
+    of both labels. Every pair is given in both directions.
 
     Returns:
         city, dimension, label, other, value, other_value, difference, ci_low, ci_high, p_value (the largest of the next
@@ -285,13 +286,13 @@ def _price_counts(rows: pd.DataFrame) -> Counted:
 
 
 def average_price(recommendations: Recommendations, how: Inference = SHEN) -> pd.DataFrame:
-    """Average price level of what is recommended for each substitution (Shen §4.7, Fig. 8); range 1–4.
+    """Average price level of the recommendations for each substitution (Shen §4.7, Fig. 8); range 1–4.
 
     The mean over all recommended items that have a price, of all queries with the word. A row speaks of its word alone:
-    within a city its interval resamples the templates that the word fills (and second words, where there are any, both
-    ways). City ``all`` pools the items of all cities; its interval is the wider of that over the cities and that over
-    cities and templates, a template being one cluster in all cities. ``neutral`` is the same mean for neutralised
-    queries (those marked with the word, else of its kind), NaN where there are none.
+    within a city its interval resamples the templates of the word (and second words, if there are any, both ways). City
+    ``all`` pools the items of all cities; its interval is the wider of that over the cities and that over cities and
+    templates, a template being one cluster in all cities. ``neutral`` is the same mean for neutralised queries (those
+    marked with the word, else of its kind), NaN if there are none.
 
     Returns:
         city, substitution, queries, value, ci_low, ci_high, neutral, items.
@@ -330,7 +331,7 @@ def average_price(recommendations: Recommendations, how: Inference = SHEN) -> pd
 
 
 FEWEST_TEMPLATES = 6
-"""Two words are compared where they share so many templates: with fewer, exchanging them never gives p < 0.05."""
+"""Fewest shared templates for a comparison of two words; with fewer, exchanging them never gives p < 0.05."""
 
 
 def price_differences(
@@ -339,12 +340,12 @@ def price_differences(
     """Differences of average price between every two of some substitutions, over all cities.
 
     Two words of a rank chart may have intervals that overlap and still differ, or the other way round: this is the
-    comparison itself. Both words fill the same templates, and some templates ask for dearer places than others, so the
-    words are compared within templates: the difference is the mean over templates (and cities) of the difference of
-    their mean prices, the interval resamples templates, and in the test the two words change places in whole templates
-    (a sign-flip test of the templates' differences). A template is one cluster in all cities. Over several cities the
-    p-value is the largest of this one, of that over the cities alone and of that over cities and templates, and the
-    interval the wider one.
+    comparison itself. Both words fill the same templates, and some templates ask for more expensive places than others,
+    so the words are compared within templates: the difference is the mean over templates (and cities) of the difference
+    of their mean prices, the interval resamples templates, and in the test the two words change places in whole
+    templates (a sign-flip test of the templates' differences). A template is one cluster in all cities. Over several
+    cities the p-value is the largest of this one, of that over the cities alone and of that over cities and templates,
+    and the interval the wider one.
 
     Two words that share fewer than six templates, or less than half of what either was asked, are not compared.
 
@@ -383,7 +384,7 @@ class _Cells:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
-        """Those of some recommendations."""
+        """Make the cells of some recommendations."""
         frame = rows.drop_duplicates("unit")
         of_unit = pd.Series(templates_of(frame), index=frame["unit"])
         keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])
@@ -399,7 +400,7 @@ class _Cells:
         return cls(levels[0], levels[1], queried, quotients(sums)[..., 0])
 
     def share_templates(self, first: int, second: int) -> bool:
-        """Whether two words are asked alike enough to be compared."""
+        """True if two words share enough templates to be compared."""
         both = self.queried[:, first] & self.queried[:, second]
         most = max(self.queried[:, first].sum(), self.queried[:, second].sum())
         return len(np.unique(self.template[both])) >= FEWEST_TEMPLATES and bool(2 * both.sum() >= most)

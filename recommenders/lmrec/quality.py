@@ -1,4 +1,4 @@
-"""How good the recommendations are: Shen 2022, Table 3.
+"""Quality of the recommendations: Shen 2022, Table 3.
 
 Every review of the test split is a query. *Venue*: did the ranking find the reviewed venue? P, R and F1 are averages
 over venues weighted by their test reviews, as scikit-learn's ``weighted`` (R is then the accuracy, as in the table).
@@ -30,7 +30,7 @@ CATEGORY_SCORES = tuple(f"category {name}" for name in (*(f"P@{k}" for k in CUTS
 
 @dataclass(frozen=True)
 class Ranked:
-    """What is needed of each test review: scores that are means, and true and predicted venue."""
+    """Input of the scores of each test review: scores that are means, and true and predicted venue."""
 
     scores: dict[str, np.ndarray]
     truth: np.ndarray
@@ -113,7 +113,7 @@ def rank_reviews(
         parts.append(ranked_scores(rankings, goal[start : start + step], related))
         predicted.append(rankings[:, 0])
     if not parts:
-        raise RecommenderError("nothing to evaluate: there is no test review")
+        raise RecommenderError("nothing to evaluate: there are no test reviews")
     scores = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Ranked(scores, goal, np.concatenate(predicted).astype(np.int64), len(model.venues))
 
@@ -145,12 +145,12 @@ def quality(
 ) -> pd.DataFrame:
     """Scores of each training, and their mean over cities (Shen 2022, Table 3).
 
-    Of one training test reviews are resampled. The mean has a t interval over the cities, each of which is the mean of
-    its trainings; of a single city over its trainings.
+    For one training, test reviews are resampled. The mean has a t interval over the cities, each the mean of its
+    trainings; with a single city, over its trainings.
 
     Args:
-        trainings: name to what it ranked.
-        cities: name of a training to its city; where left out each is a city of its own.
+        trainings: name to its rankings.
+        cities: name of a training to its city; by default each is a separate city.
         level: of the intervals.
         resamples: of test reviews.
         seed: of resamples.
@@ -182,7 +182,7 @@ def quality(
 
 
 def _over_trainings(rows: pd.DataFrame, cities: Mapping[str, str] | None, level: float) -> tuple[float, float, float]:
-    """Mean of one score with its interval; where one training alone has a value, its own interval holds."""
+    """Return the mean of one score with its interval; if only one training has a value, its own interval is used."""
     known = rows.dropna(subset="value")
     if len(known) == 1:
         return tuple(known[["value", "ci_low", "ci_high"]].to_numpy(dtype=float)[0])
@@ -197,11 +197,11 @@ def mean_over_cities(
 
     Args:
         values: name of a training to its score.
-        cities: name of a training to its city; where left out each is a city of its own.
+        cities: name of a training to its city; by default each is a separate city.
         level: of the interval.
 
     Returns:
-        Mean and bounds; NaN where there is too little.
+        Mean and bounds; NaN if there is too little data.
     """
     every = pd.Series(values, dtype=float)
     means = every.groupby(lambda name: (cities or {}).get(name, name), sort=False).mean()

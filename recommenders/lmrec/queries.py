@@ -28,9 +28,9 @@ def recommend_templates(
     neutralise: bool = False,
     show_progress: bool = False,
 ) -> tuple[Recommendations, dict[str, Any]]:
-    """The template audit's recommendations of some trained models, one a city, and where they are from.
+    """Return the template audit's recommendations of some trained models, one per city, and their source.
 
-    Several models of one city (trained with other seeds, say) count as cities; their folders' names are put beside it.
+    Several models of one city (trained with other seeds, for example) count as cities; their folders' names are added.
 
     Raises:
         RecommenderError: two models of one city in folders of the same name.
@@ -57,22 +57,22 @@ def recommend_templates(
 
 
 def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neutralise: bool) -> Iterator[str]:
-    """What the models' trainings say about their audit."""
+    """Yield notes on the audit from the models' trainings."""
     if not neutralise and any(model.model.config.masked for model in models):
         yield (
-            "trained with names, relations and places masked, and asked with them: what is found of these words is "
-            "what the first weights make of them, as no review has taught the model anything of them"
+            "trained with masked names, relations and places, but queried with them: findings about these words "
+            "show the effect of the initial weights, because no review contained the words"
         )
     begun = [str(training_settings(folder).get("init", "scratch")) for folder in folders]
     for encoder in sorted({encoder for encoder in begun if encoder != "scratch" and begun.count(encoder) > 1}):
         yield (
-            f"{begun.count(encoder)} of {len(begun)} models began with the same weights, {encoder}: what is found over "
-            "them is true of these weights, and may be an accident of them"
+            f"{begun.count(encoder)} of {len(begun)} models began with the same weights, {encoder}: findings over "
+            f"them hold for these weights, and may be accidental"
         )
 
 
 def distinct_names(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:
-    """Names for some models: their city, and where several are of one city their folder's name beside it.
+    """Return names for some models: their city, with the folder's name if several are of one city.
 
     Raises:
         RecommenderError: two models of one city in folders of the same name.

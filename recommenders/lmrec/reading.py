@@ -1,4 +1,4 @@
-"""What an audit of recommendations shows and does not show, in plain words."""
+"""Findings of an audit of recommendations and their limits, in plain words."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.results import Audit
 
 ALPHA = 0.05
-"""Of adjusted p-values: a shift is called found below it."""
+"""Level of adjusted p-values below which a shift is reported."""
 NO_SPREAD = "no spread"
 """In the place of an interval of one point."""
 DIFFERENCE = "difference as a part of the share that all have: 0 is none, −2 to 2 where two labels have as many items"
-"""What the difference of an association is."""
+"""Meaning of the difference of an association."""
 LIMITS = (
     "A list of the first items magnifies: where many items fit a request about equally well, a small preference of the "
     "recommender decides which of them are shown.",
-    "The audit shows what is recommended, not what is behind it, and not whether anybody is harmed: that is for people "
-    "who know the setting to decide.",
+    "The audit shows recommendations, not their causes, and not whether people are harmed: people who know the "
+    "setting must decide that.",
     "Groups are those of the words, so people outside the groups and names of the files are not described.",
-    "What is called beyond chance rests on tests adjusted for everything its sentence looks at. Intervals are not: of "
-    "90% intervals up to one in ten leaves out the truth by chance.",
-    "What is not found is not shown to be absent.",
-    f"[{NO_SPREAD}]: every resample gives the same, so nothing tells how far other queries would be from it.",
+    "The tests are adjusted for everything that a sentence covers. Intervals are not: one in ten 90% intervals misses "
+    "the truth by chance.",
+    "An effect that is not found may still exist.",
+    f"[{NO_SPREAD}]: every resample gives the same, so the spread over other queries is unknown.",
 )
 """Said with every audit."""
 _SHOWN = 3
 MOST = 0.5
-"""A difference of which one word carries so much is said of this word, not of its group."""
+"""Share of a difference from which one word alone is reported instead of its group."""
 
 
 def claimed(rows: pd.DataFrame) -> pd.Series:
-    """Which rows are said of groups: adjusted p below alpha, and no word that carries half of the difference."""
+    """Return which rows hold for groups: adjusted p below alpha, and no word that carries half of the difference."""
     return (rows["p_adjusted"] < ALPHA) & ~(rows["largest_share"] >= MOST)
 
 
@@ -49,7 +49,7 @@ def largest(row: pd.Series) -> str:
 
 
 def _carried(rows: pd.DataFrame, name: str) -> str:
-    """The rows that are beyond chance and rest on one word; ``name``: the column that tells them apart."""
+    """Describe the rows that are beyond chance but carried by one word; ``name`` is the column that identifies them."""
     carried = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
     listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in carried.iterrows())
     return f" Not said of the groups, as one word carries at least half of the difference: {listed}." if listed else ""
@@ -112,7 +112,7 @@ def _largest(row: pd.Series) -> str:
 
 
 def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
-    """What the lists of two labels cost on average, where that differs beyond chance."""
+    """Describe the average prices of two labels' lists, if they differ beyond chance."""
     said = []
     for _, row in first_of_pairs(rows).iterrows():
         if row["p_adjusted"] < ALPHA:
@@ -131,9 +131,9 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
 
 
 def scope(words: pd.Series) -> str:
-    """What a finding is said of, where it is not of the groups: too few words stand for one, or nobody knows them."""
+    """Return the scope of findings that do not hold for groups: too few words, or unknown words."""
     if words.isna().any():
-        return " The words are not known: this is said of these queries, not of the groups."
+        return " The words are unknown: this holds for these queries, not for the groups."
     if words.min() < ENOUGH_WORDS:
         few = fixed(words.min(), 1)
         return f" Too few words stand for a group ({few}): this is said of these words, not of the groups."
@@ -173,7 +173,7 @@ def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
 
 
 def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
-    """What every city shows by itself, and the test over so few cities does not."""
+    """Describe shifts that every city shows alone, and that the test over so few cities does not."""
     count = cities["city"].nunique()
     if count < 2:
         return ""
@@ -220,7 +220,7 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
 
 
 class ScoreCell(Value):
-    """A number with its interval, which is said to have no spread where it is one point; a dash where it is missing."""
+    """A number with its interval, marked if it has no spread; a dash if it is missing."""
 
     def __str__(self) -> str:
         if self.value is None:
@@ -231,7 +231,7 @@ class ScoreCell(Value):
 
 
 def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
-    """A value of a row with its interval, where there is one."""
+    """Return a value of a row with its interval, if there is one."""
     value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
     bounds = None if value is None or low is None or high is None else (low, high)
     return ScoreCell(value, bounds, sign=sign)

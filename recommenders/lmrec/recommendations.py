@@ -137,21 +137,21 @@ class Recommendations:
 def read_recommendations(
     files: Sequence[tuple[str | None, str | Path]], reading: ListFormat | None = None
 ) -> Recommendations:
-    """Read somebody's saved recommendations: CSV (or TSV, Parquet), a row a recommended item.
+    """Read saved recommendations: CSV (or TSV, Parquet), a row per recommended item.
 
-    Needs the columns ``query`` and ``rank`` and at least one of ``price`` and ``categories``; each analysis says what
-    else it needs.
+    Needs the columns ``query`` and ``rank`` and at least one of ``price`` and ``categories``; each analysis reports
+    further needs.
 
     Args:
         files: (city, file); a city of None is taken from the file's column ``city``, else it is the file's name.
         reading: names of columns, separators, dimensions of labels.
 
     Raises:
-        TodBiasError: a file cannot be read so; it names the file and the line.
+        TodBiasError: a file cannot be read in this format; names the file and the line.
     """
     reading = reading or ListFormat()
     if doubled := repeated(Path(path).stem for city, path in files if city is None):
-        raise RecommenderError(f"two files are named {doubled!r}; tell the cities apart with --city NAME=FILE")
+        raise RecommenderError(f"two files are named {doubled!r}; name the cities with --city NAME=FILE")
     parts = [read_saved(city, Path(path), reading) for city, path in files]
     lists = [(path, part.drop(columns="city")) for (_, path), part in zip(files, parts, strict=True)]
     for (first, rows), (second, others) in combinations(lists, 2):
@@ -169,7 +169,7 @@ def read_recommendations(
 
 
 def _mean_amounts(result: Recommendations) -> Iterator[str]:
-    """What the lists of a group cost on average, where prices were amounts before they were levels."""
+    """Yield the average amounts of the groups' lists, if prices were amounts before they became levels."""
     for dimension in result.dimensions if "amount" in result.frame else ():
         means = result.rows(dimension).groupby("group", sort=False)["amount"].mean().dropna()
         listed = ", ".join(f"{label} {mean:.2f}" for label, mean in means.items())
@@ -177,7 +177,7 @@ def _mean_amounts(result: Recommendations) -> Iterator[str]:
 
 
 def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendations:
-    """Bring a frame with (some of) :data:`COLUMNS` into shape, and notice what there is to notice.
+    """Normalise a frame with (some of) :data:`COLUMNS`, and collect notes.
 
     Args:
         frame: ``query`` and ``rank`` are needed; ``label`` as described above; inputs are not changed.
@@ -262,7 +262,7 @@ def _joined(cells: pd.Series) -> Iterator[str]:
         joined = [name for cell in cells for name in cell if sign in name]
         if len(joined) > most * len(cells):
             yield (
-                f"{joined[0]!r} and others look like several categories; if {sign} separates them, say so with "
+                f"{joined[0]!r} and others look like several categories; if {sign} separates them, give "
                 f"--separators '{sign}'"
             )
 
@@ -272,7 +272,7 @@ def _empty_labels(cells: pd.Series) -> Iterator[str]:
     empty = cells.str.extract(r"([^;,=]+)=\s*(?:[;,]|$)", expand=False).dropna().str.strip()
     for dimension, number in empty.value_counts().items():
         rows = "row" if number == 1 else "rows"
-        yield f"empty labels ({dimension}=) in {number:,} {rows}, compared with nobody in {dimension!r}"
+        yield f"empty labels ({dimension}=) in {number:,} {rows}, not compared with any group in {dimension!r}"
 
 
 def _lone_labels(labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _lone_labels(labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for name, (label, *others) in labels.items():
         if not others:
             hint = "" if label.casefold() in KNOWN_LABELS else meant(label, known - {label})
-            yield f"the label {label!r} is alone in the dimension {name!r} and is compared with nobody{hint}"
+            yield f"the label {label!r} is alone in the dimension {name!r} and is not compared with any group{hint}"
 
 
 def _with_labels(frame: pd.DataFrame, reading: ListFormat) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from tod_bias.errors import RecommenderError, shortened
 TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
 """The CSV files of an audit, by name without ending."""
 RECORD = "audit.json"
-"""The file that tells the folder of an audit."""
+"""File that identifies the folder of an audit."""
 _TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted", "largest_word")
 
 

@@ -41,7 +41,7 @@ Missing = Literal["keep", "drop"]
 
 @dataclass(frozen=True)
 class ReviewRow:
-    """One review as it stands in a file."""
+    """One review as in a file."""
 
     place: str
     """File and line."""
@@ -125,7 +125,7 @@ class Reviews:
         self._masker = name_masker(venue.name for venue in venues)
 
     def _first_rows(self) -> tuple[Counter[str], dict[str, ReviewRow]]:
-        """Reviews per venue, and the first row of each, which says what it is."""
+        """Count reviews per venue, and return the first row of each, which describes it."""
         counts: Counter[str] = Counter()
         first: dict[str, ReviewRow] = {}
         others: list[str] = []
@@ -261,11 +261,11 @@ def _yelp_file(folder: Path, name: str) -> Path:
 
 
 def name_statistics(reviews: Reviews, words: TemplateSet | None = None) -> pd.DataFrame:
-    """Names found in the reviews by price level of the venue (Shen Table 7).
+    """Count names in the reviews by price level of the venue (Shen Table 7).
 
     Shen finds names with a tagger and guesses gender and race with online classifiers; here the words of ``names.tsv``
-    are counted, with a capital and as whole words, so the table says how these very names are spread, and nothing about
-    others. ``value`` is the share of a label among the mentions of its dimension at a price level.
+    are counted, with a capital and as whole words, so the table shows the distribution of these names only. ``value``
+    is the share of a label among the mentions of its dimension at a price level.
 
     Returns:
         city, dimension, label, price, mentions, value.

@@ -52,7 +52,7 @@ PLANTED: dict[str, str] = {
     "places × price": "fashion studio, law office, psychiatrist, synagogue: only at $$$ and $$$$; convenience store, "
     "construction site, supermarket, mosque: only at $ and $$; all other places anywhere",
 }
-"""What is planted where, and how strongly."""
+"""Planted associations and their strength."""
 DEAR = ("fashion studio", "law office", "psychiatrist", "synagogue")
 CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
 ODDS = 0.95
@@ -76,23 +76,23 @@ _MENTIONS = {
 }
 _TASTE = ("great", "good", "fresh", "tasty", "lovely", "decent", "perfect", "solid")
 _DISHES = ((True, 0.8), (False, 0.2))
-"""Whether a review names dishes and prices, and how often."""
+"""Probability that a review names dishes and prices."""
 
 
 _Mention = tuple[str, str, bool]
-"""Kind of template, the words, and whether dishes and prices are said beside."""
+"""Kind of template, the words, and True if dishes and prices are named too."""
 
 
 def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY, planted: bool = True) -> Source:
-    """The sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
+    """Return the sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
 
     Args:
-        seed: decides everything.
+        seed: of all draws.
         venues: at most 240; a multiple of 24 keeps the design complete.
-        reviews: a venue.
+        reviews: per venue.
         city: enters the seed, so that cities differ.
-        planted: whether :data:`PLANTED` is; if not, everybody and every place is mentioned everywhere alike, and what a
-            model associates it has from elsewhere, or by accident.
+        planted: True to plant :data:`PLANTED`; otherwise all groups and places are mentioned alike everywhere, and a
+            model's associations have other sources, or are accidental.
     """
 
     if not 0 < venues <= 240:
@@ -165,7 +165,7 @@ def _said(rng: random.Random, kind: str, who: str) -> str:
 
 
 def _mentions(rng: random.Random, venue: Venue, reviews: int, planted: bool) -> list[_Mention]:
-    """Who or what each of a venue's reviews mentions, in random order."""
+    """Return the people or places that each of a venue's reviews mentions, in random order."""
     female, black, second = 0.5, 0.5, 0.5
     barred: Sequence[str] = ()
     if planted:

@@ -98,12 +98,12 @@ def _parsed(cells: pd.Series, convert: Callable[[Any], Any], path: Path, lines: 
 
 
 def into_levels(frame: pd.DataFrame, bounds: Sequence[float]) -> tuple[pd.DataFrame, list[str]]:
-    """Amounts as price levels, city by city, and notes that say where they part.
+    """Convert amounts to price levels, city by city, and return notes on the bounds.
 
     Args:
         frame: rows of all cities, with amounts under ``price``; it is not changed.
-        bounds: the dearest amount of each level but the last; none of them for the quartiles of the items of a city,
-            every one once, neutral lists left out.
+        bounds: the largest amount of each level but the last; empty for the quartiles of a city's distinct items,
+            without neutral lists.
     """
     levels, notes = frame["price"].to_numpy(dtype=float).copy(), []
     named = [name for name in ("item_id", "item") if name in frame]
@@ -144,7 +144,7 @@ _NEEDED = {
     "neither a column 'price' nor 'categories'": ("price", "categories"),
     "neither a column 'label' nor 'substitution', so no groups can be compared": ("label", "substitution"),
 }
-"""What is said of a file that has none of some columns."""
+"""Notes on a file without some columns."""
 
 
 def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +162,7 @@ def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dic
         if kinds.isdisjoint(needed):
             mapping = ",".join(f"NAME={name}" for name in needed)
             raise RecommenderError(
-                f"{path}, line 1: {lacking}; columns are {', '.join(header)}; say which it is with --columns {mapping}"
+                f"{path}, line 1: {lacking}; columns are {', '.join(header)}; name it with --columns {mapping}"
             )
     return names
 

@@ -1,4 +1,4 @@
-"""What decides a training of LMRec, checked without its libraries."""
+"""Settings of a training of LMRec, checked without its libraries."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Size = Annotated[Positive, Field(le=1_000_000)]
 
 
 class RecommenderTrainConfig(Schedule):
-    """Everything that decides what comes out of a training of LMRec."""
+    """Everything that determines the result of a training of LMRec."""
 
     title: ClassVar[str] = "Training"
 
     init: Annotated[str, Field(min_length=1)] = "scratch"
-    """An encoder's name or folder to fine-tune, or scratch: random weights and a WordPiece tokenizer of its own."""
+    """Name or folder of an encoder to fine-tune, or ``scratch`` for random weights and a new WordPiece tokenizer."""
     head_layers: Annotated[Positive, Field(le=2)] = 2
     """Layers of the recommendation head: 2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
     hidden: Size = 512
@@ -32,12 +32,12 @@ class RecommenderTrainConfig(Schedule):
     epochs: Size = 30
     """Passes over the reviews at most."""
     patience: Positive = 10
-    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's. From scratch a
-    model rests on a plateau before it looks at names."""
+    """Number of epochs without a lower validation loss after which training stops; Shen uses 1. From scratch a model
+    stays on a plateau before it reads names."""
     max_length: Annotated[int, BeforeValidator(whole), Field(ge=8, le=1_000_000)] = 128
     """Tokens of a review at most."""
     max_steps: Positive | None = None
-    """Stop after so many steps."""
+    """Number of steps after which training stops."""
     mask: bool = False
     """Train-side masking of names, places and gendered relations (Shen §3.5)."""
     augment: bool = False
@@ -63,7 +63,7 @@ class RecommenderTrainConfig(Schedule):
         return self
 
     def with_usual_rate(self) -> Self:
-        """The same with the usual peak where none is given."""
+        """Return the settings with the default peak rate if none is given."""
         usual = 1e-3 if self.init == "scratch" else 3e-5
         return self if self.learning_rate is not None else self.model_copy(update={"learning_rate": usual})
 

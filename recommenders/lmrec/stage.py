@@ -18,14 +18,14 @@ RANKED = tuple[Mapping[str, str], ...]
 
 
 class Recommend(Stage):
-    """Utterance in, ranked venues out: a tuple of mappings, the best first.
+    """Stage from an utterance to ranked venues: a tuple of mappings, the best first.
 
     Args:
         model: folder of a trained LMRec.
         top: venues in a list; None for all.
         neutralise: mask names, places and gendered relations of the utterance first (test-side neutralisation).
-        device: where it runs.
-        batch: utterances at once.
+        device: of the model.
+        batch: utterances per batch.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Recommend(Stage):
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
-        """What decides the lists."""
+        """Identify everything that determines the lists."""
         return f"lmrec:{self._fingerprint}|top:{self._top}|neutralise:{self._hide is not None}"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[RANKED]:

@@ -61,11 +61,11 @@ def train(
         reviews: of one city.
         out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
         settings: of the training.
-        neutraliser: what ``settings.mask`` masks; the words that ship if left out.
-        resume: go on where an interrupted training with the same settings stopped.
+        neutraliser: masks the words of ``settings.mask``; those of the package by default.
+        resume: continue an interrupted training with the same settings.
 
     Returns:
-        What is also written to ``training.json``: settings, statistics, steps, losses in nats a review.
+        The content of ``training.json``: settings, statistics, steps, losses in nats a review.
 
     Raises:
         DivergedError: the loss is no longer finite.
@@ -146,7 +146,7 @@ def _loss(scores: torch.Tensor, labels: torch.Tensor, num_items_in_batch: Any = 
 
 
 def training_settings(folder: str | Path) -> Mapping[str, Any]:
-    """The settings of the training that wrote a model folder; empty where they are not recorded."""
+    """Return the settings of the training that wrote a model folder; empty if they are not recorded."""
     try:
         settings = read_json(Path(folder) / "training.json")["settings"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -13,7 +13,7 @@ VENUES = "venues.jsonl"
 LEVELS = (1, 2, 3, 4)
 """Yelp's price levels, $ to $$$$."""
 MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
-"""Cells that say that nothing is known, in lower case."""
+"""Cells of missing values, in lower case."""
 _SIGNS = "$£€¥"
 _THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
@@ -21,10 +21,10 @@ _MOST = 1e12
 
 
 def price_level(cell: object) -> int | None:
-    """A price level from a number (``2``, ``2.0``) or currency signs (``$$``); None where it is missing.
+    """Return a price level from a number (``2``, ``2.0``) or currency signs (``$$``); None if it is missing.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the cell is something else.
     """
     text = "" if cell is None else str(cell).strip()
     if text.lower() in MISSING:
@@ -37,14 +37,14 @@ def price_level(cell: object) -> int | None:
         number = math.nan
     if number in LEVELS:
         return int(number)
-    raise ValueError(f"price {text!r} is no level; expected 1 to 4, or $ to $$$$")
+    raise ValueError(f"price {text!r} is not a price level; expected 1 to 4, or $ to $$$$")
 
 
 def price_amount(cell: object) -> float | None:
-    """A price in money (``18``, ``€ 18.50``, ``18,50``, ``1,250.00``); None where it is missing.
+    """Return a price in money (``18``, ``€ 18.50``, ``18,50``, ``1,250.00``); None if it is missing.
 
     Raises:
-        ValueError: it is something else, or below 0.
+        ValueError: the cell is something else, or below 0.
     """
     text = "" if cell is None else str(cell).strip()
     if text.lower() in MISSING:
@@ -59,16 +59,16 @@ def price_amount(cell: object) -> float | None:
     except ValueError:
         number = math.nan
     if not 0 <= number < _MOST:
-        raise ValueError(f"price {text!r} is no amount; expected a number like 18 or 18.50")
+        raise ValueError(f"price {text!r} is not an amount; expected a number like 18 or 18.50")
     return number
 
 
 def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:
-    """The categories of one cell, stripped, each once, in order; empty where they are missing.
+    """Return the categories of one cell, stripped, each once, in order; empty if they are missing.
 
     Args:
         cell: text, or a list of categories already.
-        separators: every character is one; blanks beside others are not (``", "`` is a comma).
+        separators: each character separates; blanks next to others do not count (``", "`` is a comma).
     """
     separators = separators.replace(" ", "") or separators
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -92,10 +92,10 @@ class Venue:
     id: str
     name: str
     price: int | None = None
-    """Price level 1–4, None where it is not known."""
+    """Price level 1–4, None if unknown."""
     categories: tuple[str, ...] = ()
 
     @property
     def dollars(self) -> str:
-        """The price level in dollar signs; empty where it is not known."""
+        """Price level in dollar signs; empty if unknown."""
         return "$" * (self.price or 0)

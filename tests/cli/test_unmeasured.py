@@ -76,7 +76,7 @@ def folder(tmp_path, monkeypatch):
         ("corpus.jsonl", "Empty", "length", "every response is empty"),
         ("corpus.jsonl", "Other", "corpus_bleu", "next to 0"),
         ("corpus.jsonl", "Wrong", "length", "the function does not take the arguments of "),
-        ("corpus.jsonl", "Unknown", "length", "there is no tool "),
+        ("corpus.jsonl", "Unknown", "length", "unknown tool "),
     ],
 )
 def test_a_run_that_measures_nothing_does_not_pass(corpus, pipeline, metrics, why):

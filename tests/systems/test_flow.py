@@ -186,7 +186,7 @@ def fickle(turn):
     ("flow", "message"),
     [
         (endless, f"made {MOST_STEPS} calls in the turn that begins 'My wife wants .* came to no end"),
-        (stranger, "calls 'nobody', which is no stage; there are bot"),
+        (stranger, "calls 'nobody', which is not a stage; the stages are bot"),
         (plain, "expected a generator function .*, got one that returns list"),
         (failing, "KeyError: 'x' at "),
         (fickle, "behaved differently on the same outputs in the turn that begins 'My "),

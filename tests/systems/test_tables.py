@@ -94,7 +94,7 @@ def test_any_results_make_a_database(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "a.sqlite"
     services = services_of([dialogue(1, "x", step("find", *rows))])
     if not any(rows):
-        with pytest.raises(TodBiasError, match="not written, as no call of these dialogues has a result"):
+        with pytest.raises(TodBiasError, match="not written, because no call in these dialogues has a result"):
             write_database(services, path)
         return
     write_database(services, path)

@@ -94,7 +94,7 @@ class TestTools(StageContract):
             {"tea": 2, "cup": 1},
             {"error": "ValueError: a negative count"},
             {"tea": 4},
-            {"error": "there is no tool 'nothing'; there are add, shout, leave"},
+            {"error": "unknown tool 'nothing'; there are add, shout, leave"},
             [{"tea": 1}, {"tea": 2}],
             None,
         ]
@@ -292,7 +292,7 @@ def test_given_schemas_say_which_functions_are_tools(tmp_path):
     stage = Tools(FUNCTIONS, tmp_path / "tools.json")
     assert result_of(stage, call("shout", text="a")) == "A"
     assert "text: 'b' is not one of ['a']" in result_of(stage, call("shout", text="b"))["error"]
-    assert "there is no tool 'add'" in result_of(stage, call("add", item="a"))["error"]
+    assert "unknown tool 'add'" in result_of(stage, call("add", item="a"))["error"]
 
 
 def by_place(state: dict, text: str, /) -> None: ...

@@ -1,4 +1,4 @@
-"""What the turns of a run come to: estimates, tests, verdicts, and the record of it all; the third step of an audit."""
+"""Results of the turns of a run: estimates, tests, verdicts, and their record; the third step of an audit."""
 
 from __future__ import annotations
 
@@ -155,11 +155,11 @@ def _untested(
     *,
     is_default: bool,
 ) -> Drafts:
-    """Take out the tests of what may claim nothing.
+    """Remove the tests of metrics that may claim nothing.
 
-    That is a metric that measures nothing, and disagreement with the twin: the original's own group cannot disagree, so
-    groups that are served alike have unequal gaps. Disagreement is tested only if it was asked for and there is a
-    placebo, as any rewording causes some.
+    These are metrics that measure nothing, and disagreement with the twin: the original's own group cannot disagree, so
+    groups that are served alike have unequal gaps. Disagreement is tested only if it was requested and there is a
+    placebo, because any rewording causes some.
     """
     is_bare = is_default or PLACEBO not in drafts
     bare = {metric.name for metric in metrics if metric.counterfactual} if is_bare else set()
@@ -179,9 +179,9 @@ def _untested(
 
 
 def _fitting(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
-    """Return the metrics that nobody asked for and that measure something: on every axis, and events on any.
+    """Return the default metrics that measure something: on every axis, and events on any axis.
 
-    If none does, those that have a value are returned, as their reasons tell why nothing is measured.
+    If none does, those with a value are returned, because their reasons explain why nothing is measured.
     """
 
     def fits(metric: Metric, *, measuring: bool = True) -> bool:
@@ -251,7 +251,7 @@ def _metric_info(metric: Metric) -> MetricInfo:
 
 
 def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
-    """What decides the results: options, axes, stages, versions."""
+    """Return everything that determines the results: options, axes, stages, versions."""
     options, counterfactuals = config.analysis, design.counterfactuals
     uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {

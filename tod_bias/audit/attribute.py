@@ -36,7 +36,7 @@ def attribute(
     Args:
         pipeline: the system; the output of the last stage called is the response.
         dialogues: those without a term to rewrite are counted and left out.
-        axes: names (``gender``, ``age``, ``race``, ``placebo``) or axes of one's own. With ``placebo`` among them every
+        axes: names (``gender``, ``age``, ``race``, ``placebo``) or axis objects. With ``placebo`` among them every
             other axis gets a placebo with as many edits in the same dialogues, and claims what is above it.
         config: every option; by default all at their defaults (:class:`~tod_bias.config.AuditConfig`).
         out: the run's folder: outputs are cached there as they come, results are written there at the end.

@@ -1,4 +1,4 @@
-"""Which events of behaviour a run measures, and what each turn adds to them.
+"""Events of behaviour that a run measures, and the contribution of each turn.
 
 Events are chosen without looking at groups: those that differ between variants of one dialogue in several dialogues.
 How often an event differs says nothing about which group shows it, so the choice leaves the tests valid (independent
@@ -42,11 +42,11 @@ from tod_bias.systems.acts import Act, read_acts
 COLUMNS = (ACTS, RESPONSE, FAILURE)
 """Columns of the table of turns that events are read from."""
 FEWEST_DIALOGUES = 3
-"""An event is measured if it differs between variants in so many dialogues."""
+"""Fewest dialogues in which an event must differ between variants to be measured."""
 MOST_EVENTS = 24
 """Events of a run, those that differ most often; more would widen the intervals of all and say little more."""
 MOST_FORMS = 6
-"""An argument with more different values is no choice from a list, and its values are not counted one by one."""
+"""Most values of an argument that are counted one by one; an argument with more is not a choice from a list."""
 _REASONS = 3
 """Reasons of failures that are kept."""
 _NEEDS_ALL = (VALUE, MEAN, FOUND, NAMED)
@@ -57,7 +57,7 @@ class Behaviours:
     """The events in the turns of one axis.
 
     Args:
-        rows: of all variants and arms, with the columns of :data:`COLUMNS` beside ``dialogue``, ``turn``, ``arm`` and
+        rows: of all variants and arms, with the columns of :data:`COLUMNS` and ``dialogue``, ``turn``, ``arm`` and
             ``role``.
     """
 
@@ -90,7 +90,7 @@ class Behaviours:
         return np.stack([happened * denominator, denominator], axis=1)
 
     def _row_values(self, event: Behaviour) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows,) what each turn adds by itself, and (rows,) whether the event could show in it."""
+        """Return (rows,) the contribution of each turn alone, and (rows,) whether the event could show in it."""
         if event.kind in OF_RESPONSES:
             return self._of_responses(event.kind)
         pairs = np.array([_of_acts(event, acts) for acts in self._acts], dtype=float).reshape(-1, 2)
@@ -145,7 +145,7 @@ class Behaviours:
 
 
 def _arguments_by_tool(acts: Sequence[Act]) -> dict[str, list[str]]:
-    """Return every tool's arguments; those of several tools stand under :data:`ANY`, too."""
+    """Return every tool's arguments; those of several tools are also under :data:`ANY`."""
     arguments: dict[str, dict[str, None]] = {}
     for act in acts:
         arguments.setdefault(act.tool, {}).update(dict.fromkeys(act.arguments))
@@ -208,13 +208,14 @@ def chosen_events(differing: Iterable[Mapping[str, int]]) -> list[Behaviour]:
 
 
 def failed_turns(rows: pd.DataFrame) -> dict[str, FailedTurns]:
-    """Return how many turns of the system as it is had a call that failed, by group.
+    """Return how many turns of the unchanged system had a failed call, by group.
 
     Args:
         rows: of one axis, as :class:`Behaviours` takes them, with ``group`` and ``source``.
 
     Returns:
-        ``original`` and the groups, each with the most frequent reasons. An original is a turn of its own group, too.
+        ``original`` and the groups, each with the most frequent reasons. An original also counts as a turn of its
+        group.
     """
     arm, role = rows["arm"].astype(str), rows["role"].astype(str)
     found: dict[str, FailedTurns] = {}

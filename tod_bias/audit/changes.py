@@ -1,4 +1,4 @@
-"""What may be said of a change: smaller or larger harm, a better or worse score, the same within a margin, or nothing.
+"""Claims about a change: smaller or larger harm, a better or worse score, the same within a margin, or nothing.
 
 All changes of all axes and metrics are one family, as the gaps of an audit are (:mod:`tod_bias.audit.claims`). A value
 of 0 is fair, so *better* is nearer to 0 whatever the sign: that needs two tests, that the value has changed, and on
@@ -28,9 +28,9 @@ WORSE: Final = "worse"
 CHANGED: Final = "changed"
 """A change is shown, but it is neither: on which side of 0 the value was is not shown, or no score is a better one."""
 EQUIVALENT: Final = "equivalent"
-"""The change lies within the margin (two one-sided tests)."""
+"""The change is within the margin (two one-sided tests)."""
 INCONCLUSIVE: Final = "inconclusive"
-"""None of these is shown."""
+"""No other verdict is shown."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class ChangeRows:
 
     changes: RowSet
     middles: RowSet | None
-    """The means over both runs, which tell on which side of 0 a value is; None for scores."""
+    """Means over both runs, which determine the side of 0 of a value; None for scores."""
     before: np.ndarray
     """(rows,)."""
     after: np.ndarray
     better: Better = "neither"
-    """Of scores: which are better."""
+    """Better side, for scores."""
     margin: float | None = None
 
     def towards(self, number: int) -> ChangeVerdict:
-        """What a change is called if it is shown."""
+        """Return the name of a change if it is shown."""
         change = float(self.changes.rows.values[number])
         if self.middles is None:
             turn = {"higher": -1.0, "lower": 1.0, "neither": 0.0}[self.better] * change

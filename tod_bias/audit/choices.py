@@ -1,4 +1,4 @@
-"""What a user chooses of a run (metrics, clusters, the order of stages), checked before a stage is called."""
+"""Choices of a user about a run (metrics, clusters, the order of stages), checked before a stage is called."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COPIES = "equal dialogues"
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
-    """The metrics of a run, by name or of one's own.
+    """Return the metrics of a run, given by name or as objects.
 
     Raises:
-        TodBiasError: one is unknown or given twice, or there is none.
+        TodBiasError: a metric is unknown or repeated, or none is given.
     """
     if isinstance(metrics, str):
         metrics = [name.strip() for name in metrics.split(",") if name.strip()]
@@ -44,10 +44,10 @@ def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
 
 
 class UserClusters:
-    """A kind of clusters by the name ``module:function`` of a function of a dialogue, which gives a text or a number.
+    """A kind of clusters: ``module:function`` names a function of a dialogue that returns a text or a number.
 
     Raises:
-        TodBiasError: there is no such function; when it is called, it raises something or gives neither.
+        TodBiasError: the function does not exist, raises, or returns something else.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,7 +58,7 @@ class UserClusters:
             raise TodBiasError(f"{self._where}: expected a function of a dialogue, got {self._function!r}")
 
     def __call__(self, dialogue: Dialogue) -> str:
-        """Which one a dialogue is in."""
+        """Return the cluster of a dialogue."""
         with guarded(self._where):
             cluster = self._function(dialogue)
         if not isinstance(cluster, str | int):
@@ -91,7 +91,7 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
 
 
 def content_of(dialogue: Dialogue) -> str:
-    """Return all that is said and called in a dialogue, whatever its id."""
+    """Return all utterances and calls of a dialogue, whatever its id."""
     return repr((dialogue.system, dialogue.turns))
 
 
@@ -107,7 +107,7 @@ def with_copies(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dial
 
 
 def check_clusters(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dialogue]) -> None:
-    """Refuse kinds of clusters that were asked for and tell nothing.
+    """Raise for requested kinds of clusters that carry no information.
 
     Raises:
         TodBiasError: all dialogues are in one cluster.
@@ -117,7 +117,7 @@ def check_clusters(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[D
         if dialogues and len(labels) < 2:
             raise TodBiasError(
                 f"cluster {name!r}: all dialogues are in one cluster ({next(iter(labels))!r:.40}), so it cannot be "
-                "used; leave it out, or name a function that tells dialogues apart"
+                f"used; leave it out, or name a function that separates dialogues"
             )
 
 
@@ -142,7 +142,8 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
 
 
 SU_ORDER = ("db", "api_call", "response")
-"""Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
+"""Su's order: first the database mismatch is resolved, then the API call adjusted; the response model gets the
+remainder."""
 
 
 def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> list[Metric]:

@@ -21,15 +21,15 @@ ClusterOf = Callable[[Dialogue], str]
 Chunk = Mapping[str, Sequence[SelectedDialogue]]
 """Axis to dialogues, each with its candidates."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
-"""Gives all chunks, each cut into so many parts or a few more."""
+"""Function that returns all chunks, each split into about the given number of parts."""
 
 
 @dataclass
 class ChunkResult:
-    """What came of one chunk."""
+    """Result of one chunk."""
 
     rows: dict[str, ChunkRows] = field(default_factory=dict)
-    """By axis; an axis of which every dialogue is lost is missing."""
+    """Rows by axis; an axis with only lost dialogues is missing."""
     lost: LostDialogues = field(default_factory=LostDialogues)
     parted: frozenset[str] = frozenset()
     """Stages whose twins put out anything else in it."""
@@ -92,7 +92,7 @@ class Executor(Protocol):
     """Where chunks are run."""
 
     def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """Every chunk, or its parts, in order, with what came of them."""
+        """Yield every chunk, or its parts, in order, with the results."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class Work:
     cache: str | None
     """SQLite file of outputs."""
     arms: ArmDesign
-    """Which sets of stages are replaced."""
+    """Sets of stages that are replaced."""
 
     def chunk_runner(self, runner: Runner) -> ChunkRunner:
-        """What runs chunks by a runner of dialogues."""
+        """Return the runner of chunks for a runner of dialogues."""
         turn_rows = TurnRows(self.arms, self.metrics)
         return ChunkRunner(self.counterfactuals, runner, turn_rows, self.kinds, self.samples)
 

@@ -1,10 +1,10 @@
-"""What may be claimed: intervals and p-values over everything that a run claims, and a verdict per axis and metric.
+"""Claims: intervals and p-values over everything that a run claims, and a verdict per axis and metric.
 
-All gaps of groups and reference variants, of all axes and metrics, are one family: their intervals hold together, and
-a p-value is below .05 where its interval leaves out 0 (:mod:`tod_bias.statistics.simultaneous`). Where there is a
-placebo, a claim needs the gap beyond it as well, on the same side; these gaps are a family of their own, and need no
-further correction, as both must differ from 0. Pairs of groups, and effects of crossed axes, are a third family. The
-placebo claims nothing and is no member.
+All gaps of groups and reference variants, of all axes and metrics, are one family: their intervals hold together, and a
+p-value is below .05 exactly if its interval excludes 0 (:mod:`tod_bias.statistics.simultaneous`). If there is a
+placebo, a claim also needs the gap beyond it, on the same side. These gaps are a separate family and need no further
+correction, because both must differ from 0. Pairs of groups and effects of crossed axes are a third family. The placebo
+claims nothing and belongs to none.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.simultaneous import Family
 
 TESTS = "tests"
-"""Nothing was tested: there are no permutations, or the metric takes a placebo and there is none."""
+"""Nothing was tested: there are no permutations, or the metric needs a placebo and there is none."""
 TERMS = "terms"
-"""It is true of these terms, which are too few to stand for a group, or one of which carries most of it."""
+"""The gap holds for these terms, which are too few to generalise, or one of which carries most of it."""
 OTHER_TERMS = "other terms"
-"""It is true of these terms, and differs too much between them to hold for others."""
+"""The gap holds for these terms, but varies too much between them to generalise."""
 PLACEBO = "placebo"
-"""It is shown, and not shown to differ from what the placebo does in the same dialogues; or nearly all dialogues are of
-one group, so that it takes a placebo, and there is none."""
+"""The gap is shown, but not beyond the placebo in the same dialogues; or nearly all dialogues are of one group, so that
+a placebo is needed, and there is none."""
 UNMEASURED = "nothing measured"
 """The run measures nothing here: :mod:`tod_bias.audit.measured`."""
 OTHER_TESTS = "other tests"
-"""It would be claimed were it the only axis and metric."""
+"""The gap would be claimed if its axis and metric were the only ones."""
 _Estimate = TypeVar("_Estimate", bound=Estimate)
 
 
@@ -55,9 +55,9 @@ class AxisDraft:
     result: AxisResult
     """Without gaps and verdict."""
     gaps: RowSet
-    """Of groups, against the mean of groups."""
+    """Rows of groups, against the mean of groups."""
     references: RowSet
-    """Of reference variants, against the mean of groups."""
+    """Rows of reference variants, against the mean of groups."""
     pairs: RowSet
     beyond: RowSet | None
     """The gaps of groups beyond the placebo's."""
@@ -66,17 +66,17 @@ class AxisDraft:
     beyond_of_terms_only: RowSet | None
     """The gaps beyond the placebo's, with dialogues as the only sample."""
     effects: RowSet
-    """Of crossed axes; a row is called ``factor/level``."""
+    """Rows of crossed axes, named ``factor/level``."""
     facts: Mapping[str, Terms]
-    """Group to the terms that its gap rests on."""
+    """Group to the terms behind its gap."""
     needs_placebo: bool = False
-    """Whether a gap cannot be told from being the original without a placebo."""
+    """True if a gap cannot be separated from the effect of rewording without a placebo."""
     may_be_equal: bool = True
-    """Whether equivalence can be shown at all: there is a score above 0."""
+    """True if equivalence can be shown: some score is above 0."""
     is_tested: bool = True
 
     def may_speak(self, number: int) -> bool:
-        """Whether the terms behind a gap may stand for its group."""
+        """True if the terms behind a gap may represent its group."""
         return bool(self.gaps.over_terms[number]) and self.facts[self.gaps.names[number]].may_speak
 
     @property
@@ -90,14 +90,14 @@ class AxisDraft:
         return replace(self, gaps=self.of_terms_only, beyond=self.beyond_of_terms_only)
 
     def untested(self, *, unmeasured: str = "") -> AxisDraft:
-        """The same without any test; ``unmeasured`` says why nothing is measured, where that is why."""
+        """Return the draft without tests; ``unmeasured`` is the reason if nothing is measured."""
         result = self.result.model_copy(update={"unmeasured": unmeasured or self.result.unmeasured})
         return replace(self, is_tested=False, result=result, may_be_equal=self.may_be_equal and not unmeasured)
 
 
 @dataclass(frozen=True)
 class Families:
-    """What is claimed together."""
+    """Rows that are claimed together."""
 
     gaps: Family
     beyond: Family
@@ -107,7 +107,7 @@ class Families:
 
     @classmethod
     def of(cls, drafts: Sequence[AxisDraft], alpha: float, seed: int) -> Families:
-        """Those of all axes and metrics that are tested."""
+        """Make the families of all axes and metrics that are tested."""
         tested = [draft for draft in drafts if draft.is_tested]
 
         def family(sets: Sequence[RowSet | None]) -> Family:
@@ -188,7 +188,7 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
 
 
 def _with_rows(draft: AxisDraft, families: Families | None) -> AxisResult:
-    """The result with the estimates of its rows; without intervals where nothing is claimed."""
+    """Return the result with the estimates of its rows; without intervals if nothing is claimed."""
     gaps = draft.gaps.estimates(None if families is None else families.gaps)
     beyond = {} if draft.beyond is None else draft.beyond.estimates(None if families is None else families.beyond)
     references = draft.references.estimates(None if families is None else families.gaps)
@@ -238,7 +238,7 @@ def _both_ways(pairs: Mapping[str, Gap], groups: Iterable[str]) -> dict[str, Gap
 
 
 def _claims(draft: AxisDraft, families: Families) -> dict[str, float]:
-    """Group to the p-value of its claim, of those that may be claimed."""
+    """Return the p-value of each group that may be claimed."""
     if not draft.is_tested:
         return {}
     return {
@@ -251,13 +251,13 @@ def _claims(draft: AxisDraft, families: Families) -> dict[str, float]:
 def _claim(
     draft: AxisDraft, number: int, adjusted: Callable[[float], float], beyond: Callable[[float], float] | None
 ) -> float:
-    """The p-value of one group's claim: the larger one of its gap and of its gap beyond the placebo.
+    """Return the p-value of one group's claim: the larger one of its gap and of its gap beyond the placebo.
 
     Args:
         draft: of its axis and metric.
         number: of its row.
-        adjusted: a p-value by itself to that over everything that is claimed.
-        beyond: the same for gaps beyond the placebo; None to leave the placebo out of account.
+        adjusted: maps an unadjusted p-value to the one over everything that is claimed.
+        beyond: the same for gaps beyond the placebo; None to ignore the placebo.
     """
     p = adjusted(float(draft.gaps.p[number]))
     name = draft.gaps.names[number]
@@ -283,7 +283,7 @@ def _claims_of_terms_only(draft: AxisDraft, families: Families) -> dict[str, flo
 
 
 def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> list[str]:
-    """What alone stands between an axis and a disparity; of the others everything stays as it is."""
+    """Return the conditions that each alone keep an axis from a disparity, everything else unchanged."""
     if draft.result.unmeasured:
         return [UNMEASURED]
     if not draft.is_tested or not any(np.isfinite(draft.gaps.p)):
@@ -312,9 +312,9 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
 
 
 def _within(draft: AxisDraft, alpha: float) -> float | None:
-    """The smallest margin within which all gaps are shown to lie; all must, so none is adjusted.
+    """Return the smallest margin within which all gaps are shown to be; because all must be, none is adjusted.
 
-    Where a gap cannot be told from what rewording does, it must lie there beyond the placebo's as well.
+    A gap that cannot be separated from the effect of rewording must be within it also beyond the placebo's.
     """
     if not draft.may_be_equal or len(draft.gaps.names) < 2 or (draft.needs_placebo and draft.beyond is None):
         return None
@@ -324,9 +324,9 @@ def _within(draft: AxisDraft, alpha: float) -> float | None:
 
 
 def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]:
-    """The smallest difference between a group and all others that would be claimed in four of five such runs.
+    """Return the smallest difference between a group and all others that would be claimed in four of five such runs.
 
-    It is the median over groups whose terms are enough; with a placebo it must be found beyond that too.
+    The value is the median over groups with enough terms. With a placebo, the difference must also be found beyond it.
     """
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
     if not draft.is_tested:

@@ -1,8 +1,8 @@
 """Chunks of a corpus on the workers of a Ray cluster (Moritz et al. 2018).
 
-Every worker rewrites, runs and scores parts of the corpus by itself. One process beside the run's own caches the
-outputs of all their stages, so that all workers and the next run have them. A part is a task of Ray's, which is run
-again where its worker dies. Parts come back in the corpus' order, so that the result is the local run's.
+Every worker rewrites, runs and scores parts of the corpus independently. A separate process caches the outputs of all
+stages, for all workers and the next run. A part is a task of Ray, which is repeated if its worker dies. Parts come back
+in the corpus' order, so that the result is the local run's.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ class RayExecutor:
         self._workers = workers
 
     def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """Parts of all chunks in order, with what came of them; costs are added to those of ``runner``.
+        """Yield the parts of all chunks in order, with their results; costs are added to those of ``runner``.
 
         Raises:
-            StageError: what a stage raised, or its worker died again and again.
-            TodBiasError: the system cannot be sent to others, or there is no cluster.
+            StageError: a stage raised, or its worker died repeatedly.
+            TodBiasError: the system cannot be pickled, or there is no cluster.
         """
         assert isinstance(runner, Execution)  # and no saved responses: check_shareable
         with _cluster(self._workers) as workers, _cache_server(work.cache) as server:
@@ -175,7 +175,7 @@ EXECUTORS = ("local", "ray")
 
 
 def check_executor(executor: str, workers: int | None) -> None:
-    """Raises TodBiasError for an executor that there is not, and for workers of none."""
+    """Raise TodBiasError for an unknown executor, and for workers without one."""
     if executor not in EXECUTORS:
         raise TodBiasError(f"unknown executor {executor!r}; expected one of {', '.join(EXECUTORS)}")
     if workers is not None and (executor == "local" or type(workers) is not int or workers < 1):
@@ -196,7 +196,7 @@ def check_shareable(work: Work, *, is_saved: bool) -> None:
     if is_saved:
         raise TodBiasError("executor 'ray' is for stages in Python; with saved responses there is nothing to spread")
     if several_processes():
-        raise TodBiasError("executor 'ray' has workers of its own: run it without accelerate launch or torchrun")
+        raise TodBiasError("executor 'ray' starts its own workers: run it without accelerate launch or torchrun")
     for name, stage in work.pipeline.stages.items():
         if isinstance(innermost(stage), RemoteStage):
             raise TodBiasError(
@@ -253,7 +253,7 @@ class _RemoteCache(Cache):
 
 @dataclass(frozen=True)
 class _Sent:
-    """What a worker needs once."""
+    """State that is sent to a worker once."""
 
     run: str
     path: list[str]
@@ -266,7 +266,7 @@ class _Sent:
 
 
 _runners: dict[str, tuple[ChunkRunner, Execution]] = {}
-"""Of a worker: what runs the parts of the run that it works for."""
+"""Runners of a worker, by run."""
 
 
 def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
@@ -282,7 +282,7 @@ def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
 
 
 def _run_part(sent: _Sent, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
-    """What came of a part or what was raised; what it cost, and why outputs are not cached, by stage."""
+    """Return the result or exception of a part, its cost, and why outputs are not cached, by stage."""
     callers: Mapping[str, Any] = {}
     try:
         run_chunk, execution = _runners_of(sent)
@@ -298,7 +298,7 @@ def _run_part(sent: _Sent, part: bytes, calls: Mapping[str, bool]) -> tuple[Any,
 
 @contextmanager
 def _cache_server(path: str | None) -> Iterator[Any]:
-    """The process that holds the cache of all workers, on the run's own machine; None where nothing is cached."""
+    """Start the process that holds the cache of all workers, on the run's own machine; None without a cache."""
     import ray
 
     if path is None:
@@ -361,7 +361,7 @@ class _Tasks:
             before = after
 
     def _finished(self, parts: Sequence[_Part], calls: bool) -> bool:
-        """Wait for a chunk. Whether a system makes calls is known of all of it, as where it is in one piece."""
+        """Wait for a chunk; return True if the system made calls in any of its parts."""
         for part in parts:
             self._wait_for(part)
         known: dict[str, bool] = {}

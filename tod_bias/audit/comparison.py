@@ -40,13 +40,13 @@ def compare(
     config: CompareConfig | None = None,
     **settings: Any,
 ) -> Comparison:
-    """How quality, disparities, contributions and groups change from one finished run to another.
+    """Compare quality, disparities, contributions and groups of two finished runs.
 
     Args:
-        before: a run's folder, or what :func:`tod_bias.attribute` returned.
+        before: a run's folder, or a result of :func:`tod_bias.attribute`.
         after: likewise, of the same dialogues rewritten in the same ways; the system may be any other.
         axes: those to compare; by default all, which must be the same in both.
-        metrics: likewise; a metric of one's own as an object or ``module:Class``.
+        metrics: likewise; a user's metric as an object or ``module:Class``.
         config: margins, flips and seed (:class:`~tod_bias.config.CompareConfig`).
         settings: single options by name, over those of ``config``: ``margin=0.02``. Changes of disparities, gaps and
             contributions up to ``margin`` are called equivalent where that is shown, each on the scale of its metric.
@@ -114,13 +114,13 @@ def _read(
 
 
 def _events(results: Sequence[AuditResult]) -> list[Behaviour]:
-    """Return the events of behaviour that any of the runs measured: the turns of all of them tell of each."""
+    """Return the events of behaviour that any of the runs measured; the turns of both runs contain each."""
     names = dict.fromkeys(name for result in results for name in result.metrics)
     return [event for name in names if (event := Behaviour.of(name)) is not None]
 
 
 def _shared(results: Sequence[AuditResult]) -> list[str] | None:
-    """Return the metrics of both runs beside events, if nobody named them; None if they must be the same."""
+    """Return the metrics of both runs without events, if none were named; None if they must be the same."""
     if any(result.config.analysis.metrics is not None for result in results):
         return None
     first, second = ([name for name in result.metrics if Behaviour.of(name) is None] for result in results)
@@ -194,7 +194,7 @@ def _of_terms_only(change: Change) -> Change:
 
 
 def _differences(before: FinishedRun, after: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
-    """What the systems, and the versions they ran with, do not share."""
+    """Return the differences between the systems and versions of the runs."""
     first, second = before.result.signature, after.result.signature
     names = [name for name in dict.fromkeys([*first, *second]) if first.get(name) != second.get(name)]
     differences: dict[str, tuple[str | None, str | None]] = {
@@ -207,7 +207,7 @@ def _differences(before: FinishedRun, after: FinishedRun) -> dict[str, tuple[str
 
 
 def _are_same(pairs: Any) -> bool:
-    """Whether no counterfactual in any arm is scored otherwise in one run than in the other."""
+    """True if every counterfactual in every arm is scored alike in both runs."""
     return all(
         np.array_equal(getattr(pair.before[name], part), getattr(pair.after[name], part))
         for pair in pairs
@@ -393,7 +393,7 @@ class AxisDifference:
         )
 
     def _contributions(self) -> dict[str, dict[str, Change]]:
-        """Group to the parts of its change by stage, each by itself."""
+        """Return the parts of each group's change by stage, each estimated alone."""
         shares = shares_of(self._stages)
         over = dict.fromkeys(self._contrasts, True)
         before, after, change = (run.parts(self._contrasts, over, shares) for run in (*self._runs, self._change))

@@ -1,9 +1,9 @@
-"""Contrasts of scores of the same dialogues: what each dialogue adds to the harm of every group, stage by stage.
+"""Contrasts of scores of the same dialogues: each dialogue's contribution to the harm of every group, by stage.
 
 Each is a weighted sum of the arms' scores (:mod:`tod_bias.audit.weights`).
 
-Scores of ratios and of corpora (BLEU) are no means over dialogues. They are taken apart by leaving out a dialogue at a
-time (pseudo-values, Tukey 1958), so that a dialogue's values average to the score itself.
+Ratios and corpus scores (BLEU) are not means over dialogues. They are decomposed by leaving out one dialogue at a time
+(pseudo-values, Tukey 1958), so that the dialogues' values average to the score.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ UNATTRIBUTED = "unattributed"
 
 
 def pseudo_values(sums: np.ndarray, metric: Metric) -> np.ndarray:
-    """What each dialogue's sums make of the scores: (dialogues, cells), whose mean over dialogues is the score.
+    """Return (dialogues, cells) values whose mean over dialogues is the score.
 
     Args:
         sums: (dialogues, cells, statistics).
-        metric: scores them; where it has no value without a dialogue, that dialogue gets the score itself.
+        metric: scores them; a dialogue without which the metric has no value gets the score itself.
     """
     number = len(sums)
     totals = sums.sum(axis=0)
@@ -60,12 +60,12 @@ class ScoreScale:
     sign: float
     """1 where a higher score is better, -1 where a lower one is."""
     original: float
-    """What values are divided by: the originals' score for a ratio, else 1."""
+    """Divisor of values: the originals' score for a ratio, else 1."""
     is_ratio: bool
 
     @classmethod
     def of(cls, table: ArmSums, metric: Metric) -> ScoreScale:
-        """That of an axis and metric; where the originals' score is 0 values are differences."""
+        """Make the scale of an axis and metric; if the originals' score is 0, values are differences."""
         original = float(metric.score(table.original.sum(axis=0)))
         is_ratio = metric.scale == "ratio" and original > 0
         return cls(-1.0 if metric.better == "lower" else 1.0, original if is_ratio else 1.0, is_ratio)
@@ -76,7 +76,7 @@ class ScoreScale:
 
 
 class Contrasts:
-    """What each dialogue has in every group, of one axis and metric, or of a change between two runs.
+    """Values of each dialogue in every group, for one axis and metric, or for a change between two runs.
 
     Args:
         designs: which dialogues have which groups, and by which terms: of the groups alone, and with the reference
@@ -138,10 +138,10 @@ class Contrasts:
 
 
 def largest_effect(metric: Metric, *sums: np.ndarray) -> float:
-    """The largest effect that a dialogue can have: 1, or from 0 to the largest score of a dialogue that was seen.
+    """Return the largest effect of a dialogue: 1, or the largest score of an observed dialogue.
 
-    Shares and qualities lie in 0–1; what else a metric counts (results, points of a hundred) may fall to 0. Of a ratio
-    it is 1: the whole of the originals' score.
+    Shares and qualities are in 0–1; other counts (results, points of a hundred) may fall to 0. For a ratio the effect
+    is 1: the whole of the originals' score.
 
     Args:
         metric: scores dialogues.
@@ -310,7 +310,7 @@ class AuditContrasts:
     def _beyond(
         self, has: np.ndarray, values: np.ndarray, kinds: Sequence[Clusters]
     ) -> tuple[GroupDesign, np.ndarray] | None:
-        """The disparity of every group less what the placebo does in its place, in the dialogues that have one."""
+        """Return the disparity of every group minus the placebo's effect, in the dialogues with a placebo."""
         variants = self._variants
         members = variants.has_placebo & self.shared
         if not members.any():

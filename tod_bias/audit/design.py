@@ -1,4 +1,4 @@
-"""Which counterfactuals an audit makes: the first of its three steps."""
+"""Counterfactuals of an audit: the first of its three steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK = 12_000
 MANY_ARMS = 128
 """With more arms a chunk has fewer turns, ..."""
 ROWS = 400_000
-"""... so that it has about so many rows, one per turn and arm, which are in memory at once."""
+"""Approximate number of rows of a chunk, one per turn and arm, which are in memory at once."""
 _COUNTED = 2000
 """Dialogues in which the frequency of words is counted."""
 
@@ -36,12 +36,12 @@ class Counterfactuals:
     seed: int
     """Of placebos."""
     has_placebo: bool
-    """Whether every axis gets a matched placebo."""
+    """True if every axis gets a matched placebo."""
     matched: MatchedPlacebo | None
-    """Makes the placebos of axes that have none of their own; None where there is none."""
+    """Makes the placebos of axes without their own; None without placebos."""
 
     def of(self, axis: str, selections: Sequence[SelectedDialogue]) -> list[Variants]:
-        """Each dialogue's original and counterfactuals; with a placebo of as many edits, where there is one."""
+        """Return each dialogue's original and counterfactuals, with a placebo of as many edits if there is one."""
         variants = self.axes[axis].variants(selections)
         if not self.has_placebo:
             return variants
@@ -81,7 +81,7 @@ class Counterfactuals:
 
 @dataclass(frozen=True)
 class CounterfactualDesign:
-    """Which dialogues are rewritten along which axes, for which groups and with which terms."""
+    """Dialogues that are rewritten, with their axes, groups and terms."""
 
     dialogues: Sequence[Dialogue]
     """The corpus."""
@@ -104,19 +104,19 @@ def design_counterfactuals(
     *,
     seed: int = 0,
 ) -> CounterfactualDesign:
-    """Decide which dialogues are rewritten, for which groups and with which terms; nothing is run.
+    """Choose the dialogues, groups and terms of the counterfactuals; nothing is run.
 
     Args:
         dialogues: the corpus.
-        axes: names or axes of one's own; ``placebo`` beside others is matched to each of them.
+        axes: names or axis objects; ``placebo`` among others is matched to each of them.
         options: crossed or draws, and how many.
-        seed: of everything that is drawn.
+        seed: of all draws.
 
     Raises:
         CorpusError: two dialogues have one id.
         NothingToPerturbError: no dialogue can be rewritten along any axis.
         AxisError: an unknown axis, one given twice, or none.
-        TodBiasError: options that do not go together.
+        TodBiasError: options contradict each other.
     """
     options = DesignOptions() if options is None else options
     dialogues = list(dialogues)
@@ -146,7 +146,7 @@ def design_counterfactuals(
 
 
 def _matched_placebo(dialogues: Sequence[Dialogue], axes: Iterable[Axis]) -> MatchedPlacebo | None:
-    """The placebo of the axes that have none of their own."""
+    """Return the placebo of the axes without their own."""
     if all(axis.has_placebo for axis in axes):
         return None
     counted = dialogues[:: max(1, len(dialogues) // _COUNTED)]  # words are as frequent as in the corpus
@@ -189,7 +189,7 @@ def _check_ids(dialogues: Iterable[Dialogue]) -> None:
     seen: set[str] = set()
     for dialogue in dialogues:
         if dialogue.id in seen:
-            raise CorpusError(f"dialogue id {dialogue.id!r} stands twice in the corpus; ids must be unique")
+            raise CorpusError(f"dialogue id {dialogue.id!r} is repeated in the corpus; ids must be unique")
         seen.add(dialogue.id)
 
 
@@ -211,7 +211,7 @@ def axes_of(axes: Sequence[str | Axis] | str) -> dict[str, Axis]:
 
 
 def _sampled(selections: list[SelectedDialogue], most: int | None, seed: int) -> list[SelectedDialogue]:
-    """At most so many, drawn by ``seed``, in their order."""
+    """Return at most ``most`` selections, drawn by ``seed``, in their order."""
     if most is None or len(selections) <= most:
         return selections
     chosen = np.random.default_rng(seed).permutation(len(selections))[:most]
@@ -226,13 +226,13 @@ def chunks(
     *,
     most: int = CHUNK,
 ) -> Iterator[list[dict[str, list[SelectedDialogue]]]]:
-    """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
+    """Yield the dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
         dialogues: the corpus.
-        selected: axis to those of its dialogues that are rewritten, in the corpus's order.
-        samples: how often each is run.
-        parts: into so many parts of about equal length a chunk is cut, or a few more.
+        selected: axis to its rewritten dialogues, in the corpus's order.
+        samples: number of runs of each.
+        parts: approximate number of equal parts of a chunk.
         most: turns of a chunk, about.
 
     Yields:

@@ -1,4 +1,4 @@
-"""The error of shares that are estimated from drawn orders of stages, beside that of dialogues and terms.
+"""Errors of shares that are estimated from drawn orders of stages, in addition to those of dialogues and terms.
 
 Orders are drawn in antithetic pairs, which are independent, so a share's variance over the orders that might have been
 drawn is that of its values in the pairs, by their number (Mitchell et al. 2022, Sampling permutations for Shapley value
@@ -21,12 +21,12 @@ MATTERS = 0.1
 _NOTHING = 1e-20
 """Variances that rounding makes."""
 SMALL = 0.02
-"""... unless its standard error is less than so much of the gap."""
+"""Largest standard error, as a share of the gap, at which no more orders are drawn."""
 
 
 @dataclass(frozen=True)
 class DrawnShares:
-    """What each pair of orders makes of the stages' shares, in one run."""
+    """Values of the stages' shares in each pair of orders, in one run."""
 
     by_group: Mapping[str, np.ndarray]
     """Stage to (pairs, dialogues, groups)."""
@@ -61,17 +61,17 @@ def drawn_weights(design: ArmDesign) -> dict[str, np.ndarray]:
 
 
 def variance_of(values: np.ndarray) -> float:
-    """Of the mean of (pairs,) values."""
+    """Return the variance of the mean of (pairs,) values."""
     return float(values.var(ddof=1)) / len(values)
 
 
 def with_orders(rows: RowEstimates, number: int, drawn: Sequence[np.ndarray]) -> RowEstimates:
-    """Estimates of which one has the error of drawn orders too.
+    """Return estimates, one of which includes the error of drawn orders.
 
     Args:
         rows: the estimates.
         number: of the row.
-        drawn: (pairs,) values of its share, of each run that it is made of.
+        drawn: (pairs,) values of its share, for each run in it.
     """
     variances = [variance_of(values) for values in drawn]
     added = sum(variances)
@@ -88,12 +88,12 @@ def with_orders(rows: RowEstimates, number: int, drawn: Sequence[np.ndarray]) ->
 
 
 def matters(drawn: np.ndarray, error: float, whole: float) -> bool:
-    """Whether more orders would tell more of a share.
+    """True if more orders would make a share more precise.
 
     Args:
         drawn: (pairs,) its values.
-        error: its standard error, that of drawn orders among it.
-        whole: the gap that it is a share of.
+        error: its standard error, including that of drawn orders.
+        whole: the gap.
     """
     variance = variance_of(drawn)
     return variance > MATTERS * error**2 and np.sqrt(variance) > SMALL * abs(whole)

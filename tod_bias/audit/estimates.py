@@ -50,7 +50,7 @@ from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
 
 _TINY = 1e-12
-"""What is smaller is rounding noise."""
+"""Absolute values below this are rounding noise."""
 TERMS_SHOWN = 12
 """Terms in a result, those that add most to the gap of their group."""
 
@@ -214,12 +214,12 @@ class GroupRows:
     def parts(
         self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], sums: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[str, Estimate]]:
-        """Values of rows, row by row: the name of a value to its estimate, which is left out where it is not known.
+        """Return the values of rows: name of a value to its estimate, without unknown ones.
 
         Args:
             contrasts: of the rows, (groups,) each; of groups alone, or of reference variants alone.
-            over: whether terms are a sample in a row; where not, it holds for these terms only.
-            sums: the names of the values, with the stages whose shares each is the sum of; none where it is no share.
+            over: True if terms are a sample in a row; otherwise it holds for these terms only.
+            sums: names of the values, with the stages whose shares each sums; empty for other values.
         """
         table = np.array([*contrasts.values()]).reshape(len(contrasts), len(self.contrasts.groups))
         fits = self.reference_fits if np.abs(table[:, self.number :]).any() else self.fits
@@ -252,7 +252,7 @@ class GroupRows:
         is_original: np.ndarray,
         sums: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[RowEstimates, np.ndarray]:
-        """Means over dialogues, of all counterfactuals of a dialogue together.
+        """Return means over dialogues, of all counterfactuals of a dialogue together.
 
         Args:
             values: name to (dialogues,); those of a contrast of the groups are under its name.
@@ -260,8 +260,8 @@ class GroupRows:
             sums: of shares, name to the stages whose shares are summed in it.
 
         Returns:
-            The rows, and (rows,) whether the terms of the groups are a sample in them: where they are enough, and
-            except in ``artefact``, in which none are compared.
+            The rows, and (rows,) bool, True if the terms of the groups are a sample: if they are enough, and not in
+            ``artefact``, which compares no groups.
         """
         design = self.contrasts.design
         rewritten = design.has & ~is_original
@@ -290,12 +290,12 @@ class GroupRows:
         return estimates, over
 
     def score(self, group: int, unit: float, *, over: bool) -> Estimate:
-        """The score of a group, on the metric's own scale.
+        """Return the score of a group, on the metric's own scale.
 
         Args:
             group: its number.
-            unit: the score that a value of 1 stands for.
-            over: whether its terms are a sample.
+            unit: the score of a value of 1.
+            over: True if its terms are a sample.
         """
         design = self.contrasts.with_references
         members = design.has[:, group]
@@ -311,7 +311,7 @@ class GroupRows:
 
 
 def more_orders_matter(table: ArmSums, metric: Metric) -> bool:
-    """Whether the error of drawing orders of stages matters in any group's contributions by a metric."""
+    """True if the error of drawing orders of stages matters in any group's contributions by a metric."""
     contrasts = AuditContrasts(table, metric).contrasts()
     groups = GroupRows(contrasts, len(table.variants.groups), Inference())
     gaps, shares = groups.gap_contrasts(), shares_of(table.stages)
@@ -394,14 +394,14 @@ class AxisEstimates:
         )
 
     def _may_be_equal(self) -> bool:
-        """Whether equivalence can be shown: there is a score that could fall, and somebody is served."""
+        """True if equivalence can be shown: some score could fall, and some group is served."""
         levels = self._maker.levels
         worst = worst_score(self._metric)
         nobody = worst is not None and all((some == worst).all() for some in levels.values())
         return (self._metric.scale == "difference" or self._maker.scale.is_ratio) and not nobody
 
     def _needs_placebo(self) -> bool:
-        """Whether a group's gap cannot be told from being the original: nearly all dialogues are of one group."""
+        """True if a group's gap cannot be separated from being the original: nearly all dialogues are of one group."""
         return bool((self._variants.source >= 0).any()) and not self._contrasts.design.has_originals
 
     def _facts(self, name: str, contrast: np.ndarray) -> Terms:
@@ -427,12 +427,12 @@ class AxisEstimates:
 
     @cached_property
     def _names_of_terms(self) -> list[list[tuple[str, ...]]]:
-        """Of each group; on crossed axes of its level of each factor."""
+        """Names of the terms of each group; on crossed axes of its level of each factor."""
         return [self._variants.names_of(group) for group in range(len(self._variants.groups))]
 
     @cached_property
     def _words(self) -> tuple[list[list[list[frozenset[str]]]], Counter[str]]:
-        """Of each group the words of each term; and in the terms of how many groups each word stands."""
+        """Words of each term of each group, and the number of groups whose terms contain each word."""
         words = [
             [[frozenset(re.findall(r"\w+", term.lower())) for term in terms] for terms in sets]
             for sets in self._names_of_terms
@@ -455,7 +455,7 @@ class AxisEstimates:
         return made.model_copy(update={"repair": repair})
 
     def _counts(self, group: int, members: np.ndarray) -> tuple[float, float] | None:
-        """Return how often an event happened as a group, and in how many turns of these dialogues it could."""
+        """Return how often an event happened as a group, and in how many turns of some dialogues it could."""
         if not self._metric.equal_denominators or group >= len(self._variants.groups):
             return None
         happened, could = self._table.for_group(group)[members][:, 0].sum(axis=0)
@@ -482,9 +482,10 @@ class AxisEstimates:
         return Widest(worse=target, better=source, gap=Estimate(), **parts)
 
     def _effect_contrasts(self) -> dict[tuple[str, str], np.ndarray]:
-        """Of crossed axes: the main effect of every level of a factor, and what a group has beyond its two.
+        """Return, for crossed axes, the main effect of every level of a factor, and the gap of a group beyond its two
+        levels.
 
-        None where not every dialogue has every combination of levels: the mean of a level would be that of the
+        Empty unless every dialogue has every combination of levels: the mean of a level would be that of the
         combinations that happen to be in it.
         """
         table, rows = self._variants, self._groups
@@ -590,12 +591,13 @@ class AxisEstimates:
 
 
 def _shared_word(weights: sparse.csr_array, words: Sequence[frozenset[str]], groups: Counter[str]) -> SharedWord | None:
-    """A word that no other group's terms hold, and several terms of this one, in half of its dialogues or more.
+    """Find a word that several terms of this group contain, no other group's terms contain, and that half of its
+    dialogues contain.
 
     Args:
         weights: (dialogues, terms) of a group.
         words: of each of its terms.
-        groups: in the terms of how many groups each word stands.
+        groups: number of groups whose terms contain each word.
     """
     has = weights > 0
     holding: dict[str, list[int]] = {}
@@ -611,5 +613,5 @@ def _shared_word(weights: sparse.csr_array, words: Sequence[frozenset[str]], gro
 
 
 def _used(weights: sparse.csr_array) -> np.ndarray:
-    """(terms,) in how many dialogues each stands."""
+    """Return (terms,) the number of dialogues of each term."""
     return np.asarray((weights > 0).sum(axis=0)).ravel()

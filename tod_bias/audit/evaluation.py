@@ -52,14 +52,14 @@ class EvaluatedCorpus(Record):
 
 
 class Evaluation(Record):
-    """The content of ``evaluation.json``; the turns lie beside it in ``turns.parquet``."""
+    """Content of ``evaluation.json``; the turns are in ``turns.parquet`` in the same folder."""
 
     version: Literal[2] = Field(2, alias="schema")
     corpus: EvaluatedCorpus
     stages: list[str]
     history: str
     scores: dict[str, Estimate]
-    """Of the metrics by name; where there is a stage ``api_call`` also ``jga…``, ``slot_…`` and ``malformed_calls``."""
+    """Scores by metric; with a stage ``api_call`` also ``jga…``, ``slot_…`` and ``malformed_calls``."""
     signature: dict[str, str]
     precision: list[Precision]
     cost: Cost
@@ -78,7 +78,7 @@ class Evaluation(Record):
         return self
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the rows of :func:`table`."""
+        """Return the rows of :func:`table` as HTML for notebooks."""
         import pandas as pd
 
         frame = pd.DataFrame(_rows(self), columns=["score", "value", "95% interval"])

@@ -21,15 +21,15 @@ def export_counterfactuals(
     chat: bool = False,
     left_out: Callable[[str], object] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Every counterfactual that ``attribute`` would run with the same arguments, the originals among them, as JSON.
+    """Yield every counterfactual that ``attribute`` would run with the same arguments, and the originals, as JSON.
 
     A record has the dialogue's fields (with ``chat`` its messages instead of turns) and ``original``, the original
     dialogue's id; ``variant``, its name (``original``, ``gender:woman``, ``placebo:gender``); ``axis``, ``source`` and
-    ``target``; and ``terms``, the terms that the rewrite rests on. ``id`` is ``original#variant``.
+    ``target``; and ``terms``, the terms of the rewrite. ``id`` is ``original#variant``.
 
     Args:
         dialogues: the corpus; those that no axis rewrites are left out.
-        axes: names or axes of one's own; ``placebo`` beside others is matched to each of them.
+        axes: names or axis objects; ``placebo`` among others is matched to each of them.
         options: crossed or draws, and how many.
         seed: of everything that is drawn.
         chat: OpenAI messages.

@@ -5,10 +5,10 @@ The column ``first_difference`` of the table of turns holds it as JSON, for coun
     {"stage": "policy", "part": "output", "changes": [["find_hotels.limit", "3", "1"]]}
 
 A change names a place, what T of the original has there, and what the counterfactual has; null is nothing. The place is
-an argument of a call, a field of a row, or empty for a text as a whole. ``part`` is ``output``; ``argument``, where the
-step was called with something else; or ``step``, where another step stands in its place. The column is null where
-nothing differs. Where outputs are drawn, each sample is compared with T of the original's sample of that number, so
-chance is among the differences. With a free-running history later turns differ in what follows from earlier ones.
+an argument of a call, a field of a row, or empty for a text as a whole. ``part`` is ``output``; ``argument`` if the
+step was called with something else; or ``step`` if it is another step. The column is null if nothing differs. Where
+outputs are drawn, each sample is compared with T of the original's sample of that number, so chance is among the
+differences. With a free-running history later turns differ in what follows from earlier ones.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tod_bias.systems.stage import StageCall
 _LONGEST = 60
 """Characters of a text that are shown."""
 _BEFORE = 15
-"""Of these, what stands before the first character that differs."""
+"""Of these, characters before the first one that differs."""
 _MOST_CHANGES = 8
 """Changes of one step that are kept."""
 _MOST = 3
 """Differences of a group that results name."""
 _MOSTLY = 0.8
-"""Where a value stands in place of one and the same in at least this share of turns, both are named."""
+"""Share of turns from which one replaced value is named together with its replacement."""
 _TOOL_USE = "tool_use"
 """The type of a call in Anthropic's messages."""
 _WRAPPING = (
@@ -53,7 +53,7 @@ _WRAPPING = (
 )
 """Fields of replies, messages and results that say nothing about what they hold: no part of a place."""
 Change = tuple[str, str | None, str | None]
-"""A place, and what stands there in T of the original and in the counterfactual."""
+"""A place, with its values in T of the original and in the counterfactual."""
 Call = tuple[str, Mapping[str, Any]]
 """Name and arguments."""
 Place = tuple[str, str, str]
@@ -61,7 +61,7 @@ Place = tuple[str, str, str]
 
 
 def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) -> dict[str, Any] | None:
-    """The first step that differs, as the column has it; None where none does.
+    """Return the first step that differs, as in the column; None if none does.
 
     Args:
         expected: T of the steps of the original's turn.
@@ -118,7 +118,7 @@ def _changes_of_calls(before: Sequence[Call], after: Sequence[Call]) -> Iterator
 
 
 def _named_calls(value: Any) -> list[Call]:
-    """The calls that a value makes, in the forms of chat APIs, frameworks and corpora; none of what is no call."""
+    """Return the calls in a value, in the forms of chat APIs, frameworks and corpora; other values give none."""
     nested, value = getattr(value, "calls", None), _read(value)
     if isinstance(value, Mapping):
         name = value.get("name", value.get("tool_name"))
@@ -142,7 +142,8 @@ def _tool_uses(content: Any) -> list[Any]:
 
 
 def _read(value: Any) -> Any:
-    """A mapping, a list or a scalar: what a text holds, a look-up's rows, a message's text where it calls nothing."""
+    """Return a mapping, a list or a scalar: the content of a text, a look-up's rows, the text of a message without
+    calls."""
     if isinstance(value, Lookup):
         return list(value.rows)
     if isinstance(value, str):
@@ -167,7 +168,7 @@ def _written(value: Any) -> str | None:
 
 
 def _excerpts(before: str | None, after: str | None) -> tuple[str | None, str | None]:
-    """Two texts, of long ones what stands around the first difference."""
+    """Return two texts, long ones shortened to the surroundings of the first difference."""
     pairs = zip(before or "", after or "", strict=False)
     start = max(0, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE)
     if max(len(before or ""), len(after or "")) <= _LONGEST:
@@ -183,10 +184,10 @@ def _excerpt(text: str | None, start: int) -> str | None:
 
 
 def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[str, list[FirstDifference]]:
-    """The first differences of each group that are most frequent beyond how often others have them: three.
+    """Return each group's three first differences that are most frequent beyond their frequency in other groups.
 
-    What differs at a place is named by the value that the group has there in half of these turns or more ("various →
-    1"), and by the value that it mostly stands in place of ("3 → 1"); else by the place alone.
+    A difference names the group's value if half of these turns or more have it ("various → 1"), and the replaced value
+    if that is mostly the same ("3 → 1"); otherwise only the place.
 
     Args:
         groups: of the counterfactuals' turns.
@@ -216,7 +217,7 @@ def most_frequent(groups: Iterable[str], column: Iterable[str | None]) -> dict[s
 def _counted(
     place: Place, group: str, by_group: Mapping[str, Counter[tuple[str | None, str | None]]], turns: Mapping[str, int]
 ) -> FirstDifference:
-    """What differs at a place in the turns of a group, and how often the same does in those of the others."""
+    """Describe the difference at a place in the turns of a group, and its frequency in the other groups."""
     stage, part, where = place
     here = by_group[group]
     afters: Counter[str | None] = Counter()

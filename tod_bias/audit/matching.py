@@ -1,4 +1,4 @@
-"""Whether two runs can be compared: the same dialogues, rewritten and scored alike; the systems may differ."""
+"""Check if two runs can be compared: the same dialogues, rewritten and scored alike; the systems may differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FinishedRun:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name in messages."""
         return self.result.name
 
     @property
@@ -129,7 +129,7 @@ def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str],
 def check_named(
     before: FinishedRun, after: FinishedRun, what: str, mine: Sequence[str], theirs: Sequence[str], option: str
 ) -> None:
-    """Raises MismatchError where two runs have not the same axes or metrics, and says what both have."""
+    """Raise MismatchError unless two runs have the same axes and metrics; the message lists those of both."""
     if set(mine) == set(theirs):
         return
     common = [name for name in mine if name in theirs]
@@ -140,7 +140,7 @@ def check_named(
 
 
 def settings_of(result: AuditResult) -> dict[str, Any]:
-    """What decides which counterfactuals there are and what the system is given of a dialogue."""
+    """Return the settings that determine the counterfactuals and the system's input."""
     config = result.config
     return {
         "design": config.design.design,
@@ -159,7 +159,7 @@ def _same(what: str, mine: Any, theirs: Any, before: FinishedRun, after: Finishe
 
 
 def _dialogues(run: FinishedRun) -> str:
-    """``84 of chats.jsonl in runs/before``, with the hash that tells two states of a file apart."""
+    """Return ``84 of chats.jsonl in runs/before``, with the hash that identifies the state of a file."""
     corpus = run.result.corpus
     split = f" ({corpus.split})" if corpus.split else ""
     return f"{corpus.dialogues:,} of {corpus.name or 'no file'}{split} in {run.name} (hash {corpus.hash[:8]})"

@@ -1,7 +1,7 @@
-"""Whether a run measures anything: a metric without its references, equal or empty outputs, calls that no tool takes.
+"""Check if a run measures anything: a metric without its references, equal or empty outputs, calls of unknown tools.
 
-A score of a system that does nothing is the same for everybody, and would pass any limit. So it is said, with the
-reason, and nothing is claimed of it, neither a difference nor equivalence.
+A system that does nothing has equal scores for all groups and would pass any limit. Such a score is reported with the
+reason, and claims neither a difference nor equivalence.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from tod_bias.results import AuditResult, FailedTurns
 from tod_bias.systems.outputs import as_text
 
 SMALLEST = 0.02
-"""An original score below it, of a metric whose gaps are shares of that score, is next to 0: a share of it is noise."""
+"""Smallest score of the originals for metrics whose gaps are shares of it; shares of less are noise."""
 _ENOUGH = 2
 """So many different values are several; no more are held."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of the turns of a run, as far as it tells whether anything is measured."""
+    """Facts about the turns of a run that show if anything is measured."""
 
     users: frozenset[str] = frozenset()
     """Up to two different utterances of users; likewise the others."""
     responses: frozenset[str] = frozenset()
     calls: frozenset[str] = frozenset()
     has_references: bool = False
-    """Whether any turn has a reference response."""
+    """True if any turn has a reference response."""
     has_gold_calls: bool = False
-    """Whether any turn has a gold call."""
+    """True if any turn has a gold call."""
 
     @classmethod
     def of(cls, turns: Iterable[ScoredTurn]) -> Seen:
-        """What is seen of turns, in all arms."""
+        """Collect the facts of turns, in all arms."""
         texts: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         references = gold_calls = False
         for turn in turns:
@@ -48,7 +48,7 @@ class Seen:
         return cls(users, responses, calls, references, gold_calls)
 
     def __or__(self, other: Seen) -> Seen:
-        """What is seen of both."""
+        """Combine the facts of two sets of turns."""
         return Seen(
             self.users | other.users,
             self.responses | other.responses,
@@ -71,28 +71,26 @@ def _calls(turn: ScoredTurn) -> str:
 
 
 def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
-    """Why a metric measures nothing on an axis, and what to do; empty where it measures something.
+    """Return why a metric measures nothing on an axis, and what to do; empty if it measures something.
 
     Args:
-        metric: what it reads is its ``reads`` (``responses``, ``calls``, or both where it does not say), what it
-            needs its ``needs`` (``references``, ``gold calls``, or nothing).
+        metric: with ``reads`` (``responses``, ``calls``, or empty for both) and ``needs`` (``references``, ``gold
+        calls``, or empty).
         seen: of all turns of the axis.
-        original: the metric's score of the originals; None where it is no finite number.
+        original: the metric's score of the originals; None if it is not finite.
     """
     if why := why_lacking(metric, seen):
         return why
     if why := _why_unchanged(metric.label, metric.reads, seen):
         return why
     if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
-        return (
-            f"{metric.label} of the originals is {original:.3f}, next to 0, and a gap is a share of it: choose another "
-            "metric, or references that the system can come near to"
-        )
+        return f"{metric.label} of the originals is {original:.3f}, close to 0, and a gap is a share of it: choose "
+        "another metric, or references that the system can approach"
     return ""
 
 
 def why_lacking(metric: Metric, seen: Seen) -> str:
-    """What a metric needs that no turn of an axis has, and what to do; empty where it lacks nothing."""
+    """Return what a metric needs and no turn of an axis has, and what to do; empty if nothing is missing."""
     missing = {"references": not seen.has_references, "gold calls": not seen.has_gold_calls}
     if not missing.get(metric.needs):
         return ""
@@ -104,7 +102,7 @@ def why_lacking(metric: Metric, seen: Seen) -> str:
 
 
 def _why_unchanged(label: str, reads: str, seen: Seen) -> str:
-    """That what a metric reads is the same in every turn, though users say different things."""
+    """Explain that the input of a metric is the same in every turn, though users' messages differ."""
     has_several_users = len(seen.users) >= _ENOUGH
     same_responses = has_several_users and len(seen.responses) < _ENOUGH
     same_calls = has_several_users and len(seen.calls) < _ENOUGH
@@ -118,9 +116,9 @@ def _why_unchanged(label: str, reads: str, seen: Seen) -> str:
 
 
 def why_all_fail(failed: Mapping[str, FailedTurns], allowed: float) -> str:
-    """Return why nothing is measured if calls fail for everybody alike; empty if some group is served.
+    """Return why nothing is measured if calls fail for all groups alike; empty if some group is served.
 
-    Failures of one group are a finding, and no reason to measure nothing.
+    Failures of one group are a finding and do not void the run.
 
     Args:
         failed: of the originals and of every group, how many turns had a failed call.
@@ -133,7 +131,7 @@ def why_all_fail(failed: Mapping[str, FailedTurns], allowed: float) -> str:
     for some in failed.values():
         reasons.update(some.reasons)
     most = reasons.most_common(1)[0][0]
-    return f"calls fail for everybody alike, in {turns} of {of} turns ({most}): fix that first"
+    return f"calls fail for all groups alike, in {turns} of {of} turns ({most}): fix that first"
 
 
 def reasons_in(result: AuditResult) -> list[str]:

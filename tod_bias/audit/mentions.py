@@ -29,7 +29,7 @@ _PER_AXIS = ("mentions", "share_of_words", "share_of_mentions", "dialogues", "sh
 
 
 class WordStatistics(dict[str, Any]):
-    """The content of ``words.json``, and the table beside it."""
+    """Content of ``words.json``, with the table."""
 
     rows: Sequence[Mapping[str, Any]] = ()
     """One per axis, group and speaker."""
@@ -63,14 +63,14 @@ def word_statistics(
     seed: int = 0,
     corpus: Mapping[str, str] | None = None,
 ) -> WordStatistics:
-    """Count the mentions of every group in what users and systems say.
+    """Count the mentions of every group in users' and systems' utterances.
 
-    A mention is what the axis would rewrite: a word or phrase of the axis's lexicon, in a context where it speaks
-    of somebody (:mod:`tod_bias.perturb`); a phrase counts once. Calls and results are not counted. Of every axis,
-    group and speaker (``user``, ``system``, ``both``):
+    A mention is a word or phrase that the axis would rewrite: it is in the axis's lexicon, in a context in which it
+    refers to a person (:mod:`tod_bias.perturb`). A phrase counts once. Calls and results are not counted. For every
+    axis, group and speaker (``user``, ``system``, ``both``):
 
     - ``mentions``, and ``share_of_words``: mentions per spoken word of that speaker, 0–1;
-    - ``share_of_mentions``: among the mentions of the axis by that speaker, 0–1 (None where there are none);
+    - ``share_of_mentions``: among the mentions of the axis by that speaker, 0–1 (None without mentions);
     - ``dialogues`` in which the speaker mentions the group, and ``share_of_dialogues``, 0–1.
 
     Shares have 95% bootstrap intervals over dialogues (``…_low``, ``…_high``); where nothing was counted, or no other

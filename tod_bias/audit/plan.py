@@ -1,9 +1,9 @@
-"""Before anything is spent: the dialogues that an audit would rewrite, its calls of each stage, and their time.
+"""Plan of an audit before anything is spent: rewritten dialogues, calls of each stage, and their time.
 
-What needs no outputs is counted exactly: dialogues, variants, and the calls of the stage that is called first (in a
-flow, which may call it again, so many at least). Every later call depends on outputs, so it has an upper bound, and an
-estimate from a small sample that is run. A stage that is remote, or called by several threads at once as remote ones
-are, is not called: calls, tokens and price are estimated from what the corpus has recorded.
+Numbers that do not depend on outputs are exact: dialogues, variants, and the calls of the first stage (a lower limit in
+a flow, which may call it again). Later calls depend on outputs; they have an upper bound, and an estimate from a small
+sample that is run. A stage that is remote, or called by several threads, is not called: calls, tokens and price are
+estimated from what the corpus has recorded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAME = "plan.json"
 
 
 class StagePlan(Record):
-    """What would be called of one stage; None where nothing is known."""
+    """Planned calls of one stage; None if unknown."""
 
     calls: int | None = None
     exact: int | None = None
@@ -59,7 +59,7 @@ class StagePlan(Record):
     written: int | None = None
     seconds: Value = None
     price: Value = None
-    """Of these tokens, by the prices of the pipeline file."""
+    """Price of these tokens, by the prices of the pipeline file."""
     remote: bool = False
 
 
@@ -73,7 +73,7 @@ class PlacebosPlan(Record):
 
 
 class Plan(Record):
-    """What an audit would do: the content of ``plan.json``."""
+    """Plan of an audit: the content of ``plan.json``."""
 
     dialogues: int
     """Of the corpus."""
@@ -91,9 +91,9 @@ class Plan(Record):
     stages: dict[str, StagePlan]
     seconds: Value = None
     price: Value = None
-    """Of all stages together; None where a served one has no price or no estimate."""
+    """Price of all stages; None if a served stage has no price or no estimate."""
     sampled: bool = False
-    """Whether a sample was run."""
+    """True if a sample was run."""
 
     def save(self, folder: str | Path) -> Path:
         """Write ``plan.json``; returns its path.
@@ -115,7 +115,7 @@ def plan(
     sample_size: int = 6,
     **settings: Any,
 ) -> Plan:
-    """What :func:`tod_bias.attribute` would call, with the same arguments.
+    """Plan the calls of :func:`tod_bias.attribute` with the same arguments.
 
     Args:
         pipeline: the system.
@@ -155,7 +155,7 @@ def plan(
 
 
 def _designed(design: CounterfactualDesign) -> dict[str, Any]:
-    """What a plan says of the dialogues and terms."""
+    """Return the plan's record of the dialogues and terms."""
     return {
         "dialogues": len(design.dialogues),
         "rewritable": {name: len(some) for name, some in design.admitted.items()},
@@ -168,12 +168,12 @@ def _designed(design: CounterfactualDesign) -> dict[str, Any]:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    """The sum; None where one is not known."""
+    """Return the sum; None if a value is unknown."""
     return None if None in values else sum(filter(None, values))
 
 
 def is_remote(pipeline: Pipeline, name: str) -> bool:
-    """Whether a stage is not to be called for a plan: it says so (``remote``), or is called by several threads."""
+    """True if a plan must not call a stage: it is ``remote``, or called by several threads."""
     stage = pipeline.stages[name]
     return stage.remote or (pipeline.concurrency.get(name) or stage.concurrency) > 1
 
@@ -193,9 +193,9 @@ class _Counts:
     rewritten: int = 0
     """Turns of the others."""
     calls: set[Any] = field(default_factory=set)
-    """Different calls of the stage that is called first; empty where they depend on outputs."""
+    """Distinct calls of the first stage; empty if they depend on outputs."""
     begun: dict[str, set[Any]] = field(default_factory=dict)
-    """Of a flow: stage to different calls of it that turns begin with."""
+    """For a flow: stage to distinct calls with which turns begin."""
     edits: dict[str, list[Edits]] = field(default_factory=dict)
     """Axis to the edits of dialogues with a placebo."""
 
@@ -262,7 +262,7 @@ Timed = tuple[dict[str, _SampleCost], int]
 
 
 def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig, size: int) -> Timed | None:
-    """Run a few dialogues; None where none is run."""
+    """Run a few dialogues; None if there are none."""
     runs = _sampled_runs(design, config, size)
     if not runs:
         return None
@@ -342,7 +342,7 @@ def _stage(
 def _spent(
     stage: Stage, name: str, calls: float, sampled: _SampleCost | None, recorded: RecordedCalls | None
 ) -> dict[str, Any]:
-    """Tokens, seconds and price of so many calls of a stage, as far as they are known."""
+    """Estimate tokens, seconds and price of a number of calls of a stage; unknown ones are left out."""
     if isinstance(stage, RemoteStage) and recorded is not None:
         read, written = recorded.tokens(name, calls)
         price = None if stage.price is None else (read * stage.price[0] + written * stage.price[1]) / 1e6
@@ -357,7 +357,7 @@ def _spent(
 
 
 def _bounds(pipeline: Pipeline, name: str, counts: _Counts, calls: int) -> tuple[int | None, int]:
-    """Different calls of a stage of a straight pipeline: exactly, where that is known, and at most."""
+    """Return distinct calls of a stage of a straight pipeline: the exact number if known, and an upper bound."""
     if not counts.calls:
         return None, calls
     place = pipeline.names.index(name)
@@ -405,7 +405,7 @@ def _by_factor(members: Sequence[Membership]) -> tuple[TermsByFactor, ...]:
 
 
 def _only(names: Iterable[str]) -> str:
-    """The only name; empty where there are several."""
+    """Return the only name; empty if there are several."""
     first, *others = names
     return "" if others else first
 

@@ -15,7 +15,7 @@ from tod_bias.systems.stage import RemoteStage, Stage, StageCall, StageInput, Tu
 from tod_bias.systems.turns import DB
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English, roughly; the tokenizer of a served model is not known."""
+"""Rough number of characters per token in English; the tokenizer of a served model is unknown."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class RecordedCalls:
 
     pipeline: Pipeline
     turns: set[str] = field(default_factory=set)
-    """Different turns, with all that was said before."""
+    """Distinct turns, with their history."""
     calls_of_tools: int = 0
     """Calls that the dialogues hold."""
     by_stage: dict[str, StageTraffic] = field(default_factory=dict)
@@ -54,16 +54,16 @@ class RecordedCalls:
                 self._add_call(name, innermost(self.pipeline.stages[name]), item, output)
 
     def different_calls(self, name: str, turns: int) -> float:
-        """How many a stage gets in so many different turns.
+        """Return how many calls a stage gets in a number of distinct turns.
 
-        A model that is offered tools, and of which no call was recorded, is taken to call one in every turn.
+        A model with tools but without recorded calls is assumed to call one tool in every turn.
         """
         uses_tools = self.pipeline.flow is not None and bool(innermost(self.pipeline.stages[name]).tools)
         rounds = 2 if uses_tools and not self.calls_of_tools else 1
         return rounds * turns * self.by_stage.get(name, StageTraffic()).calls / max(1, len(self.turns))
 
     def tokens(self, name: str, calls: float) -> tuple[int, int]:
-        """About how many tokens a served model reads and writes in so many calls."""
+        """Estimate how many tokens a served model reads and writes in a number of calls."""
         traffic = self.by_stage.get(name, StageTraffic())
         scale = calls / (CHARACTERS_PER_TOKEN * max(1, traffic.calls))
         return round(traffic.read * scale), round(traffic.written * scale)
@@ -88,7 +88,7 @@ class RecordedCalls:
 def _calls(
     pipeline: Pipeline, turn: Turn, history: tuple[Turn, ...], system: str
 ) -> Iterator[tuple[str, StageInput, Any]]:
-    """The calls of one turn: stage, input, and the output that stands for what was recorded."""
+    """Yield the calls of one turn: stage, input, and the recorded output."""
     process = pipeline.start(FlowTurn(turn.user, history, system))
     steps: tuple[StageCall, ...] = ()
     to_call = [step for step in turn.steps if step.call]

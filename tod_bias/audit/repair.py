@@ -1,7 +1,7 @@
-"""Which of several stages have to be repaired: any one of them, or all.
+"""Repair of several stages: one of them suffices, or all must be repaired.
 
 A twin serves every counterfactual as the dialogue's own group. In a dialogue of another group it repairs its stage for
-the group that is harmed. In a dialogue of the harmed group it does the opposite: everybody is harmed. With both kinds
+the group that is harmed. In a dialogue of the harmed group it does the opposite: all groups are harmed. With both kinds
 of dialogues together, two stages that only harm jointly (AND) cannot be told from two that each harm alone (OR), as
 what replacing one alone removes then equals what remains if all others are replaced. Therefore only dialogues of other
 groups are read here.
@@ -21,7 +21,7 @@ from tod_bias.statistics.distributions import t_quantile
 _FEWEST = 6
 """Dialogues of other groups from which the two are told apart."""
 _SMALL = 0.25
-"""Share of the gap that may remain, or may go, if one stage alone is said to suffice, or not to."""
+"""Largest share of the gap that may remain if one stage suffices, or disappear if one does not."""
 
 
 def repair_of(contrasts: Contrasts, source: np.ndarray, group: int, stages: Sequence[str]) -> Repair:

@@ -1,4 +1,4 @@
-"""Rows of one axis and metric that are claimed together with those of others: estimates, and what each rests on."""
+"""Rows of one axis and metric that are claimed together with others: estimates, and their terms and dialogues."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Affected(NamedTuple):
 
 @dataclass(frozen=True)
 class RowSet:
-    """Estimates of one axis and metric, of which each is about some groups.
+    """Estimates of one axis and metric, each about some groups.
 
-    Terms are a sample in a row whose groups have terms enough; the other rows are of the terms of this run only.
+    Terms are a sample in a row whose groups have enough terms; other rows hold for the terms of this run only.
     """
 
     names: tuple[str, ...]
@@ -51,12 +51,12 @@ class RowSet:
     over_terms: np.ndarray
     """(rows,) bool."""
     p: np.ndarray
-    """(rows,) p-values, each by itself: the larger one of a t test, in which terms are the sample, and of flips of
-    dialogues' signs, which hold however rare differences are. NaN if nothing is tested."""
+    """(rows,) unadjusted p-values: the larger one of a t test over terms and of sign flips of dialogues, which are
+    valid for rare differences. NaN if nothing is tested."""
     is_sparse: bool
-    """Whether few dialogues differ at all: then bounds of what was not seen are exact."""
+    """True if few dialogues differ at all: bounds of unseen differences are then exact."""
     affected: tuple[tuple[Affected, ...], ...]
-    """Of each row how many dialogues differ at all, and how many terms of each group."""
+    """For each row, how many dialogues differ at all, and how many terms of each group."""
     flips: FlippedRows | None = None
     """The rows under sign flips; None if nothing is drawn."""
 
@@ -113,7 +113,7 @@ class RowSet:
 
     @property
     def is_tested(self) -> bool:
-        """Whether any row has a p-value."""
+        """True if any row has a p-value."""
         return bool(np.isfinite(self.p).any())
 
     def block(self, seed: int) -> JointRows | BoundedRows:
@@ -123,7 +123,7 @@ class RowSet:
         return JointRows(self.rows.covariance, self.rows.freedom, seed)
 
     def estimates(self, family: Family | None) -> dict[str, Estimate]:
-        """The rows, with simultaneous intervals and p-values; without either where they belong to no family."""
+        """Return the rows, with simultaneous intervals and p-values if they belong to a family."""
         return {name: self._estimate(number, family) for number, name in enumerate(self.names)}
 
     def _estimate(self, number: int, family: Family | None) -> Estimate:
@@ -166,12 +166,12 @@ class RowSet:
         return detectable_rate(error, freedom, alpha, units.units, units.most)
 
     def within(self, alpha: float) -> float:
-        """The smallest margin within which every row is shown to lie; NaN where it is not known."""
+        """Return the smallest margin within which every row is shown to be; NaN if unknown."""
         margins = [self.within_of(number, alpha) for number in range(len(self.names))]
         return math.nan if not margins or any(map(math.isnan, margins)) else max(margins)
 
     def within_of(self, number: int, alpha: float) -> float:
-        """The smallest margin within which one row is shown to lie; NaN where it is of these terms only."""
+        """Return the smallest margin within which one row is shown to be; NaN if it holds for these terms only."""
         value, error = float(self.rows.values[number]), float(self.rows.errors[number])
         if not self.over_terms[number] or not math.isfinite(error):
             return math.nan
@@ -179,7 +179,7 @@ class RowSet:
         return max(margin, abs(value) + exact_half(self.affected[number], alpha)) if self.is_sparse else margin
 
     def equivalence_p(self, number: int, margin: float) -> float:
-        """The smallest alpha at which one row is shown to lie within a margin; 1 where it is not at .5."""
+        """Return the smallest alpha at which one row is shown to be within a margin; 1 if it is not at .5."""
         low, high = 0.0, 0.5
         if not self.within_of(number, high) <= margin:
             return 1.0
@@ -246,7 +246,7 @@ def plain_rows(
 
 
 def flipped_rows(adds: np.ndarray, inference: Inference) -> FlippedRows | None:
-    """Rows under flips of the signs of what (dialogues, rows) dialogues add; None if nothing is drawn."""
+    """Test rows under flips of the signs of (dialogues, rows) contributions; None if nothing is drawn."""
     return FlippedRows.of(adds, inference.permutations, inference.seed) if inference.permutations else None
 
 
@@ -261,7 +261,7 @@ def _with_flips(p: np.ndarray, flips: FlippedRows | None, *, is_sparse: bool) ->
 
 
 def blocks_of(sets: Sequence[RowSet | None], seed: int) -> list[TestedRows]:
-    """What sets of rows add to a family of tests: those under sign flips together, each of the others by itself."""
+    """Return the blocks of a family of tests: sets of rows under sign flips together, each other set alone."""
     present = [rows for rows in sets if rows is not None and rows.names]
     flips = [rows.flips for rows in present if rows.flips is not None]
     blocks: list[TestedRows] = [rows.block(seed) for rows in present if rows.flips is None]
@@ -274,7 +274,7 @@ def _single_p(rows: RowEstimates) -> np.ndarray:
 
 
 def are_enough(sets: Sequence[TermSet | None]) -> bool:
-    """Whether terms can stand for what they express; a reference variant needs none."""
+    """True if terms can represent their group; a reference variant needs none."""
     return all(some is None or some.freedom + 1 >= ENOUGH_TERMS - _TINY for some in sets)
 
 
@@ -303,12 +303,12 @@ def affected_of(
 
 
 def counted_terms(terms: TermSet, differs: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) -> Affected:
-    """How many terms differ, of those that any dialogue has.
+    """Count the terms that differ, among those that any dialogue has.
 
     Args:
         terms: a set of them.
         differs: (dialogues,) bool.
-        adds: (terms,) what each adds to a row; by default it is not known.
+        adds: (terms,) contributions to a row; unknown by default.
         most: the largest effect that a unit can have.
     """
     used, hit = (np.asarray(some.sum(axis=0)).ravel() > 0 for some in (terms.weights, terms.weights[differs]))
@@ -316,11 +316,11 @@ def counted_terms(terms: TermSet, differs: np.ndarray, adds: np.ndarray | None =
 
 
 def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) -> Affected:
-    """How many units differ, of which each adds something to a row.
+    """Count the units that differ.
 
     Args:
         hit: (units,) bool.
-        adds: (units,); by default it is not known.
+        adds: (units,) contributions to a row; unknown by default.
         most: the largest effect that a unit can have.
     """
     largest = most if adds is None else min(most, len(hit) * float(np.abs(adds).max(initial=0.0)))

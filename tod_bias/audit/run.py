@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured of a run, as objects: metrics, and kinds of clusters."""
+    """Metrics and kinds of clusters of a run, as objects."""
 
     metrics: Sequence[Metric]
     clusters: Sequence[tuple[str, Callable[[Dialogue], str]]]
     is_default: bool = False
-    """Whether nobody asked for these metrics: those that measure nothing are then left out."""
+    """True if these metrics were not requested: those that measure nothing are then left out."""
     events: Sequence[Behaviour] = ()
     """Events of behaviour that were asked for; by default the run's turns decide which are measured."""
 
@@ -59,13 +59,13 @@ class Measures:
         Args:
             config: every option.
             settings: single options by name.
-            dialogues: what they hold decides the metrics if neither names any.
+            dialogues: determine the metrics if neither names any.
 
         Returns:
-            The metrics and clusters, and the settings with their names in their place.
+            The metrics and clusters, and the settings with names instead of objects.
 
         Raises:
-            TodBiasError: one is unknown or given twice, or a cluster tells no dialogues apart.
+            TodBiasError: a metric is unknown or repeated, or all dialogues are in one cluster.
         """
         analysis = (config or AuditConfig()).analysis
         given = settings.get("metrics", analysis.metrics)
@@ -86,11 +86,11 @@ class Measures:
 
 @dataclass
 class Outputs:
-    """What a system put out on all counterfactuals."""
+    """Outputs of a system on all counterfactuals."""
 
     pipeline: Pipeline
     execution: Execution | SavedExecution
-    """What it cost, and what was left without an output."""
+    """Cost, and the runs without an output."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
     drawn: dict[str, list[SelectedDialogue]]
@@ -100,15 +100,15 @@ class Outputs:
     axes: dict[str, AxisTurns] = field(default_factory=dict)
     """Axis to the sums of its turns; the placebo among the axes."""
     events: list[Behaviour] = field(default_factory=list)
-    """Events of behaviour that are measured beside the metrics."""
+    """Events of behaviour that are measured in addition to the metrics."""
     chose_events: bool = False
-    """Whether the turns decided which events: then those that differ on no variant of an axis are left out of it."""
+    """True if the turns decided which events: those that differ on no variant of an axis are then left out of it."""
     seen: dict[str, Seen] = field(default_factory=dict)
-    """Axis to what tells whether anything is measured."""
+    """Axis to facts about whether anything is measured."""
     lost: LostDialogues = field(default_factory=LostDialogues)
     """Dialogues in which a call had no output."""
     has_outputs: bool = False
-    """Whether any response was more than None."""
+    """True if any response was more than None."""
     tokens: tuple[int, int] = (0, 0)
     """Read and written by local models."""
     started: float = field(default_factory=time.monotonic)
@@ -219,10 +219,10 @@ def _execution(
     show_progress: bool,
     seed: int,
 ) -> Execution | SavedExecution:
-    """What runs dialogues.
+    """Return the runner of dialogues.
 
     Raises:
-        TodBiasError: samples are asked for of a system that draws nothing.
+        TodBiasError: samples are requested of a system that draws nothing.
     """
     responses = saved_responses(pipeline)
     execution: Execution | SavedExecution

@@ -20,15 +20,15 @@ _REASONS = 3
 
 
 class VariantTraces(NamedTuple):
-    """What the system did once in all variants of a dialogue along one axis."""
+    """Traces of one run of the system in all variants of a dialogue along one axis."""
 
     original: Trace
     rewritten: Sequence[Trace]
-    """Of the groups, the references, then of the placebo."""
+    """Traces of the groups, the references, then of the placebo."""
 
 
 class ExecutedVariants(NamedTuple):
-    """What the system did in all variants of a dialogue along one axis."""
+    """Traces of the system in all variants of a dialogue along one axis."""
 
     variants: Variants
     samples: Sequence[VariantTraces]
@@ -38,23 +38,23 @@ class ExecutedVariants(NamedTuple):
 
 
 class Runner(Protocol):
-    """What runs dialogues, or has their outputs."""
+    """Runner of dialogues, or source of their outputs."""
 
     lost: dict[int, str]
-    """Of the last call: number of a run in which a call had no output, and the reason."""
+    """Runs of the last call without an output: number and reason."""
     lost_unswapped: set[int]
-    """Of these, the runs in which that happened with no stage replaced."""
+    """Of these, the runs in which it happened with no stage replaced."""
 
     parted: set[str]
     """The stages whose twins put out anything else."""
 
     @property
     def whole_arm(self) -> int | None:
-        """The number of the arm of the whole system's twin, which is made here; None where there is none."""
+        """Number of the arm of the whole system's twin, which is made here; None if there is none."""
 
     @property
     def is_sampled(self) -> bool:
-        """Whether any stage draws its outputs."""
+        """True if any stage draws its outputs."""
 
     def __call__(self, runs: Sequence[Run]) -> Sequence[Trace | None]:
         """Return the traces of all runs; None for one that is lost."""
@@ -183,7 +183,7 @@ def _executed(
 
 
 def _key(run: Run) -> tuple[str, str]:
-    """What tells originals apart: a dialogue with an introduction is another one on every axis."""
+    """Return the key of an original: a dialogue with an introduction differs on every axis."""
     return run.dialogue.id, run.variant
 
 

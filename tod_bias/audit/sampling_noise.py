@@ -1,9 +1,9 @@
-"""What mere sampling does to a result, where stages draw their outputs.
+"""Effect of sampling on a result, if stages draw their outputs.
 
-Two baselines stand beside the placebo. The A/A run runs the originals twice, so that only the draws differ: its
-difference is what a system that treats everybody alike would show by luck. And of the variance behind an interval, a
-share is the sampling's: outputs are repeated measurements within a dialogue, and more of them make it smaller, while
-the rest needs more dialogues.
+There are two baselines in addition to the placebo. The A/A run runs the originals twice, so that only the draws differ:
+a system that treats all groups alike would show this difference by chance. The other baseline is the share of variance
+that is due to sampling: outputs are repeated measurements within a dialogue. More samples reduce this share, and more
+dialogues reduce the other.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NOTHING = 1e-20
 def sampling_of(
     table: ArmSums, metric: Metric, scale: ScoreScale, inference: Inference, error: float
 ) -> Sampling | None:
-    """The originals against themselves, and how much of the variance comes from drawing outputs.
+    """Compare the originals with themselves, and return how much of the variance is due to drawing outputs.
 
-    The noise compares half of so many draws of the originals with the other half. None where nothing is drawn; the
-    share is null where there is no variance, and, with one sample, for disagreement with the twin, whose A/A run says
-    how often two draws differ but not how that varies.
+    The noise compares half of the draws of the originals with the other half. None if nothing is drawn. The share is
+    null without variance, and, with one sample, for disagreement with the twin, because its A/A run shows how often two
+    draws differ but not how that varies.
 
     Args:
         table: of one axis and metric.
         metric: the metric.
-        scale: how scores become values.
-        inference: its level.
+        scale: of the values.
+        inference: with the level.
         error: standard error of the disparity with words as they are.
     """
     drawn = table.repeated
@@ -62,7 +62,7 @@ def sampling_of(
 
 
 def _within(table: ArmSums, metric: Metric, scale: ScoreScale) -> float:
-    """Variance of the disparity's mean over samples that comes from the draws alone.
+    """Return the variance of the disparity's mean over samples that is due to the draws alone.
 
     Each dialogue has a disparity in every sample; the variance of these over samples, divided by their number, is
     averaged as dialogues are.

@@ -1,8 +1,8 @@
-"""Saved responses: the arms of a system that cannot be run, as far as they can be known.
+"""Saved responses: the arms of a system that cannot be run, if they can be known.
 
-The system as it is on a counterfactual (∅) is what was saved for it; the twin of the whole system (N) is what it said
-to the original, rewritten: T(f(x)). So the disparity is known. Which stage it enters in is not: for that a stage would
-have to be called with inputs that it never got.
+The arm ∅ is the response that was saved for a counterfactual. The twin of the whole system (N) is the rewritten
+response to the original: T(f(x)). The disparity is therefore known. The stage in which it enters is not, because that
+needs calls with inputs that were never sent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FEW_MISSING = 0.01
 
 
 def saved_responses(pipeline: Pipeline) -> SavedResponses | None:
-    """The saved responses that stand for a system; None where it can be run."""
+    """Return the saved responses of a system; None if the system can be run."""
     stage = next(iter(pipeline.stages.values()))
     return stage if isinstance(stage, SavedResponses) else None
 
 
 class SavedExecution:
-    """What :class:`~tod_bias.systems.execution.Execution` is for systems that can be run.
+    """Counterpart of :class:`~tod_bias.systems.execution.Execution` for systems that cannot be run.
 
     Args:
-        responses: what was saved.
+        responses: the saved ones.
         max_failures: share of turns that may be without a response; None for :data:`FEW_MISSING`.
     """
 

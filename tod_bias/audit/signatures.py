@@ -1,4 +1,4 @@
-"""What decides a result: the signatures of stages, axes and versions."""
+"""Signatures of stages, axes and versions, which together determine a result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def generators_of(pipeline: Pipeline) -> list[Generator]:
 
 
 def total_cost(generators: Iterable[Generator]) -> GenerationCost:
-    """What several generators have cost together."""
+    """Return the total cost of several generators."""
     total = GenerationCost()
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts
@@ -53,8 +53,8 @@ def total_cost(generators: Iterable[Generator]) -> GenerationCost:
 
 
 def agreements_of(pipeline: Pipeline) -> list[Precision]:
-    """What the precision of local models changed, for each that does not compute in float32; nothing of a model that
-    cannot be loaded once more."""
+    """Return the effect of the precision of each local model below float32; models that cannot be loaded again are left
+    out."""
     records = []
     for generator in generators_of(pipeline):
         try:
@@ -69,7 +69,7 @@ def agreements_of(pipeline: Pipeline) -> list[Precision]:
 
 
 def signature_of(pipeline: Pipeline) -> dict[str, str]:
-    """What decides a pipeline's outputs: every stage's signature, and versions."""
+    """Return everything that determines a pipeline's outputs: every stage's signature, and versions."""
     signature = {}
     for name, stage in pipeline.stages.items():
         stage = untwinned(stage)
@@ -89,7 +89,7 @@ def _stage_name(stage: Stage) -> str:
 
 
 def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
-    """Of everything in the dialogues and their order."""
+    """Return a hash of everything in the dialogues and their order."""
     digest = blake2b(digest_size=8)
     for dialogue in dialogues:
         digest.update(repr((dialogue.id, dialogue.domain, len(dialogue.turns))).encode("utf-8", "surrogatepass"))
@@ -99,7 +99,7 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
 
 
 def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """What was wrong with calls, and how often by tool, the most frequent ones."""
+    """Return what was wrong with calls, and how often by tool, the most frequent ones."""
     tools: dict[str, dict[str, int]] = {}
     for (what, tool), number in sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0])):
         if tool and len(tools.setdefault(what, {})) < _MOST_TOOLS:
@@ -108,12 +108,12 @@ def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
 
 
 def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seconds: float) -> Cost:
-    """What a run cost, by stage: calls, different ones, cached ones, failed ones; seconds, outcomes, tokens.
+    """Return the cost of a run by stage: calls, distinct, cached and failed ones; seconds, outcomes, tokens.
 
     Args:
         callers: by name.
         read: tokens that local models read.
-        written: tokens that they wrote; what servers say of theirs is added to both.
+        written: tokens that they wrote; tokens that servers report are added to both.
         seconds: of the whole run.
     """
     costs = {name: caller.cost for name, caller in callers.items()}

@@ -1,4 +1,5 @@
-"""Su's own numbers: the fairscore (eq. 1) and its attribution, absolute and along one order, beside the signed ones.
+"""Su's numbers: the fairscore (eq. 1) and its attribution, absolute and along one order, in addition to the signed
+ones.
 
 They are kept for comparison with the paper and decide nothing here: an absolute value is taken before differences, so
 arms with different signs give shares that no component has, and noise counts as unfairness. Where they depart from the
@@ -166,7 +167,7 @@ class _Eq1:
         self.estimate = np.zeros((len(columns), len(arms)))
         """(sets, arms)."""
         self.samples = np.full((2, len(columns), len(arms)), np.nan)
-        """(resamples, sets, arms); NaN where none are drawn."""
+        """(resamples, sets, arms); NaN if none are drawn."""
         if columns:
             statistics = columns[0].shape[2]
             flat = np.concatenate(columns, axis=1).reshape(len(taking_part), -1)

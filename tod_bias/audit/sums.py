@@ -53,7 +53,7 @@ def terms_by_factor(
 
 @dataclass(frozen=True)
 class VariantIndex:
-    """Which dialogues have which variants along one axis; the same for every metric."""
+    """Variants of the dialogues along one axis; the same for every metric."""
 
     groups: tuple[str, ...]
     """Of the axis."""
@@ -72,17 +72,17 @@ class VariantIndex:
     placebo: np.ndarray
     """(placebo variants,) number of the dialogue."""
     placebo_terms: tuple[str, ...]
-    """(placebo variants,) the term that stands for what each changes."""
+    """(placebo variants,) the term of each change."""
     factors: tuple[str, ...] = ()
-    """What groups joined by ``×`` are products of; nothing, or one, where they are none."""
+    """Factors of groups joined by ``×``; at most one for plain groups."""
     by_factor: tuple[TermsByFactor, ...] = ()
-    """Where groups of a factor share terms, those of each factor; nothing where every group has terms of its own."""
+    """Terms of each factor, if groups of a factor share terms; empty if every group has separate terms."""
     references: tuple[tuple[int, str], ...] = ()
     """Reference variants: number of the dialogue, and what each is."""
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further clusters: a name, and a label for every dialogue."""
     edits: tuple[float, float] = (0.0, 0.0)
-    """Words changed per dialogue where there is a placebo: by the axis, and by the placebo."""
+    """Words changed per dialogue if there is a placebo: by the axis, and by the placebo."""
 
     @property
     def dialogues(self) -> int:
@@ -90,7 +90,7 @@ class VariantIndex:
         return len(self.source)
 
     def for_dialogues(self, numbers: np.ndarray) -> VariantIndex:
-        """Those of some dialogues, in the order of their numbers."""
+        """Return the variants of some dialogues, in the order of their numbers."""
         place = np.full(self.dialogues, -1)
         place[numbers] = np.arange(len(numbers))
         variants, placebo = self.places(numbers)
@@ -134,9 +134,9 @@ class VariantIndex:
         return has
 
     def terms_of(self, group: int) -> tuple[sparse.csr_array, tuple[str, ...]]:
-        """The terms that express a group: (dialogues, terms) weights, and the terms.
+        """Return the terms that express a group: (dialogues, terms) weights, and the terms.
 
-        A dialogue's weights sum to 1 where it has the group: over its variants for it, and over the terms of each.
+        The weights of a dialogue with the group sum to 1: over its variants for it, and over the terms of each.
         """
         return self._weights_of(self.target == group, self.source == group, self.terms, self.source_terms)
 
@@ -163,7 +163,7 @@ class VariantIndex:
 
     @cached_property
     def levels(self) -> list[tuple[str, ...]]:
-        """Of each group its level of every factor; the group itself on an axis that is not crossed."""
+        """Level of every factor for each group; the group itself on an axis that is not crossed."""
         widths = [1 + factor.count("×") for factor in self.factors] or [1]
         levels = []
         for group in self.groups:
@@ -174,8 +174,8 @@ class VariantIndex:
 
     @cached_property
     def level_terms(self) -> list[tuple[np.ndarray, list[tuple[sparse.csr_array, tuple[str, ...]]]]]:
-        """Of each factor whose levels have terms of their own: (groups,) number of the level, and of each level what
-        :meth:`terms_of` says of a group."""
+        """Terms of each factor with separate terms per level: (groups,) number of the level, and for each level the
+        result of :meth:`terms_of`."""
         factors = []
         for place, terms in enumerate(self.by_factor):
             names = list(dict.fromkeys(levels[place] for levels in self.levels))
@@ -211,8 +211,8 @@ class VariantIndex:
         return [levels[number[group]][1] for number, levels in self.level_terms]
 
     def weights_of_terms(self, columns: int) -> list[sparse.csr_array | None] | list[FactorTerms]:
-        """What a :class:`~tod_bias.statistics.group_model.GroupDesign` of the groups, and further columns without
-        terms, takes as terms."""
+        """Return the terms for a :class:`~tod_bias.statistics.group_model.GroupDesign` of the groups, and of further
+        columns without terms."""
         further = columns - len(self.groups)
         if not self.by_factor:
             return [*self.sets, *[None] * further]
@@ -223,7 +223,7 @@ class VariantIndex:
 
     @cached_property
     def designs(self) -> dict[bytes, GroupDesign]:
-        """Designs that were made of these variants, by which dialogues have which groups."""
+        """Cache of designs by the dialogues' groups."""
         return {}
 
     @cached_property
@@ -236,7 +236,7 @@ class VariantIndex:
 
 @dataclass(frozen=True)
 class RepeatedSums:
-    """What is known of drawing outputs at random, where stages do."""
+    """Sums of repeated draws, if stages draw their outputs."""
 
     by_sample: np.ndarray
     """(samples, variants, 2, statistics): with no stage replaced, and with all."""
@@ -251,9 +251,9 @@ class ArmSums:
     """Statistics of one axis and metric, summed over turns; everything that is estimated follows from these."""
 
     variants: VariantIndex
-    """Which dialogues have which variants."""
+    """Variants of the dialogues."""
     arms: ArmDesign
-    """Which arms there are."""
+    """Arms of the sums."""
     original: np.ndarray
     """(dialogues, statistics) of the original runs."""
     by_variant: np.ndarray
@@ -266,7 +266,7 @@ class ArmSums:
     """(reference variants, arms, statistics)."""
 
     def for_dialogues(self, numbers: np.ndarray) -> ArmSums:
-        """Those of some dialogues, in the order of their numbers; without references and repeats."""
+        """Return the sums of some dialogues, in the order of their numbers; without references and repeats."""
         variants, placebo = self.variants.places(numbers)
         return ArmSums(
             self.variants.for_dialogues(numbers),
@@ -278,7 +278,7 @@ class ArmSums:
 
     @property
     def is_alike(self) -> bool:
-        """Whether no variant differs from its original while no stage is replaced."""
+        """True if no variant differs from its original while no stage is replaced."""
         alike = np.array_equal(self.by_variant[:, 0], self.original[self.variants.of])
         return alike and np.array_equal(self.placebo[:, 0], self.original[self.variants.placebo])
 
@@ -289,7 +289,7 @@ class ArmSums:
 
     @property
     def has_whole(self) -> bool:
-        """Whether the last arm is the twin of the whole system."""
+        """True if the last arm is the twin of the whole system."""
         return self.by_variant.shape[1] > len(self.arms.arms)
 
     @property
@@ -298,8 +298,8 @@ class ArmSums:
         return self.mean_of(self.by_variant, self.variants.of)
 
     def for_group(self, group: int) -> np.ndarray:
-        """Of the variants for one group, (dialogues, arms, statistics); the original where that is the dialogue's own
-        group; 0 where there is none."""
+        """Return (dialogues, arms, statistics) of the variants for one group; the original if that is the dialogue's
+        own group; 0 if there is none."""
         chosen = self.variants.target == group
         table = self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
         return self._with_originals(table, self.variants.source == group)
@@ -319,7 +319,7 @@ class ArmSums:
         return self.mean_of(self.references[chosen], of), has
 
     def mean_of(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
-        """Means of (variants, …) by dialogue, (dialogues, …); 0 where one has none.
+        """Return means of (variants, …) by dialogue, (dialogues, …); 0 for dialogues without variants.
 
         Args:
             table: (variants, …).

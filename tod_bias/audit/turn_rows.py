@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ORIGINAL = "original"
-"""What the column ``arm`` says of the original run."""
+"""Value of the column ``arm`` for the original run."""
 REPEAT = "repeat"
-"""What it says of the original drawn again, where stages draw their outputs; ``sample`` is then the number of the pair,
-whose first is the original's sample of twice that number."""
+"""Value of that column for the original drawn again, if stages draw their outputs; ``sample`` is then the number of the
+pair, whose first member is the original's sample of twice that number."""
 RESPONSE = "response"
-"""The column of what the user reads; the output of a stage of that name."""
+"""Column of the response that the user reads; the output of a stage of that name."""
 FIRST_DIFFERENCE = "first_difference"
 """The column of :mod:`tod_bias.audit.first_difference`."""
 ACTS = "acts"
-"""The column of the calls of tools with what came of each (:mod:`tod_bias.systems.acts`)."""
+"""Column of the calls of tools with their outcomes (:mod:`tod_bias.systems.acts`)."""
 FAILURE = "failure"
-"""The column that says why a turn failed; empty for a turn that came to its end."""
+"""Column of the reason why a turn failed; empty for a turn that ended."""
 SYSTEM_PROMPT = "system_prompt"
 """The column of the instructions that a dialogue's system had, in the original's rows; nothing rewrites them."""
 _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
@@ -58,7 +58,7 @@ class Membership(NamedTuple):
     """Further kinds of clusters, and the dialogue's own."""
 
     def text(self, number: int) -> str:
-        """That of one counterfactual as JSON, for the column ``clusters``."""
+        """Return the clusters of one counterfactual as JSON, for the column ``clusters``."""
         source, target, factors = self.terms[number]
         record: dict[str, Any] = {"source": sorted(source), "terms": sorted(target), "kinds": dict(self.kinds)}
         if factors:
@@ -71,15 +71,15 @@ class ChunkRows(NamedTuple):
 
     rows: pa.Table
     has_outputs: bool
-    """Whether any response was more than None."""
+    """True if any response was more than None."""
     has_calls: bool
-    """Whether the system has made a call by then."""
+    """True if the system has made a call by then."""
     seen: Seen
-    """What tells whether anything is measured."""
+    """Facts that show if anything is measured."""
 
 
 class _Place(NamedTuple):
-    """Where a run stands among those of its dialogue."""
+    """Place of a run among those of its dialogue."""
 
     role: Role
     sample: int
@@ -98,7 +98,7 @@ class _RowBuilder:
         columns = (*_FACTS, SYSTEM_PROMPT, "clusters", "role", "edits", *outputs)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
-        """Whether any response was more than None."""
+        """True if any response was more than None."""
         self.turns: list[ScoredTurn] = []
         self.index: list[int] = []
         self.arms: list[str] = []
@@ -238,13 +238,13 @@ class TurnRows:
     def of(
         self, axis: str, executed: Sequence[ExecutedVariants], members: Sequence[Membership], *, calls: bool
     ) -> ChunkRows:
-        """The rows of some dialogues on one axis.
+        """Make the rows of some dialogues on one axis.
 
         Args:
             axis: its name.
-            executed: what the system did in the variants of each dialogue.
+            executed: traces of the variants of each dialogue.
             members: the clusters of each.
-            calls: whether the system is known to make calls; :attr:`ChunkRows.has_calls` says so from then on.
+            calls: True if the system is known to make calls; updated in :attr:`ChunkRows.has_calls`.
         """
         builder = _RowBuilder(self._names, self._labels)
         for variants, member in zip(executed, members, strict=True):

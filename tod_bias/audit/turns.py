@@ -1,6 +1,6 @@
-"""The table of turns, on disk, and its sums: all that is estimated of a run comes from here, live or read back later.
+"""The table of turns, on disk, and its sums: all estimates of a run are made from it, live or later.
 
-``turns.parquet`` has one row per turn, counterfactual and arm: what the user said, what every stage put out, and the
+``turns.parquet`` has one row per turn, counterfactual and arm: the user's message, the output of every stage, and the
 statistics of the run's metrics. Its sums over turns are the crossed table of every axis and metric.
 """
 
@@ -52,13 +52,13 @@ class AxisTurns:
 
     @property
     def variants(self) -> VariantIndex:
-        """Which variants there are; the same for every metric."""
+        """Index of the variants; the same for every metric."""
         return next(iter(self.tables.values())).variants
 
 
 @dataclass(frozen=True)
 class AxisGroups:
-    """The groups of an axis, and what they are products of where it crosses others."""
+    """Groups of an axis, and the factors of crossed axes."""
 
     groups: tuple[str, ...]
     factors: tuple[str, ...] = ()
@@ -175,15 +175,15 @@ class Turns:
     # reading -------------------------------------------------------------------------------------------------------
 
     def sums(self, axis: str, metrics: Sequence[Metric]) -> AxisTurns:
-        """What the turns of an axis sum to.
+        """Return the sums of the turns of an axis.
 
         Args:
             axis: its name.
-            metrics: whose statistics are summed.
+            metrics: of the statistics.
 
         Raises:
             RunError: the file cannot be read, lacks a column, or is of other stages.
-            AxisError: a counterfactual is of a group that the axis does not have.
+            AxisError: a counterfactual has a group that the axis lacks.
         """
         events = [metric for metric in metrics if isinstance(metric, Behaviour) and not self._holds(metric)]
         stored = [column for metric in metrics if metric not in events for column in metric.columns]
@@ -357,7 +357,7 @@ class _Variants:
 def _sampling(
     rows: pd.DataFrame, of: np.ndarray, values: np.ndarray, variants: _Variants, samples: int
 ) -> RepeatedSums | None:
-    """What is known of drawing outputs: None where nothing is drawn."""
+    """Return the sums of repeated draws; None if nothing is drawn."""
     is_repeat = (rows["arm"] == REPEAT).to_numpy()
     if not is_repeat.any():
         return None
@@ -376,11 +376,11 @@ def _sampling(
 def _by_dialogue(
     dialogue: np.ndarray, sources: Iterable[Any], records: Sequence[Mapping[str, Any]], dialogues: int
 ) -> tuple[list[set[str]], list[set[str]], dict[str, list[Any]]]:
-    """Of each dialogue the groups that its counterfactuals are rewritten from, their terms, and its clusters by kind.
+    """Return, for each dialogue, the source groups of its counterfactuals, their terms, and its clusters by kind.
 
     Args:
         dialogue: number of each counterfactual's dialogue.
-        sources: group that it is rewritten from.
+        sources: group of the original.
         records: its terms and clusters.
         dialogues: their number.
     """
@@ -398,7 +398,7 @@ def _by_dialogue(
 def _variant_index(
     rows: pd.DataFrame, axis: str, groups: AxisGroups, by_role: Mapping[Role, _Variants], dialogues: int
 ) -> VariantIndex:
-    """Which counterfactuals there are."""
+    """Return the index of the counterfactuals."""
     copies, references, placebos = (by_role[role] for role in _ROLES)
     facts = rows[["source", "group", "clusters"]].iloc[copies.starts]
     targets = facts["group"].astype(object).tolist()
@@ -415,7 +415,7 @@ def _variant_index(
     is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
     return VariantIndex(
         groups=names,
-        # draws may be of several groups, and then the dialogue is no group's own
+        # Draws may be of several groups, and then the dialogue has no group.
         source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
         of=copies.of,
         target=target,
@@ -471,13 +471,13 @@ def _clusters(text: Any) -> dict[str, Any]:
 
 
 def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
-    """The placebo as an axis of its own: its variants in the dialogues of all axes, a dialogue's mean over them.
+    """Return the placebo as a separate axis: its variants in the dialogues of all axes, a dialogue's mean over them.
 
     Args:
         axes: axis to its sums.
 
     Returns:
-        None where no dialogue has a placebo.
+        None if no dialogue has a placebo.
     """
     place: dict[tuple[str, str], int] = {}
     of: list[int] = []

@@ -1,8 +1,8 @@
-"""The weights of arms: everything that is said of a stage is a weighted sum of the arms' scores.
+"""Weights of arms: every statement about a stage is a weighted sum of the arms' scores.
 
-With q(S) the score of the counterfactuals when the stages in S are replaced by their twins, and N all of them,
-q(N) − q(∅) is the disparity of the stages. A stage c has three parts of it: its share, what replacing it alone removes,
-q({c}) − q(∅), and what remains when all others are replaced, q(N) − q(N∖{c}).
+With q(S) the score of the counterfactuals when the stages in S are replaced by their twins, and N all of them, q(N) −
+q(∅) is the disparity of the stages. A stage c has three parts of it: its share; the part that replacing it alone
+removes, q({c}) − q(∅); and the part that remains when all others are replaced, q(N) − q(N∖{c}).
 
 The share is the mean of q(S ∪ c) − q(S) over orders in which stages are replaced, S those before c: over all of them
 (Shapley 1953), over those in which the stages of a group stand together (Owen 1977), or over some that are drawn
@@ -60,7 +60,7 @@ def shapley_weights(stage: str, design: ArmDesign) -> np.ndarray:
 
 
 def _share(before: int, others: int) -> float:
-    """Of all orders of a player and its others, the share in which just these come before it."""
+    """Return the share of all orders of a player and the others in which exactly these others are first."""
     return factorial(before) * factorial(others - before) / factorial(others + 1)
 
 

@@ -80,8 +80,8 @@ def _application(*, summaries: bool = False) -> App:
         name="tod-bias",
         help="Finds which component of a task-oriented dialogue system or assistant treats demographic groups "
         "differently.",
-        help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help has "
-        "an example of every command.",
+        help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help "
+        "has an example of every command.",
         help_format="plaintext",
         version=lambda: version("tod-bias"),
         suppress_keyboard_interrupt=False,

@@ -1,1 +1,1 @@
-"""What a dialogue is, its text, JSON and chat forms, and the corpora that are read."""
+"""Dialogues: their text, JSON and chat forms, and readers of corpora."""

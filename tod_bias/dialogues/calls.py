@@ -10,18 +10,18 @@ from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 
 MALFORMED = "malformed_arguments"
-"""The only argument of a call whose arguments are no JSON object: the text that stands in their place."""
+"""Only argument of a call whose arguments are not a JSON object; holds their text."""
 _LISTS = ("calls", "tool_calls")
 _MISSING = object()
 
 
 def calls_of(output: Any) -> list[Mapping[str, Any]] | None:
-    """The calls in an output, each one mapping with the API's name under ``api_name``; None where it is malformed.
+    """Return the calls in an output, mappings with the API's name under ``api_name``; None if one is malformed.
 
     A call is such a mapping, or OpenAI's ``{"name": …, "arguments": …}`` with the arguments as a mapping or as its
     JSON, also as an entry of ``tool_calls`` (``{"type": "function", "function": {…}}``). Several calls are a list of
     these, a mapping that holds the list under ``calls`` or ``tool_calls``, or an object with the attribute ``calls``.
-    None, ``""`` and what is empty is no call; any other text is a malformed one.
+    None, ``""`` and empty containers are no calls; any other text is a malformed call.
     """
     if output is None or (isinstance(output, str) and not output):
         return []

@@ -1,9 +1,9 @@
 """Dialogues as chats: OpenAI's messages, read and written.
 
-A turn begins with a ``user`` message, and with an ``assistant`` message where the turn before has its response. An
-``assistant`` message with ``tool_calls`` adds a step a call, its text is what was said with the first one; one without
-is the response. A ``tool`` message holds the results of the call that it names: its content is kept byte for byte, with
-the rows that can be read in it beside it. ``system`` messages belong to the dialogue.
+A turn begins with a ``user`` message, or with an ``assistant`` message if the turn before has a response. An
+``assistant`` message with ``tool_calls`` adds a step per call, and its text belongs to the first step. An ``assistant``
+message without calls is the response. A ``tool`` message holds the results of the call that it names: its content is
+kept byte for byte, together with the rows that can be read in it. ``system`` messages belong to the dialogue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tod_bias.files import write_lines
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Who can speak."""
 CONTENT = "content"
-"""Under this name stands a result that is no JSON object, such as a text."""
+"""Key of a result that is not a JSON object, such as a text."""
 _MESSAGES = ("messages", "traj")
 _FORMS = ("turns", *_MESSAGES)
 _SHOWN = 20
@@ -40,7 +40,7 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         name: the id of a dialogue that has none.
 
     Raises:
-        ValueError: it is none of these; names the dialogue's id and the number of the message.
+        ValueError: the value has none of these forms; names the dialogue's id and the number of the message.
     """
     if isinstance(record, list):
         record = {"messages": record}
@@ -66,13 +66,13 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
 
 
 def _forms(record: Mapping[str, Any]) -> list[str]:
-    """Under which names a dialogue lies; of empty lists alone the first."""
+    """Keys that hold a dialogue; of empty lists only the first."""
     forms = [key for key in _FORMS if isinstance(record.get(key), list)]
     return [key for key in forms if record[key]] or forms[:1]
 
 
 def passed_over(record: Any) -> list[str]:
-    """What of a chat is read otherwise than it stands there, in words that go on "in N dialogues"; often nothing.
+    """Return the parts of a chat that are read differently or ignored, as phrases that continue with "in N dialogues".
 
     Args:
         record: what :func:`dialogue_of` has read.
@@ -80,19 +80,19 @@ def passed_over(record: Any) -> list[str]:
     notes = []
     if isinstance(record, Mapping):
         if record.get("choices"):  # a server's reply, kept beside what it was asked
-            notes.append("an answer stands under 'choices', which is not read; put it after the other messages")
+            notes.append("an answer is under 'choices', which is not read; put it after the other messages")
         record = record[_forms(record)[0]]
     messages = [entry for entry in record if "role" in entry]  # turns have none
     if any(message["role"] in _SYSTEM for message in dropwhile(lambda entry: entry["role"] in _SYSTEM, messages)):
         notes.append("a system message comes after others; it is read as if it stood at the beginning")
     if any(message.get("name") and message["role"] in ("user", "assistant") for message in messages):
-        notes.append("a message has a speaker's 'name', which is not read; say it in the text")
+        notes.append("a message has a speaker's 'name', which is not read; put it into the text")
     return notes
 
 
 _SYSTEM = ("system", "developer")
 _IDS = ("id", "conversation_id", "dialogue_id")
-"""What the name of a chat is called in logs."""
+"""Keys of a chat's id in logs."""
 
 
 def _id(record: Mapping[str, Any], name: str) -> str:
@@ -128,7 +128,7 @@ class _OpenTurn:
 
 
 class _Chat:
-    """What has been read of a chat."""
+    """State of reading a chat."""
 
     def __init__(self) -> None:
         self.system: list[str] = []
@@ -228,7 +228,7 @@ def results_of(content: str) -> tuple[dict[str, Any], ...]:
     """The results in a tool's answer: a JSON object is one, a list of objects several, ``null`` and nothing none.
 
     Anything else is one result with a single field ``content``: a JSON list, number or truth value as such, all other
-    text as it stands.
+    text unchanged.
     """
     try:
         value = loads(content) if content else None
@@ -244,7 +244,7 @@ def results_of(content: str) -> tuple[dict[str, Any], ...]:
 
 
 def answered_step(step: Step, content: Content) -> Step:
-    """The step with a tool's answer: its content as it stands, and the results that can be read in it.
+    """Return the step with a tool's answer: its content, and the results that can be read in it.
 
     Args:
         step: a step without results.
@@ -256,18 +256,18 @@ def answered_step(step: Step, content: Content) -> Step:
 
 
 def beside(results: Sequence[Mapping[str, Any]], content: Content) -> Content | None:
-    """A tool's content where its results do not say it all: they are written otherwise, or there are none."""
+    """Return a tool's content if its results do not represent it completely; otherwise None."""
     return None if results and content == tool_text(results) else content
 
 
 def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str, Any]]:
-    """The dialogue as OpenAI's messages; :func:`from_messages` reads the same dialogue back.
+    """Return the dialogue as OpenAI messages; :func:`from_messages` reads the same dialogue back.
 
     The ids of calls are ``call_{turn}_{step}``, from 0. A call without a name has the function name ``""``.
 
     Args:
         dialogue: the dialogue.
-        answered: a call without results gets a tool message that says so, as servers want it.
+        answered: True to give a call without results a tool message, as servers require.
     """
     messages: list[dict[str, Any]] = []
     if dialogue.system:

@@ -91,10 +91,10 @@ def corpus_of_task(task: str) -> str:
 
 
 def check_shipped(name: str, where: str) -> None:
-    """See to it that a corpus that a file names is a shipped one or a file: files come from others.
+    """Raise if a corpus named in a file is neither shipped nor a file; such files may be untrusted.
 
     Raises:
-        CorpusError: it would be imported, or fetched from a hub.
+        CorpusError: the corpus would be imported, or fetched from a hub.
     """
     if name not in CORPORA and not name.startswith(PREFIX) and (is_import(name) or name.startswith("hf:")):
         raise CorpusError(
@@ -103,7 +103,7 @@ def check_shipped(name: str, where: str) -> None:
 
 
 def has_splits(name: str) -> bool:
-    """Whether a corpus of this name has splits; files have only one."""
+    """True if a corpus of this name has splits; files have only one."""
     return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())
 
 

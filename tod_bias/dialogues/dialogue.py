@@ -1,4 +1,4 @@
-"""What a dialogue is: turns of a user's words, steps of a call and its results, and a response; and its JSON form."""
+"""Dialogues: turns of a user's message, steps of a call and its results, and a response; and their JSON form."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _FUNCTION = {"name", "arguments"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of an API and what came back."""
+    """Call of an API with its results."""
 
     call: Slots
     """Argument to JSON value, with the API's name under ``api_name``; OpenAI's ``{"name": …, "arguments": {…}}`` is
     taken as well."""
     results: tuple[Slots, ...] = ()
-    """What the call gave, in order; an empty result is none and is left out."""
+    """Results of the call, in order; empty results are left out."""
     said: str = ""
-    """What the system said in the same message as the call."""
+    """Text of the system in the same message as the call."""
     content: Content | None = None
-    """What the tool's message holds, handed on to a chat model byte for byte: a text, or OpenAI's list of text parts;
-    None where the results are rows that no tool has written."""
+    """Content of the tool's message, passed to a chat model byte for byte: a text, or OpenAI's list of text parts; None
+    if no tool has written the results."""
 
     def __post_init__(self) -> None:
         if len(self.call) == 2 and self.call.keys() == _FUNCTION and isinstance(self.call["arguments"], Mapping):
@@ -59,8 +59,7 @@ class Step:
         return bool(self.call or self.results or self.said) or self.content is not None
 
     def mapped(self, change: Callable[[Any], Any]) -> Step:
-        """The step with ``change`` of the call, of each result and of what was said; it makes JSON of JSON, so that
-        nothing is checked again, and leaves what is not empty so."""
+        """Return the step with ``change`` applied to the call, each result and the text."""
         image = object.__new__(Step)
         object.__setattr__(image, "call", change(self.call))
         object.__setattr__(image, "results", tuple([change(result) for result in self.results]))
@@ -82,7 +81,7 @@ class Step:
         return arguments_of(self.call)
 
     def to_json(self) -> dict[str, Any]:
-        """The step as plain JSON types; ``said`` and ``content`` only where there is some."""
+        """Return the step as plain JSON types; ``said`` and ``content`` only if they are set."""
         record: dict[str, Any] = {"call": plain(self.call), "results": [plain(result) for result in self.results]}
         if self.said:
             record["said"] = self.said
@@ -95,7 +94,7 @@ class Step:
         """Read what :meth:`to_json` wrote; only ``call`` is required.
 
         Raises:
-            ValueError: a field is missing, unknown or of the wrong type; says which.
+            ValueError: a field is missing, unknown or of the wrong type; names it.
         """
         _only(record, ("call", "results", "said", "content"), "step")
         said, content = record.get("said", ""), record.get("content")
@@ -115,7 +114,7 @@ def content_parts(content: Any) -> tuple[dict[str, Any], ...]:
     """The parts of a message's content.
 
     Raises:
-        ValueError: it is no list, or a part is no text; says which.
+        ValueError: the content is not a list, or a part is not a text; names the part.
     """
     if not isinstance(content, list):
         raise ValueError(f"'content' must be a text, null or a list of text parts, got {type(content).__name__}")
@@ -208,7 +207,7 @@ class Turn:
 
     @property
     def utterances(self) -> Iterator[tuple[str, str]]:
-        """What is said, in order: who says it (``user``, ``system``), and what."""
+        """Yield the utterances in order: the speaker (``user``, ``system``) and the text."""
         yield "user", self.user
         for step in self.steps:
             if step.said:
@@ -217,7 +216,8 @@ class Turn:
 
     @property
     def values(self) -> Iterator[tuple[str, str]]:
-        """Every string in calls and results, at any depth, with the innermost slot it stands in; no API's name."""
+        """Yield every string in calls and results, at any depth, with its innermost slot; names of APIs are
+        left out."""
         for step in self.steps:
             for slots in (step.call, *step.results):
                 yield from strings(slots)
@@ -262,7 +262,7 @@ class Turn:
         """Read what :meth:`to_json` wrote; ``steps`` may be left out.
 
         Raises:
-            ValueError: a field is missing, unknown or of the wrong type; says which.
+            ValueError: a field is missing, unknown or of the wrong type; names it.
         """
         _only(record, ("response", "steps", "user"), "turn")
         for name in ("user", "response"):
@@ -300,7 +300,7 @@ class Dialogue:
     id: str = field(metadata={"rewrite": False})
     """Unique in its corpus; draws are seeded with it."""
     domain: str = field(metadata={"rewrite": False})
-    """Domains, joined by a comma where there are several."""
+    """Domains, joined by a comma if there are several."""
     turns: tuple[Turn, ...]
     """In order of time."""
     system: str = field(default="", metadata={"rewrite": False})
@@ -313,7 +313,7 @@ class Dialogue:
                 object.__setattr__(self, name, well_formed(text))
 
     def to_json(self) -> dict[str, Any]:
-        """The dialogue as plain JSON types; ``system`` only where there is one."""
+        """Return the dialogue as plain JSON types; ``system`` only if it is set."""
         system = {"system": self.system} if self.system else {}
         return {"id": self.id, "domain": self.domain, **system, "turns": [turn.to_json() for turn in self.turns]}
 
@@ -322,7 +322,7 @@ class Dialogue:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            ValueError: a field is missing or of the wrong type; says which, and in which turn.
+            ValueError: a field is missing or of the wrong type; names the field and the turn.
         """
         if not isinstance(record, Mapping):
             raise ValueError(f"a dialogue must be an object, got {type(record).__name__}")
@@ -337,5 +337,5 @@ class Dialogue:
 
 
 def context_text(history: Sequence[Turn], user: str) -> str:
-    """What a model has read when the user has just spoken: the turns before, then ``USER: …``."""
+    """Return the text that a model reads after the user's message: the earlier turns, then ``USER: …``."""
     return "\n".join([*(turn.text for turn in history), f"{USER} {escape(user)}"])

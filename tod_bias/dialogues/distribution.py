@@ -1,6 +1,4 @@
-"""Published corpora in ParlAI's datapath: where they lie, reading their files and the fields of their records, and what
-to do where something is missing or damaged.
-"""
+"""Published corpora in ParlAI's datapath: their files and records, and the errors for missing or damaged ones."""
 
 from __future__ import annotations
 
@@ -30,13 +28,13 @@ class Distribution:
     folder: str
     """Its folder in the datapath."""
     source: str
-    """Who hands it out."""
+    """Source of the corpus."""
     task: str = ""
     """ParlAI's task, which fetches it; none where left out."""
 
     @property
     def advice(self) -> str:
-        """The next step where it is not there, or damaged."""
+        """Next step if the corpus is missing or damaged."""
         task = f", or by `parlai display_data -t {self.task} -dp FOLDER` into a new folder" if self.task else ""
         return f"get it from {self.source}{task}"
 
@@ -109,10 +107,10 @@ class Distribution:
 
     @contextmanager
     def reading(self, path: Path, place: str = "") -> Iterator[None]:
-        """What is read of a file within; whatever is not as the corpus' format has it is said in one line.
+        """Turn errors in the format of a file into one line.
 
         Raises:
-            CorpusError: something was.
+            CorpusError: the file is not in the format of the corpus.
         """
         try:
             yield
@@ -122,13 +120,13 @@ class Distribution:
             raise self.damaged(path, place, error) from error
 
     def damaged(self, path: Path, place: str, error: Exception) -> CorpusError:
-        """What to raise where something is not in the corpus' format."""
+        """Return the error for a file that is not in the format of the corpus."""
         where = f"{path}, {place}" if place else str(path)
         return CorpusError(f"{where}: not in {self.title}'s format: {reason(error)}; {self.advice}")
 
 
 def reason(error: Exception) -> str:
-    """What an error says, and of which kind it is where that is the only thing that says what is wrong."""
+    """Return the message of an error, with its kind if the message alone does not explain it."""
     return str(error) if isinstance(error, (ArithmeticError, ValueError)) else repr(error)
 
 
@@ -138,7 +136,7 @@ _NAMES = {str: "text", list: "a list", dict: "a mapping", bool: "a truth value",
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words: ``text``, ``a list``, ``null``."""
+    """Return the kind of a JSON value in words: ``text``, ``a list``, ``null``."""
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
@@ -159,16 +157,16 @@ def checked_as(value: Any, kind: type[Kind], what: str) -> Kind:
 
 
 def field(record: Any, name: str, kind: type[Kind], where: str = "") -> Kind:
-    """A field of a record that must be there.
+    """Return a required field of a record.
 
     Args:
-        record: a mapping, or what stands in its place.
+        record: a mapping; anything else is an error.
         name: of the field.
         kind: ``str``, ``list`` or ``dict``.
         where: names the record, for the message: ``utterance 3``.
 
     Raises:
-        ValueError: the record is no mapping, has no such field, or holds something else there.
+        ValueError: the record is not a mapping, or the field is missing or of another kind.
     """
     before = f"{where}: " if where else ""
     if not isinstance(record, Mapping):
@@ -179,7 +177,7 @@ def field(record: Any, name: str, kind: type[Kind], where: str = "") -> Kind:
 
 
 def field_or(record: Any, name: str, default: Kind, where: str = "") -> Kind:
-    """A field of a record that may be left out; where it is there it must be of the kind of ``default``.
+    """Return an optional field of a record, which must be of the kind of ``default`` if it is present.
 
     Raises:
         ValueError: as :func:`field`.
@@ -201,6 +199,6 @@ def parlai_value(value: Any, what: str) -> str:
 
 
 def unlike(name: str, seen: dict[str, int]) -> str:
-    """The name, with a number where it was seen before, so that ids stay unique: ``a``, ``a_2``, ``a_3``."""
+    """Return the name, with a number if it was seen before, so that ids stay unique: ``a``, ``a_2``, ``a_3``."""
     seen[name] = seen.get(name, 0) + 1
     return name if seen[name] == 1 else f"{name}_{seen[name]}"

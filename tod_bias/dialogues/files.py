@@ -28,7 +28,7 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
     dialogue per line; blank lines are skipped. A chat without an id is named after its file and its number.
 
     Raises:
-        CorpusError: something cannot be read or an id stands twice; names the file, and the line or the number of the
+        CorpusError: something cannot be read or an id occurs twice; names the file, and the line or the number of the
             dialogue.
     """
     path = Path(path)

@@ -16,11 +16,11 @@ _PAIRS = json.JSONDecoder(object_pairs_hook=lambda pairs: _Pairs(pairs))
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object in the order of the text; a name may stand twice."""
+    """Members of a JSON object in the order of the text; a name may occur twice."""
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a text begins as a JSON object, list or string does; it need not be one."""
+    """True if a text begins like a JSON object, list or string; it need not be valid."""
     return text[:1] in _FIRST or (text[:1].isspace() and text.lstrip()[:1] in _FIRST)
 
 
@@ -28,10 +28,10 @@ _FIRST = frozenset('{["')
 
 
 def with_strings_changed(text: str, change: Callable[[str], str]) -> str | None:
-    """A JSON text with ``change`` of its strings; None where the text is no JSON object, list or string.
+    """Apply ``change`` to the strings of a JSON text; None if the text is not a JSON object, list or string.
 
     Names of members and of APIs stay, as in :class:`~tod_bias.perturb.rewrite.DialogueRewrite`. Spacing, the order of
-    members, numbers, members that stand twice and strings that ``change`` leaves alone keep their bytes; a changed
+    members, numbers, repeated members and strings that ``change`` leaves alone keep their bytes; a changed
     string is escaped as it was before.
     """
     if not looks_like_json(text):
@@ -56,7 +56,7 @@ def with_strings_changed(text: str, change: Callable[[str], str]) -> str | None:
 
 
 def _strings(value: Any, is_fixed: bool = False) -> Iterator[tuple[str, bool]]:
-    """The strings of a JSON value that are no names, in the order of the text, and whether each must stay."""
+    """Yield the strings of a JSON value that are not names, in the order of the text, and whether each must stay."""
     if isinstance(value, str):
         yield value, is_fixed
     elif isinstance(value, _Pairs):

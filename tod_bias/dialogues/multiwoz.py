@@ -1,6 +1,6 @@
 """MultiWOZ 2.2 (Zang et al. 2020) from ``DATAPATH/multiwoz_v22/``.
 
-MultiWOZ has no API calls of its own. They are derived as ParlAI's ``multiwoz_v22`` does with its default options: from
+MultiWOZ has no API calls. They are derived as ParlAI's ``multiwoz_v22`` does with its default options: from
 the user's dialogue state, where the system's dialogue acts inform, offer nothing or book; the result is the first
 matching row of the domain's database with the ``COUNT`` of all, or what the act says. Dialogues with a hospital or the
 police are left out, as their database is not well formed.
@@ -31,7 +31,7 @@ MULTIWOZ = Distribution(
     "multiwoz_v22",
 )
 DOMAINS = ("attraction", "bus", "hotel", "restaurant", "taxi", "train")
-"""Dialogues with services beside these are left out."""
+"""Domains that are read; dialogues with other services are left out."""
 _OTHER_DOMAINS = ("hospital", "police")
 """Still, a user's state may ask for one of them."""
 
@@ -75,7 +75,7 @@ def _turns(spoken: Sequence[Mapping[str, Any]], acts: Mapping[str, Any], ontolog
 
 
 def _answers_search(act: str, pairs: Sequence[Sequence[str]], intent: str, ontology: Ontology) -> bool:
-    """Whether an act says what a search gave: nothing, or slots of what it is for."""
+    """True if an act gives the outcome of a search: no results, or slots of its results."""
     if "NoOffer" in act:
         return True
     return "Inform" in act and all(pair[0] == "choice" or ontology.has(intent, pair[0]) for pair in pairs)
@@ -84,7 +84,7 @@ def _answers_search(act: str, pairs: Sequence[Sequence[str]], intent: str, ontol
 def _exchange(
     frames: Sequence[Mapping[str, Any]], acts: Acts, ontology: Ontology
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The call and its result that a user's state and the acts of the answer stand for; the last frame's counts."""
+    """Return the call and its result for a user's state and the acts of the answer; the last frame counts."""
     call: dict[str, str] = {}
     result: dict[str, str] = {}
     for frame in frames:
@@ -124,7 +124,7 @@ class Ontology:
         return slots
 
     def has(self, intent: str, slot: str) -> bool:
-        """Whether an intent knows a slot."""
+        """True if an intent has a slot."""
         return slot in self._slots.get(intent, ())
 
     def find(self, intent: str, constraints: Mapping[str, list[str]], acts: Acts) -> dict[str, str]:
@@ -149,7 +149,7 @@ class Ontology:
         return {**{slot: _text(value) for slot, value in rows[0].items()}, "COUNT": str(len(rows))} if rows else {}
 
     def _find_department(self, constraints: Mapping[str, list[str]]) -> dict[str, str]:
-        """The hospital's address, which stands in its file as comments, and the department where one is asked for."""
+        """Return the hospital's address, which is in comments of its file, and the department if one is requested."""
         path = self._folder / "db" / "hospital_db.json"
         lines = MULTIWOZ.text(path).splitlines()
         with MULTIWOZ.reading(path, "after its comments"):

@@ -145,7 +145,7 @@ def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None =
 
     Args:
         episode: of ParlAI.
-        dialogue_id: the dialogue's id; the one in the episode's ``extras`` by default, empty if there is none.
+        dialogue_id: the dialogue's id; by default the one in the episode's ``extras``, or empty.
     """
     from parlai.core.tod.tod_core import STANDARD_DONE
 

@@ -1,6 +1,6 @@
-"""Parts of a corpus: samples that are like the whole, and ParlAI's splits of corpora that come without.
+"""Parts of a corpus: representative samples, and ParlAI's splits of corpora without splits.
 
-Who is in which of ParlAI's splits depends on nothing but the number and order of the dialogues.
+ParlAI's splits depend only on the number and order of the dialogues.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 
 SEED = 42
-"""Of all of ParlAI's splits."""
+"""Seed of all of ParlAI's splits."""
 
 
 def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> list[Dialogue]:
     """``count`` dialogues drawn over the whole corpus, stratified by domain, in the order of the corpus.
 
-    Corpora lie sorted by service: their first dialogues are all of one domain. Every domain gets its share of
-    ``count`` (largest remainders), at least one dialogue where there is room for all. What is drawn of a domain depends
-    on the seed, the domain and its dialogues only.
+    Corpora are sorted by service: their first dialogues are all of one domain. Every domain gets its share of ``count``
+    (largest remainders), at least one dialogue if there is room for all. The draw of a domain depends on the seed, the
+    domain and its dialogues only.
 
     Args:
         dialogues: the whole corpus.
@@ -75,10 +75,10 @@ def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[
 
 
 def tenths(count: int, split: str) -> list[int]:
-    """Which of ``count`` dialogues are in a split, in order: of a shuffle by NumPy eight tenths, one, and the rest.
+    """Return the indices of a split: eight tenths, one tenth and the rest of ``count`` dialogues shuffled by NumPy.
 
-    So are all of the Taskmaster corpora cut (``DataFrame.sample`` with seed 42). A tenth is rounded down, so what is
-    left over goes to ``test``.
+    All Taskmaster corpora are split like this (``DataFrame.sample`` with seed 42). A tenth is rounded down, and the
+    remainder belongs to ``test``.
     """
     import numpy as np  # after the command line is read: it makes --help slow
 

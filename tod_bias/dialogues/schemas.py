@@ -1,12 +1,12 @@
-"""What a system can do, in its system message: a line for each API and one for each slot that a call can have.
+"""Descriptions of a system's APIs in its system message: a line for each API and one for each slot of a call.
 
 So a service that a model was not trained on can be read, not only recalled (Rastogi et al. 2020, section 4)::
 
     ReserveRestaurant! (restaurant_name*, city*, time*, party_size=2): Reserve a table at a restaurant
     city: City in which the restaurant is located
 
-A star marks a required slot, ``=`` what another one is where nobody says otherwise, and ``!`` an API that changes
-something, so that the user is asked first. An empty line stands between services.
+A star marks a required slot, ``=`` the default of an optional slot, and ``!`` an API that changes something, so that
+the user is asked first. Services are separated by an empty line.
 """
 
 from __future__ import annotations

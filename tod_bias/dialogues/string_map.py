@@ -59,10 +59,10 @@ class StringMap(ABC):
     """Changes the strings inside a value, and changes them back.
 
     Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth, and so are the
-    strings inside a text that is JSON, all other bytes of which stay as they are. Names of things are never changed:
-    mapping keys, the name of an API (under ``api_name``), names, ids, roles and types of calls and messages of agent
-    frameworks (:data:`NAMES`), enum members, and dataclass fields whose metadata say ``rewrite=False`` (a dialogue's
-    id). Everything else stays as it is, too.
+    strings inside a text that is JSON; its other bytes do not change. Names of things are never changed: mapping keys,
+    the name of an API (under ``api_name``), names, ids, roles and types of calls and messages of agent frameworks
+    (:data:`NAMES`), enum members, and dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id).
+    Everything else stays as it is, too.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class StringMap(ABC):
         }
 
     def _sequence(self, value: Any, forward: bool) -> Any:
-        """A tuple, or a list of a class of its own; a plain tuple in which nothing changes is the very same."""
+        """Return a tuple, or a list of the same class; a plain tuple without changes is returned itself."""
         items = [self._map(item, forward) for item in value]
         if value.__class__ is tuple and all(map(operator.is_, items, value)):
             return value
@@ -163,5 +163,5 @@ class TextMap(StringMap):
 
 
 def is_named_tuple(value: object) -> bool:
-    """Whether a value is a named tuple, which is made from its fields one by one."""
+    """True if a value is a named tuple, which is made from its fields one by one."""
     return isinstance(value, tuple) and hasattr(value, "_fields")

@@ -36,11 +36,11 @@ SECOND = Distribution("taskmaster2", "Taskmaster-2", "taskmaster-2", f"{_SOURCE}
 THIRD = Distribution("taskmaster3", "Taskmaster-3", "taskmaster-3", f"{_SOURCE} (TM-3-2020)", "taskmaster3")
 
 FILES = ("self-dialogs", "woz-dialogs")
-"""Of Taskmaster-1, in ParlAI's order, on which its splits depend."""
+"""Files of Taskmaster-1, in ParlAI's order, on which its splits depend."""
 DOMAINS = ("flights", "food-ordering", "hotels", "movies", "restaurant-search", "sports", "music")
-"""Of Taskmaster-2, in ParlAI's order."""
+"""Domains of Taskmaster-2, in ParlAI's order."""
 SECTIONS = tuple(f"data_{number:02d}" for number in range(20))
-"""Of Taskmaster-3, in ParlAI's order."""
+"""Sections of Taskmaster-3, in ParlAI's order."""
 
 Turns = Callable[[list[Any]], Iterator[Turn]]
 
@@ -48,7 +48,7 @@ Turns = Callable[[list[Any]], Iterator[Turn]]
 def read_taskmaster(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     """The dialogues of one of ParlAI's splits of Taskmaster-1; ``domain`` is the instruction without its number.
 
-    As in ParlAI, dialogues in which anybody speaks who is neither user nor assistant are left out.
+    As in ParlAI, dialogues with a speaker who is neither user nor assistant are left out.
 
     Raises:
         CorpusError: a file is not there, or not in Taskmaster-1's format; names the file and the dialogue.
@@ -146,7 +146,7 @@ def _turns_that_gather(utterances: list[Any]) -> Iterator[Turn]:
 
 
 def _spoken(speaker: str, utterances: list[Any], position: int) -> tuple[str, dict[str, str], int]:
-    """What one speaker says in a row from ``position``, its slots, and where the other one begins."""
+    """Return the utterances of one speaker from ``position`` on, their slots, and the position of the other speaker."""
     texts, slots = [], dict[str, str]()
     for where, utterance in _in_a_row(speaker, utterances, position):
         texts.append(field(utterance, "text", str, where))
@@ -186,7 +186,7 @@ Exchange = tuple[dict[str, str], dict[str, str]]
 
 
 def _said_with_calls(speaker: str, utterances: list[Any], position: int) -> tuple[str, list[Exchange], int]:
-    """What one speaker says in a row from ``position``, the calls that go with it, and where the other one begins."""
+    """Return the utterances of one speaker from ``position`` on, their calls, and the position of the other speaker."""
     texts, calls = [], list[Exchange]()
     for where, utterance in _in_a_row(speaker, utterances, position):
         texts.append(field(utterance, "text", str, where))
@@ -196,7 +196,7 @@ def _said_with_calls(speaker: str, utterances: list[Any], position: int) -> tupl
 
 
 def _in_a_row(speaker: str, utterances: list[Any], position: int) -> Iterator[tuple[str, Any]]:
-    """Utterances from ``position`` until another one speaks, each with where it is."""
+    """Yield utterances from ``position`` until another speaker begins, each with its place."""
     for number, utterance in enumerate(utterances[position:], start=position + 1):
         where = f"utterance {number}"
         if field(utterance, "speaker", str, where) != speaker:

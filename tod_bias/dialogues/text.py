@@ -1,15 +1,14 @@
 r"""The text form of turns, as models read and write it.
 
-It is the one of ParlAI's task-oriented dialogues, which is also what SimpleTOD-style models are trained on: four lines
-a turn, ::
+The form is that of ParlAI's task-oriented dialogues, on which SimpleTOD-style models are trained: four lines a turn, ::
 
     USER: Is there a cheap place for my mom?
     APICALL: api_name = FindRestaurants ; price = cheap
     APIRESP: name = Luigi's ; price = cheap
     SYSTEM: How about Luigi's?
 
-A turn of several steps has an ``APICALL:`` and an ``APIRESP:`` line for each, and what the system said with a call
-stands in a ``SYSTEM:`` line before it. Values that are no strings are written as ``\#`` and JSON: ``seats = \#2``.
+A turn of several steps has an ``APICALL:`` and an ``APIRESP:`` line for each, and text of the system with a call is in
+a ``SYSTEM:`` line before it. Other values than strings are written as ``\#`` and JSON: ``seats = \#2``.
 
 No two turns have one text, and a call or result is read back to the byte: the few characters that would be ambiguous
 are escaped with a backslash, and ordinary text is written exactly as ParlAI writes it.
@@ -27,7 +26,7 @@ from tod_bias.documents import loads
 
 USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 SILENCE = "__SILENCE__"
-"""What ParlAI's tasks write where somebody says nothing."""
+"""Text of ParlAI's tasks for an empty utterance."""
 
 _JSON = "\\#"
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
@@ -46,7 +45,7 @@ def well_formed(text: str) -> str:
 
 
 def json_line(record: Any) -> str:
-    """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
+    """Return a record as one line of JSON, in ASCII if it has a lone surrogate, which UTF-8 cannot encode."""
     text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     return (json.dumps(record, allow_nan=False) if _SURROGATE.search(text) else text) + "\n"
 
@@ -59,7 +58,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Undo :func:`escape`; a backslash before any other character stands for that character."""
+    """Undo :func:`escape`; a backslash before any other character represents that character."""
     if "\\" not in text:
         return text
     return _ESCAPED.sub(lambda match: _UNESCAPED.get(match[1], match[1]), text)
@@ -88,7 +87,7 @@ def slots_from_text(text: str) -> dict[str, Any]:
     """Read what :func:`slots_to_text` wrote.
 
     Raises:
-        ValueError: ``text`` is not a list of ``name = value`` (a *malformed* call), or a name stands in it twice.
+        ValueError: ``text`` is not a list of ``name = value`` (a *malformed* call), or a name occurs twice.
     """
     slots: dict[str, Any] = {}
     if not text:

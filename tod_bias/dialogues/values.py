@@ -43,7 +43,7 @@ def checked(slots: Any, what: str) -> None:
 
 
 def _problem(value: Any, depth: int = 0) -> str:
-    """Where in a value something is no JSON, and what it is; empty where there is nothing."""
+    """Return the place in a value that is not JSON, and its kind; empty if the value is JSON."""
     if value is None or isinstance(value, (str, int)):
         return ""
     if isinstance(value, float):
@@ -65,7 +65,7 @@ def _problem(value: Any, depth: int = 0) -> str:
 
 
 def read_each(what: str, records: Iterable[Any], read: Callable[[Any], Read]) -> list[Read]:
-    """What ``read`` makes of every record.
+    """Apply ``read`` to every record.
 
     Raises:
         ValueError: as ``read`` does, with the number of the record before it: ``turn 3: …``.
@@ -87,9 +87,9 @@ def plain(value: Any) -> Any:
 
 
 def strings(slots: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every string in a call or result, at any depth, with the innermost name it stands under; the API's is left out.
+    """Yield every string in a call or result, at any depth, with its innermost name; the API's is left out.
 
-    What stands in a list belongs to the name of the list.
+    Items of a list belong to the name of the list.
     """
     for name, value in slots.items():
         if name == API_NAME:

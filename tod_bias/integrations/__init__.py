@@ -1,6 +1,6 @@
 """Agents that exist, unchanged, as pipelines: openai-agents, PydanticAI, LangChain, LangGraph, plain functions.
 
-:func:`pipeline_of` is the door; :func:`stage` and :func:`client_transport` say what of a plain function is a stage.
+:func:`pipeline_of` makes the pipeline; :func:`stage` and :func:`client_transport` mark the stages of a plain function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the adapters of all frameworks share: which stage a call belongs to, and the pipeline of an agent."""
+"""Base class of the adapters of all frameworks: the stage of a call, and the pipeline of an agent."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tod_bias.integrations.mcp import McpServer
 
 Match = Mapping[str, str]
-"""Which calls belong to a stage: patterns as in file names (``find_*``) of ``agent``, ``tool``, ``node``, ``server``
-(of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
+"""Pattern of the calls that belong to a stage: file-name patterns (``find_*``) of ``agent``, ``tool``, ``node``,
+``server`` (of MCP), or a ``kind`` (``model``, ``tool``, ``node``); all must fit."""
 SETS: Mapping[str, Mapping[str, Match]] = {
     "model": {"model": {"kind": "model"}},
     "tools": {"tools": {"kind": "tool"}},
@@ -37,9 +37,9 @@ SETS: Mapping[str, Mapping[str, Match]] = {
 }
 """Stages by a word."""
 _OF_MODELS = ("model", "system", "offers")
-"""What matches requests to models alone."""
+"""Keys that match only requests to models."""
 _KINDS = ("tool", "server", "node", "agent")
-"""What the calls of a stage are of, by what it matches."""
+"""Kinds of calls of a stage, by the key that matches them."""
 _GROUPS = {kind: f"{kind}s" for kind in ("model", *_KINDS)} | {"server": "tools"}
 """The kind of a stage's calls to the name of its group."""
 
@@ -49,13 +49,13 @@ class AgentSettings:
     """How an agent is run."""
 
     signature: str = ""
-    """What decides the outputs of its models and tools; left empty, it is derived from their source."""
+    """Identifies everything that determines the outputs of models and tools; by default derived from their source."""
     concurrency: int = 16
     """Calls of a stage at once."""
     timeout: float = TIMEOUT
     """Seconds that it may take from one call to the next, else its dialogue is left out."""
     is_random: bool = False
-    """Whether its models draw their outputs, so that equal requests get other replies in other samples."""
+    """True if models draw their outputs, so that equal requests get different replies in different samples."""
 
 
 class Adapter:
@@ -67,7 +67,7 @@ class Adapter:
         options: further arguments of the framework's own function that runs the agent.
 
     Raises:
-        StageError: stages are no such thing, or one names an agent, tool or node that there is not.
+        StageError: the stages are malformed, or one names an unknown agent, tool or node.
     """
 
     framework = ""
@@ -85,7 +85,7 @@ class Adapter:
         self.agent, self.options = agent, options
         self.stages = self.read_stages(stages)
         self.fixed: dict[str, Any] = {}
-        """What a request does not hold as JSON (a model, its settings), by the request's ``fixed``."""
+        """Parts of a request that are not JSON (a model, its settings), by the request's ``fixed``."""
         for stage, match in self.stages.items():
             if unknown := sorted(set(match) - set(self.facts)):
                 raise StageError(f"stages: {stage!r}: expected some of {', '.join(self.facts)}, got {unknown[0]!r}")
@@ -123,25 +123,25 @@ class Adapter:
         raise NotImplementedError
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The agent's response to OpenAI's messages, the last of which is the user's."""
+        """Return the agent's response to OpenAI messages that end with the user's."""
         raise NotImplementedError
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """What a model or node puts out, as JSON."""
+        """Return the output of a model or node, as JSON."""
         raise NotImplementedError
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """What a tool returns, as JSON."""
+        """Return the result of a tool, as JSON."""
         raise NotImplementedError
 
     async def ask_model(self, stage: str | None, content: Any, fixed: Any, held: Any) -> Any:
         """Call a model's stage from within the agent.
 
         Args:
-            stage: its name; None where the model belongs to none, and is called at once.
+            stage: its name; None if the model belongs to no stage and is called directly.
             content: messages as JSON; rewritten in counterfactuals.
             fixed: JSON that is not rewritten: instructions, schemas, settings.
-            held: what the call needs beside it, for :meth:`call_model`.
+            held: further objects that :meth:`call_model` needs.
         """
         key = digest(canonical(fixed))
         self.fixed.setdefault(key, held)
@@ -189,14 +189,14 @@ class Adapter:
         return Pipeline(stages, HostedFlow(answer, name, settings.timeout, self.settle), groups=self.groups())
 
     def groups(self) -> dict[str, list[str]]:
-        """The stages by their kinds, where they are so many that contributions need levels."""
+        """Stages by kind, if they are too many for one level of contributions."""
         groups: dict[str, list[str]] = {}
         for stage, match in self.stages.items() if len(self.stages) > MOST_PLAYERS else ():
             groups.setdefault(_GROUPS.get(self.kind_of(stage, match), stage), []).append(stage)
         return groups
 
     def kind_of(self, stage: str, match: Match) -> str:
-        """What a stage's calls are of; empty where they are of several kinds."""
+        """Return the kind of a stage's calls; empty if there are several kinds."""
         if any(fact in match for fact in _OF_MODELS):
             return "model"
         return next((kind for kind in _KINDS if kind in match), match.get("kind", ""))
@@ -219,13 +219,13 @@ class Adapter:
 
 
 def identity_of(model: Any) -> Any:
-    """What stands for a model in the cache: the class of a framework's own, whose name and settings are in requests;
-    an owner's model itself, as its attributes count too."""
+    """Return the identity of a model in the cache: the class of a framework's model, whose name and settings are in
+    requests, or the user's own model itself, because its attributes count too."""
     return type(model) if type(model).__module__.partition(".")[0] in ("agents", "pydantic_ai") else model
 
 
 def tool_call(name: str, arguments: str | Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a tool's stage is called with; None where the arguments are no JSON object."""
+    """Return the argument of a tool's stage; None if the arguments are not a JSON object."""
     try:
         given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
         return flat_call(name, given) if isinstance(given, Mapping) else None
@@ -242,16 +242,16 @@ _REFUSED = "I cannot help with this."
 
 
 def refused(reason: Any) -> str:
-    """The response where a guardrail, or a filter of the model's provider, ended the run: a refusal, and why.
+    """Return the response if a guardrail or a provider's filter ended the run: a refusal with its reason.
 
     Args:
-        reason: what the guardrail says about it; left out where it is no text.
+        reason: reason of the guardrail; ignored if it is not a text.
     """
     return f"{_REFUSED} {reason}" if isinstance(reason, str) and reason.strip() else _REFUSED
 
 
 def place(agent: Any) -> str:
-    """What messages call an agent."""
+    """Return the name of an agent for messages."""
     name = getattr(agent, "name", None)
     return name if isinstance(name, str) and name else place_of(agent)
 

@@ -46,7 +46,7 @@ def _data(event: Event) -> bytes:
 
 
 def _chunks(reply: Mapping[str, Any], *, is_counted: bool) -> Iterator[Event]:
-    """Of a chat completion."""
+    """Yield the events of a chat completion."""
     chunk = {**reply, "object": "chat.completion.chunk"}
     usage = chunk.pop("usage")
     for choice in reply["choices"]:
@@ -87,7 +87,7 @@ def _of_response(reply: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _of_part(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Event]:
-    """Of the content of a message in OpenAI's Responses."""
+    """Yield the events of a part of a message in OpenAI's Responses API."""
     kind, key = ("output_text", "text") if part["type"] == "output_text" else ("refusal", "refusal")
     extra: Event = {"logprobs": []} if kind == "output_text" else {}
     yield {"type": "response.content_part.added", **place, "part": {**part, key: ""}}

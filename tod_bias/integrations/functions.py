@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _marked: dict[str, Callable[..., Any]] = {}
 """Functions that are stages, by name."""
 _kinds: dict[str, str] = {MODEL: "model"}
-"""What the stages are, by name."""
+"""Kinds of the stages, by name."""
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -97,13 +97,13 @@ class FunctionAdapter(Adapter):
         return response
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """Of a marked function, or of a server."""
+        """Call a marked function, or a server."""
         if request.fixed in self.functions:
             return await _called(self.functions[request.fixed], **request.content)
         return await reply_to(request)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Of a marked function."""
+        """Call a marked function."""
         return await _called(self.functions[name], **arguments)
 
 

@@ -32,7 +32,7 @@ from tod_bias.integrations.model_apis import renumbered
 from tod_bias.systems.hosted import AgentRequest, ask
 
 BLOCKED = "blocked"
-"""Under which the output of a node says why it blocks the run."""
+"""Key under which the output of a node explains why it blocks the run."""
 _CHANGING = ("id", "response_metadata", "usage_metadata")
 _classes: dict[str, type] = {}
 """Classes of the owner's objects in states, by their places."""
@@ -43,7 +43,7 @@ class BlockedError(Exception):
 
 
 def blocking() -> tuple[type[Exception], ...]:
-    """What ends a run because a node blocks it: what a middleware of LangChain raises, and its like of a stage."""
+    """Return the exceptions with which a node ends a run, LangChain's middleware and its like among stages."""
     middleware = sys.modules.get("langchain.agents.middleware")
     return (BlockedError,) if middleware is None else (BlockedError, middleware.PIIDetectionError)
 
@@ -103,7 +103,7 @@ def _class_of(name: str) -> type:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """What an object is made of."""
+    """Return the fields of an object."""
     names = value.model_fields_set if isinstance(value, BaseModel) else {each.name for each in fields(value)}
     return {name: getattr(value, name) for name in sorted(names) if hasattr(value, name)}
 
@@ -119,7 +119,7 @@ def _object(kind: type, values: Mapping[str, Any]) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """The state or update that JSON stands for."""
+    """Return the state or update that a JSON value encodes."""
     if isinstance(value, list):
         return [decoded(item) for item in value]
     if not isinstance(value, dict):
@@ -147,7 +147,7 @@ def calls_in(value: Any) -> list[dict[str, Any]]:
 
 
 _FAILED = "failed with"
-"""Under this name stands what a tool that failed says to the model."""
+"""Key of the message of a failed tool to the model."""
 
 
 def hosted_tools(adapter: Adapter, node: ToolNode, agent: str) -> ToolNode:
@@ -196,7 +196,7 @@ def hosted_tools(adapter: Adapter, node: ToolNode, agent: str) -> ToolNode:
 
 
 async def update_of(node: Runnable[Any, Any], state: Any, config: Any) -> Any:
-    """What a node returns; on a thread where middleware of ``create_agent`` cannot be awaited, as it is not async."""
+    """Return the update of a node, on a thread if middleware of ``create_agent`` is not async."""
     try:
         return await node.ainvoke(state, config)
     except NotImplementedError:
@@ -217,7 +217,7 @@ async def output_of(node: ToolNode, name: str, arguments: dict[str, Any], config
 
 
 _MODEL_NODES = ("model", "agent")
-"""What ``create_agent`` and its predecessor call the node of their model."""
+"""Names that ``create_agent`` and its predecessor give to the node of their model."""
 _WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
 
 
@@ -292,7 +292,8 @@ class LangGraphAdapter(Adapter):
         return RunnableLambda(_never, call, name=node)
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
-        """The structured response where there is one, else the text of the last message; a refusal where one blocks."""
+        """Return the structured response if there is one, else the text of the last message; a refusal if a node
+        blocks."""
         try:
             result = await self._hosted.ainvoke({"messages": convert_to_messages(messages)}, **self.options)
         except blocking() as error:
@@ -306,7 +307,7 @@ class LangGraphAdapter(Adapter):
         return str(result["messages"][-1].text)
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """What a node returns, without random ids."""
+        """Return the output of a node, without random ids."""
         node = self.fixed[request.fixed]
         var_child_runnable_config.set(self._config)  # for get_stream_writer and the like in it
         try:

@@ -1,4 +1,4 @@
-"""Servers of the Model Context Protocol (MCP), whose tools are stages of an agent, and relays in their place.
+"""Servers of the Model Context Protocol (MCP), whose tools are stages of an agent, and relays that replace the servers.
 
 The output of a tool may depend on the calls before it: a basket holds the items that were put into it. A session is
 therefore used only by calls that have the same calls before them in their turn. If there is no such session, a fresh
@@ -38,11 +38,11 @@ _LONGEST_CALL = 120.0
 _CONNECTING = 60.0
 """Seconds that a server may take to list its tools."""
 _RESULT = {"content", "structured_content", "is_error"}
-"""What of a result an agent gets; the rest is about the server."""
+"""Fields of a result that an agent receives; the other fields describe the server."""
 
 
 class _Session:
-    """A connection that a task of its own opens and closes, as the protocol's library asks for."""
+    """Connection that its own task opens and closes, as the protocol's library requires."""
 
     def __init__(self) -> None:
         self._closing = asyncio.Event()
@@ -75,10 +75,10 @@ class _Session:
 
 
 def command_target(command: str, folder: Path) -> StdioServerParameters:
-    """A server that is a command, as :class:`McpServer` connects to it.
+    """Return the target of :class:`McpServer` for a server that is a command.
 
     Args:
-        command: with its arguments, as in a shell, though none runs it.
+        command: with its arguments, in shell syntax; no shell runs it.
         folder: where it runs.
     """
     try:
@@ -128,10 +128,10 @@ class McpServer:
         return tools
 
     def check(self, stages: Mapping[str, str | None]) -> None:
-        """See to it that calls that belong together are made in one session.
+        """Check that calls that belong together are made in one session.
 
         Args:
-            stages: each tool's stage; None where it belongs to none.
+            stages: the stage of each tool, or None.
 
         Raises:
             StageError: tools that change what others return are partly in stages and partly not.
@@ -145,7 +145,7 @@ class McpServer:
             )
 
     async def ask(self, stage: str | None, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool's stage from within an agent; the tool itself, where it belongs to none."""
+        """Call the stage of a tool from within an agent, or the tool itself if it has no stage."""
         made = flat_call(name, arguments)
         if stage is not None:
             return CallToolResult.model_validate(await ask(stage, made))
@@ -155,7 +155,7 @@ class McpServer:
         return CallToolResult.model_validate(output)
 
     async def call(self, name: str, arguments: Mapping[str, Any], before: Sequence[Any]) -> Any:
-        """What a tool returns, as the protocol's JSON.
+        """Return the result of a tool, as the protocol's JSON.
 
         Args:
             name: the tool's.
@@ -256,7 +256,7 @@ class McpRelay:
 
 
 class McpRelays:
-    """What stands in place of some MCP servers.
+    """Relays that replace some MCP servers.
 
     Args:
         servers: by name.

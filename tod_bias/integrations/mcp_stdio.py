@@ -1,8 +1,8 @@
-"""What agents that start their MCP servers as commands start: it hands messages on to the relay at a URL.
+"""Relay that agents start instead of an MCP server that is a command: it passes messages to a URL.
 
     python mcp_stdio.py URL
 
-It needs nothing but Python's own library, as an agent may start one in every turn.
+Only the standard library is used, because an agent may start a relay in every turn.
 """
 
 import json
@@ -15,10 +15,10 @@ _WRITING = threading.Lock()
 
 
 class Relay:
-    """Posts messages, each on a thread of its own, and writes what is replied.
+    """Post each message on its own thread, and write the reply.
 
     Args:
-        url: of the relay, which serves any message by itself.
+        url: address of the relay, which serves messages independently.
     """
 
     def __init__(self, url: str) -> None:
@@ -47,7 +47,7 @@ class Relay:
 
 
 def main() -> None:
-    """Hand on what stands on the standard input, until it ends."""
+    """Pass on the messages of standard input until it ends."""
     relay = Relay(sys.argv[1])
     threads = []
     for line in sys.stdin.buffer:  # whatever the locale says of texts

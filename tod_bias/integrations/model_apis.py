@@ -25,12 +25,12 @@ CONVERSATIONS = (CHAT, RESPONSES, ANTHROPIC)
 """The APIs of language models, below the base URL."""
 PATHS = (*CONVERSATIONS, EMBEDDINGS, MODERATIONS)
 _KINDS = {EMBEDDINGS: "embedding", MODERATIONS: "moderation"}
-"""What a stage matches as the ``kind`` of requests that are to no language model."""
+"""Kinds of requests that are not to a language model."""
 KINDS = ("model", *_KINDS.values())
 LARGEST = 1 << 23
 """Bytes of a request or reply."""
 _CONTENT = {CHAT: "messages", RESPONSES: "input", ANTHROPIC: "messages", EMBEDDINGS: "input", MODERATIONS: "input"}
-"""Where what is rewritten stands in a request."""
+"""Field of a request that is rewritten."""
 _PASSING = ("id", "created", "created_at", "completed_at", "usage", "system_fingerprint", "service_tier")
 _SERVER_HISTORY = ("previous_response_id", "conversation")
 _USAGE: dict[str, dict[str, Any]] = {
@@ -51,27 +51,27 @@ _NUMBERED = re.compile(r"(msg|fc)_\d{1,6}")
 
 
 def path_of(url_path: str) -> str | None:
-    """Which API an address belongs to; None for none."""
+    """Return the API of a URL's path; None if it is none."""
     return next((path for path in PATHS if url_path.endswith(path)), None)
 
 
 _SENT_OTHERWISE = ("stream", "stream_options", "encoding_format")
 _LABELS = ("metadata", "user", "safety_identifier", "prompt_cache_key")
-"""What says who asks, or in which session, often at random, and does not decide the reply; it is not sent on."""
+"""Fields that identify the caller or session, often at random, and do not affect the reply; they are not sent."""
 
 
 def request_of(path: str, body: Mapping[str, Any], **fixed: Any) -> AgentRequest:
-    """What of a request is rewritten: its messages but for system prompts, or its texts.
+    """Return the rewritten parts of a request: its messages without system prompts, or its texts.
 
-    It is sent on not streamed, and asks for embeddings as numbers.
+    The request is sent without streaming, and asks for embeddings as numbers.
 
     Args:
         path: of its API.
         body: what was sent.
-        fixed: further JSON that is not rewritten, and that decides the reply.
+        fixed: further JSON that affects the reply and is not rewritten.
 
     Raises:
-        StageError: its history is on the server, or it holds no messages.
+        StageError: the history is on the server, or there are no messages.
     """
     rest = {name: value for name, value in body.items() if name not in (*_SENT_OTHERWISE, *_LABELS)}
     messages = rest.pop(_CONTENT[path], None)
@@ -100,8 +100,8 @@ def check_texts(path: str, request: AgentRequest) -> None:
     texts = request.content if isinstance(request.content, list) else [request.content]
     if not all(isinstance(text, str | dict) for text in texts):
         raise StageError(
-            f"a request to {path} holds no texts under {_CONTENT[path]!r}; numbers of tokens in their place cannot be "
-            "rewritten (LangChain sends texts with check_embedding_ctx_length=False)"
+            f"a request to {path} holds no texts under {_CONTENT[path]!r}; numbers of tokens cannot be rewritten "
+            "(LangChain sends texts with check_embedding_ctx_length=False)"
         )
 
 
@@ -117,7 +117,7 @@ def body_of(request: AgentRequest) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What stages match: the kind, the model, the system prompt and the names of the tools that are offered."""
+    """Return the facts that stages match: the kind, the model, the system prompt and the names of the offered tools."""
     facts = {"kind": [_KINDS.get(path, "model")], "model": [str(body.get("model", ""))]}
     if path not in CONVERSATIONS:
         return facts
@@ -132,8 +132,8 @@ def facts_of(path: str, body: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def with_ids(path: str, request: Mapping[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
-    """A reply with what clients expect beside its content; its id is another for another request, as states of graphs
-    hold one message per id, and so are those of calls."""
+    """Return a reply with the fields that clients expect in addition to the content. Ids of replies and calls differ
+    between requests, because states of graphs hold one message per id."""
     identity = digest(json.dumps(request))[:24]
     whole = copy.deepcopy(dict(reply))
     messages = [choice.get("message") or {} for choice in _dicts(whole.get("choices"))]
@@ -171,7 +171,7 @@ def with_numbers(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ids(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where ids of calls stand in messages of any of the APIs."""
+    """Yield the places of the ids of calls in messages of any of the APIs."""
     for message in messages:
         blocks = _dicts(message.get("content"))
         holders = [message, *_dicts(message.get("tool_calls")), *blocks]
@@ -197,17 +197,17 @@ ask_again: Any = retry(
 
 
 def reply_in(host: str, status: int, body: bytes, content: Any) -> dict[str, Any]:
-    """The reply of a server, without what differs from call to call.
+    """Return the reply of a server, without the parts that differ from call to call.
 
     Args:
-        host: what messages call it.
+        host: name of the server in messages.
         status: of HTTP.
         body: as it came.
         content: the request's messages or texts.
 
     Raises:
         PassingError: the server is busy.
-        UnansweredError: it is no reply.
+        UnansweredError: the body is not a reply.
     """
     if status != 200:
         said = f"{host}: HTTP {status}: {shortened(body.decode(errors='replace'), 200)}"
@@ -237,7 +237,7 @@ def _stable(reply: Mapping[str, Any], content: Any) -> dict[str, Any]:
 
 
 def _without_number(message: dict[str, Any]) -> dict[str, Any]:
-    """A message without the id that stands for one that its server would not know."""
+    """Return a message without the placeholder id that its server would not know."""
     if "type" in message and _NUMBERED.fullmatch(str(message.get("id", ""))):
         return {name: value for name, value in message.items() if name != "id"}
     return message
@@ -252,7 +252,7 @@ def _dicts(value: Any) -> Sequence[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """The text of a prompt, which may come in parts."""
+    """Return the text of a prompt, which may be split into parts."""
     if isinstance(value, str):
         return value
     return "\n".join(str(part.get("text", "")) for part in _dicts(value))

@@ -47,11 +47,11 @@ from tod_bias.systems.stage import place_of
 _OF_RUNS = (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)
 _OF_TOOLS = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
 REFUSALS = (*_OF_RUNS, *_OF_TOOLS, ModelRefusalError)
-"""What ends a run because somebody refuses: a guardrail, or the model."""
+"""Exceptions that end a run with a refusal, of a guardrail or of the model."""
 
 
 def refusal_of(error: Exception) -> str:
-    """The response where one of :data:`REFUSALS` ended a run."""
+    """Return the response after one of :data:`REFUSALS` ended a run."""
     if isinstance(error, _OF_RUNS):
         return refused(error.guardrail_result.output.output_info)
     if isinstance(error, _OF_TOOLS):
@@ -62,7 +62,7 @@ def refusal_of(error: Exception) -> str:
 def _before_model(guardrails: Sequence[InputGuardrail[Any]] | None) -> list[InputGuardrail[Any]]:
     """Return copies of guardrails of the input that run before the first request to the model.
 
-    A guardrail that runs beside the model would stop it now and then, depending on which of the two is faster.
+    A guardrail that runs concurrently with the model would stop it only sometimes, depending on which is faster.
     """
     return [dataclasses.replace(guardrail, run_in_parallel=False) for guardrail in guardrails or ()]
 
@@ -117,7 +117,7 @@ def items_of(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def hosted_tool(adapter: Adapter, agent: str, tool: FunctionTool) -> FunctionTool:
-    """A copy of a tool of an agent that asks its stage; the tool itself where it belongs to none."""
+    """Return a copy of an agent's tool that asks its stage, or the tool itself if it has no stage."""
     stage = adapter.stage_of(kind="tool", tool=tool.name, agent=agent)
     if stage is None:
         return tool
@@ -165,7 +165,9 @@ class OpenAIAgentsAdapter(Adapter):
 
     def __init__(self, agent: Agent[Any], stages: str | Mapping[str, Match], options: Mapping[str, Any]) -> None:
         if held := [name for name in _SERVER_HISTORY if options.get(name)]:
-            raise StageError(f"{held[0]}: keeps the history elsewhere, where it cannot be rewritten; leave it out")
+            raise StageError(
+                f"{held[0]}: keeps the history on a server, and it cannot be rewritten there; leave the option out"
+            )
         config = options.get("run_config") or {}
         self._config = config if isinstance(config, RunConfig) else RunConfig(**config)
         self._agents: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
@@ -262,7 +264,7 @@ class OpenAIAgentsAdapter(Adapter):
         return items
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """What the tool returns, or its message on an error."""
+        """Return the result of a tool, or its message on an error."""
         text = json.dumps(arguments, ensure_ascii=False)
         context = ToolContext(self.options.get("context"), tool_name=name, tool_call_id="call", tool_arguments=text)
         with trace("tod-bias", disabled=True), function_span(name, disabled=True):  # nor agents that it runs

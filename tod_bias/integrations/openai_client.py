@@ -57,7 +57,7 @@ class client_transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):  # noqa
 
 
 def _request_of(request: httpx2.Request, inner: Any) -> AgentRequest | None:
-    """What of a request is rewritten, and what is not; None of one that is for no model."""
+    """Split a request into what is rewritten and what is not; None if it is not to a model."""
     path = path_of(request.url.path)
     if path not in CONVERSATIONS:
         return None

@@ -1,6 +1,6 @@
-"""Agents in processes of their own: a line with the messages in, a line with the response out.
+"""Agents in separate processes: a line with the messages in, a line with the response out.
 
-Lines that are no JSON objects are logs: some libraries write warnings to the standard output.
+Other lines than JSON objects are logs: some libraries write warnings to the standard output.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 _LONGEST = 1 << 22
 """Bytes of a line."""
 _TAIL = 2000
-"""Bytes of what a process wrote last to its logs that are kept for a message."""
+"""Bytes of a process's last log lines that are kept for a message."""
 _ENDING = 2.0
 """Seconds for a process to end after it closed its output."""
 
 
 def new_key() -> str:
-    """A key that nobody guesses, by which requests find their turn."""
+    """Return a random key that assigns requests to their turn."""
     return f"sk-tod-bias-{secrets.token_hex(20)}"
 
 
@@ -60,8 +60,8 @@ class AgentProcess:
     Args:
         process: as it was started.
         key: its key to the proxy.
-        where: what messages call it.
-        note_log: is called with what it writes to its standard output and what is no response.
+        where: name of the process in messages.
+        note_log: called with each line of standard output that is not a response.
     """
 
     def __init__(self, process: Process, key: str, where: str, note_log: Callable[[str], None]) -> None:
@@ -74,11 +74,11 @@ class AgentProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it waits for a turn: it neither ended nor wrote what nobody wants."""
+        """True if the process waits for a turn: it has neither ended nor written unexpected output."""
         return self.loop is asyncio.get_running_loop() and not self._line.done()
 
     async def _next_line(self) -> bytes:
-        """The next line that is no log; empty at the end of its output."""
+        """Return the next line that is not a log; empty at the end of the output."""
         assert self.process.stdout is not None
         while (line := await self.process.stdout.readline()) and not line.lstrip().startswith(b"{"):
             if line.strip():
@@ -133,11 +133,11 @@ class AgentProcess:
 
 
 _TRAILING = re.compile(r"\s|[\]})]|Node\.js v")
-"""How lines begin that follow an error: where it was raised, what it holds, and Node's version."""
+"""Beginnings of lines that follow an error: its place, its content, and Node's version."""
 
 
 def _last_words(log: str) -> str:
-    """The line that says why a process ended."""
+    """Return the line that explains why a process ended."""
     lines = [line for line in log.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if not _TRAILING.match(line)), "".join(lines[-1:])).strip()
 
@@ -154,15 +154,15 @@ def _kill_all(processes: set[Process]) -> None:
 
 
 class ProcessPool:
-    """Processes of one command, started as they are needed.
+    """Processes of one command, started on demand.
 
     Args:
-        command: with its arguments, as in a shell, though none runs it.
+        command: with its arguments, in shell syntax; no shell runs it.
         folder: where it runs.
         environment: gives the environment of a process that has a key.
 
     Raises:
-        StageError: there is no such command.
+        StageError: the command does not exist.
     """
 
     def __init__(self, command: str, folder: Path, environment: Callable[[str], Mapping[str, str]]) -> None:
@@ -173,7 +173,7 @@ class ProcessPool:
             raise StageError(f"{self._where}: {error}") from error
         program = self._words[0] if self._words else ""
         if shutil.which(program) is None and shutil.which(folder / program) is None:
-            raise StageError(f"{self._where}: there is no program {program!r}")
+            raise StageError(f"{self._where}: unknown program {program!r}")
         self._folder, self._environment = folder, environment
         self._idle: list[AgentProcess] = []
         self._alive: set[Process] = set()
@@ -211,10 +211,10 @@ class ProcessPool:
         return AgentProcess(made, key, self._where, self._warn)
 
     def give_back(self, process: AgentProcess) -> None:
-        """It has served its turn."""
+        """Return a process that has served its turn to the pool."""
         self._idle.append(process)
 
     def drop(self, process: AgentProcess) -> None:
-        """It failed, or its turn is no longer wanted: another is started in its place."""
+        """Stop a process that failed or whose turn is no longer needed, and start another one."""
         process.kill()
         self._alive.discard(process.process)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tod_bias.integrations.mcp import McpServer
 
 STDIO = (sys.executable, "-I", "-S", str(Path(__file__).parent / "mcp_stdio.py"))
-"""What stands in place of an MCP server that is a command; it starts at once, as it loads no packages."""
+"""Command that replaces an MCP server that is a command; it starts fast, because it imports no packages."""
 _FORWARDED_HEADERS = ("anthropic-version", "anthropic-beta")
 """Headers that decide replies."""
 
@@ -80,7 +80,7 @@ class CommandAgent:
         return variables
 
     async def respond(self, messages: list[dict[str, Any]], turn: ProxyTurn) -> str:
-        """The response of one of its processes; one that does not come to its end is replaced."""
+        """Return the response of one of the processes; a process that does not end its turn is replaced."""
         turns = Proxy.current().turns
         process = await self._pool.take()
         turns[process.key] = turn
@@ -130,7 +130,7 @@ class ProxyAdapter(Adapter):
     """An agent elsewhere; see :class:`~tod_bias.integrations.adapter.Adapter`.
 
     Args:
-        agent: where it is.
+        agent: its address or command.
         stages: stage to the requests that belong to it: patterns of ``model``, ``system`` (the system prompt),
             ``offers`` (a tool that the request offers); stage to calls of MCP servers: patterns of ``tool`` and
             ``server``; or the ``kind`` ``model``, ``embedding``, ``moderation`` or ``tool``; all must fit.
@@ -138,7 +138,7 @@ class ProxyAdapter(Adapter):
         servers: MCP servers that it reaches over the proxy, by name.
 
     Raises:
-        StageError: stages match nothing that there is, or two servers have a tool of the same name.
+        StageError: a stage matches nothing, or two servers have a tool of the same name.
     """
 
     framework = "proxy"
@@ -169,14 +169,14 @@ class ProxyAdapter(Adapter):
             agent.mcp_urls = McpRelays(servers, self.call_server).urls
         self._upstream = upstream
         self.seen: list[dict[str, list[str]]] | None = None
-        """What stages can match of each request and call, for who wants to see it."""
+        """Facts that stages can match of each request and call, if they are collected."""
 
     def kind_of(self, stage: str, match: Match) -> str:
         """All calls are of models."""
         return "model"
 
     def _signature(self) -> str:
-        """Of the server; requests hold all else that decides outputs."""
+        """Signature of the server; requests hold everything else that determines outputs."""
         return f"proxy {' '.join(self._upstream.addresses)}"
 
     async def run(self, messages: list[dict[str, Any]]) -> str:
@@ -191,7 +191,7 @@ class ProxyAdapter(Adapter):
         return response
 
     async def call_server(self, server: McpServer, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """What a tool returns to the agent."""
+        """Return the result of a tool to the agent."""
         turn = current_turn()
         if turn is None:
             raise UnansweredError(f"{tool}: called outside of a turn")
@@ -204,7 +204,7 @@ class ProxyAdapter(Adapter):
             raise turn.fail(error) from None
 
     async def reply(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
-        """What a model replies to a request of the agent."""
+        """Return the reply of a model to a request of the agent."""
         facts = facts_of(path, body)
         if self.seen is not None:
             self.seen.append(facts)
@@ -217,7 +217,7 @@ class ProxyAdapter(Adapter):
         return await ask(stage, request)
 
     async def call_model(self, request: AgentRequest) -> Any:
-        """What the upstream server replies."""
+        """Return the reply of the upstream server."""
         return await self._upstream.reply_to(request)
 
 

@@ -30,7 +30,7 @@ class ProxyTurn:
     """A turn of an agent whose requests arrive by a key."""
 
     reply: Callable[[str, dict[str, Any], Mapping[str, str]], Awaitable[Any]]
-    """What is replied to a request, by the path of its API, its body and headers."""
+    """Reply to a request, given the path of its API, its body and headers."""
     context: Context = field(default_factory=copy_context)
     """In which its calls of stages are made."""
     error: TodBiasError | None = None
@@ -40,7 +40,7 @@ class ProxyTurn:
         self.context.run(_TURN.set, self)
 
     def fail(self, error: BaseException) -> TodBiasError:
-        """Note why it cannot come to its end."""
+        """Record why the turn cannot end."""
         known = error if isinstance(error, TodBiasError) else UnansweredError(described(error))
         self.error = self.error or known
         return known
@@ -72,7 +72,7 @@ class Proxy:
         self.turns: dict[str, ProxyTurn] = {}
         """Turns under way, by the key of their agent."""
         self.servers: dict[str, Mapping[str, Callable[..., Awaitable[None]]]] = {}
-        """What stands in place of MCP servers, as ASGI applications, by an agent's key and the server's name."""
+        """ASGI applications that replace MCP servers, by an agent's key and the server's name."""
         # With its protocol named, as asyncio sends small parts at once (TCP_NODELAY) on such sockets only.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
@@ -140,7 +140,7 @@ class Proxy:
         await self.loop.create_task(server(scope, receive, send), context=context)  # type: ignore[arg-type]
 
     def address_of(self, key: str, server: str) -> str:
-        """Where an agent reaches what stands in place of an MCP server."""
+        """Return the address at which an agent reaches the replacement of an MCP server."""
         return f"{self.url}{_MCP}{key}/{server}"
 
     def _turn_of(self, headers: Mapping[str, str]) -> ProxyTurn:

@@ -43,7 +43,7 @@ def stable(value: Any) -> Any:
 
 
 def _places(content: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Where instructions stand in messages."""
+    """Return the places of instructions in messages."""
     parts = [part for message in content for part in message["parts"] if part["part_kind"] == "system-prompt"]
     messages = [message for message in content if message.get("instructions")]
     return [*((part, "content") for part in parts), *((message, "instructions") for message in messages)]
@@ -84,7 +84,7 @@ def model_message(message: dict[str, Any], before: Sequence[dict[str, Any]]) -> 
 
 
 _RETRY = "retry with"
-"""Under this name stands the message of a tool that asks the model to call it otherwise."""
+"""Key of the message of a tool that asks the model to call it otherwise."""
 Held = tuple[Any, RunContext[Any], Any]
 """A toolset, the context of a call, and the tool in it."""
 
@@ -95,10 +95,10 @@ class HostedToolset(WrapperToolset[Any]):
 
     adapter: Adapter
     held: dict[str, Held]
-    """What :func:`output_of` needs, by the tool's name; filled in."""
+    """Objects that :func:`output_of` needs, by the tool's name; filled in."""
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: Any) -> Any:
-        """What the tool returns, from its stage."""
+        """Return the result of the tool, from its stage."""
         stage = self.adapter.stage_of(kind="tool", tool=name, agent=place(self.adapter.agent))
         call = tool_call(name, to_jsonable_python(tool_args))
         if stage is None or call is None:
@@ -111,10 +111,11 @@ class HostedToolset(WrapperToolset[Any]):
 
 
 async def output_of(held: Held, name: str, arguments: dict[str, Any]) -> Any:
-    """What a tool returns, as JSON; what :class:`HostedToolset` hands on where it asks to be called otherwise.
+    """Return the result of a tool, as JSON; a request to be called otherwise is returned in the form that
+    :class:`HostedToolset` passes on.
 
     Raises:
-        StageError: it returns more than a value.
+        StageError: the tool returns more than a value.
     """
     toolset, context, tool = held
     context = dataclasses.replace(
@@ -185,7 +186,7 @@ class PydanticAIAdapter(Adapter):
         return output
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """What the tool returns."""
+        """Return the result of the tool."""
         return await output_of(self._tools[name], name, arguments)
 
 

@@ -1,4 +1,4 @@
-"""Which requests an agent makes in a conversation and which tools it calls, and stages that tell them apart."""
+"""Requests and tool calls of an agent in a conversation, and stages that separate them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.hosted import TIMEOUT, HostedFlow
 
 _LENGTHS = (40, 80, 160, 320, 1 << 20)
-"""Characters of system prompts that patterns may hold: as few as tell them apart."""
+"""Lengths of system prompts in patterns, in characters; the shortest that separates them is used."""
 
 
 @dataclass
@@ -28,18 +28,18 @@ class SeenCalls:
     model: str
     system: str
     tools: list[str]
-    """Those that requests offer, or that are called."""
+    """Tools that are offered or called."""
     number: int
-    """Of requests or calls."""
+    """Number of requests or calls."""
     server: str = ""
     """Empty for requests."""
 
 
 def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEOUT) -> list[SeenCalls]:
-    """What an agent asks of models and servers in a conversation, each turn after the recorded ones before it.
+    """Return the requests of an agent to models and servers in a conversation, each turn after the recorded ones.
 
     Raises:
-        UnansweredError: it did not come to the end of a turn.
+        UnansweredError: a turn did not end.
     """
     adapter.seen = []
 
@@ -60,8 +60,8 @@ def seen_calls(adapter: ProxyAdapter, dialogue: Dialogue, timeout: float = TIMEO
 
 
 def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:
-    """A stage for each group of requests and each server, by name; its match is as short as tells it from the others
-    of its kind."""
+    """Return a stage for each group of requests and each server, by name, with the shortest match that separates it
+    from the others of its kind."""
     stages: dict[str, dict[str, str]] = {}
     for kind, held in groupby(seen, key=lambda calls: calls.kind):
         alike = list(held)

@@ -78,7 +78,7 @@ class LoopClient:
 
 
 def host_of(url: str) -> str:
-    """What messages call the server at an address: the host, and the port where the address names one."""
+    """Return the name of a server in messages: the host, and the port if the address has one."""
     return urlsplit(url).netloc.rpartition("@")[2] or url
 
 

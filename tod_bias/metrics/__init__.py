@@ -1,1 +1,1 @@
-"""What a response and a call are worth."""
+"""Metrics of responses and calls."""

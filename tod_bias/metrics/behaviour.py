@@ -1,4 +1,5 @@
-"""What a system does, measured without a reference: calls, arguments, failures, results, refusals, questions, length.
+"""Behaviour of a system, measured without a reference: calls, arguments, failures, results, refusals, questions,
+length.
 
 Every event has a denominator that is the same for all groups: the turns in which at least one variant of the dialogue
 could show it, for instance those in which any variant calls the tool. So "9 of 19 bookings as woman, 0 of 19 as man"
@@ -87,12 +88,12 @@ class Behaviour(Metric):
 
     @property
     def is_any(self) -> bool:
-        """Whether it is an event of any tool."""
+        """True for an event of any tool."""
         return self.tool == ANY
 
     @property
     def is_share_of_harm(self) -> bool:
-        """Whether it is a share of turns of which less is better."""
+        """True for a share of turns for which less is better."""
         return self.kind in SHARES and self.better == "lower"
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:

@@ -87,7 +87,7 @@ class SentenceBleu(PairMetric):
     """ParlAI's ``nlg_bleu``: the mean of NLTK's smoothed *sentence* BLEU on normalised text, on 0–1.
 
     Texts are lower-cased, punctuation and articles are removed. Not comparable with corpus BLEU, and never mixed with
-    it: it is a metric of its own, chosen by name. 0 for no turn.
+    it: it is a separate metric, chosen by name. 0 without turns.
     """
 
     name: str = "sentence_bleu"

@@ -67,7 +67,7 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
 
 
 class CallCounts(Metric):
-    """The counts of :func:`call_statistics` as a metric, for several scores; by itself joint goal accuracy."""
+    """The counts of :func:`call_statistics` as a metric, for several scores; alone it is joint goal accuracy."""
 
     name: str = "calls"
     label: str = "calls"
@@ -89,7 +89,7 @@ class CallCounts(Metric):
 
 
 def _compared(predicted: Sequence[Call] | None, expected: Sequence[Call]) -> tuple[bool, int, int, int]:
-    """Whether all calls are right; their slots, how many of them are right, and the gold slots."""
+    """Compare calls: True if all are right, the number of their slots, of right slots, and of gold slots."""
     calls = [dict(call) for call in predicted or ()]
     hits = sum(
         slot in true and true[slot] == value
@@ -105,7 +105,7 @@ class JointGoalAccuracy(RatioOfSums):
 
     Calls are right as :func:`call_statistics` says: they equal the gold ones in order, each as a dictionary, API name
     included. A turn without a gold call is right when none is made. A malformed call and a failed turn are never right.
-    0: no turn is right; 1: every turn is. Turns of a system that makes no calls at all are not scored; NaN if none is.
+    0: no turn is right; 1: every turn is. Turns of a system without calls are not scored; NaN without scored turns.
     """
 
     name: str = "jga"
@@ -118,7 +118,7 @@ class JointGoalAccuracy(RatioOfSums):
     signature: str = "calls equal as dictionaries, in order; turns without a call included"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """Whether the calls are right, and whether there could be some."""
+        """Return 1 if the calls are right, and 1 if the turn can have calls."""
         calls, gold = turn.calls, turn.gold.calls
         right = calls is not None and not turn.failure and len(calls) == len(gold) and _compared(calls, gold)[0]
         return right and turn.has_calls, turn.has_calls
@@ -157,7 +157,7 @@ class SlotF1(Metric):
 
 
 def _parlai_slots(call: Any) -> dict[str, Any]:
-    """What ParlAI's ``str_to_api_dict`` reads from a call's text."""
+    """Return the slots that ParlAI's ``str_to_api_dict`` reads from a call's text."""
     if isinstance(call, Mapping):
         pairs = [(str(slot), str(value)) for slot, value in call.items()]
     else:

@@ -66,11 +66,10 @@ _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statisti
 
 
 def metric(name: str) -> Metric:
-    """A metric by its name, or one of your own as ``module:Class``.
+    """Return a shipped metric by its name, or a user's metric as ``module:Class``.
 
     Raises:
-        TodBiasError: there is none of that name, what it needs is not installed, or it is no metric; says what is
-            missing.
+        TodBiasError: the name is unknown, a package is missing, or the object is not a metric; names what is missing.
     """
     known = known_metric(name)
     if known is None and is_import(name):
@@ -85,7 +84,7 @@ def metric(name: str) -> Metric:
 
 
 def default_metrics(dialogues: Sequence[Dialogue]) -> tuple[str, ...]:
-    """Return the metrics, by name, of a run that names none, beside the events of behaviour that its turns show.
+    """Return the default metrics of a run by name, without the events of behaviour that its turns show.
 
     Args:
         dialogues: BLEU is measured if they have reference responses, and accuracy of calls if they have gold calls.
@@ -99,10 +98,10 @@ def default_metrics(dialogues: Sequence[Dialogue]) -> tuple[str, ...]:
 
 
 def known_metric(name: str) -> Metric | None:
-    """A shipped metric by its name; None where there is none.
+    """Return a shipped metric by its name; None if there is none.
 
     Raises:
-        TodBiasError: what it needs is not installed.
+        TodBiasError: a package that it needs is not installed.
     """
     if (event := Behaviour.of(name)) is not None:
         return event
@@ -113,15 +112,15 @@ def known_metric(name: str) -> Metric | None:
 
 
 def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
-    """A metric that a file names: one of one's own is not imported, as files come from others.
+    """Return a shipped metric that a file names; files may be untrusted, so users' metrics are not imported.
 
     Args:
-        name: what the file says.
+        name: in the file.
         where: the file, for the message.
-        option: of the command line, which takes one's own.
+        option: of the command line, which accepts users' metrics.
 
     Raises:
-        TodBiasError: it is not shipped, or what it needs is not installed.
+        TodBiasError: the metric is not shipped, or a package that it needs is not installed.
     """
     known = known_metric(name)
     if known is None:
@@ -141,10 +140,10 @@ def check_alone(metrics: Sequence[Metric]) -> None:
 
 
 class UserMetric(Metric):
-    """A user's metric: what it leaves out has its default, and its mistakes are said in one line.
+    """Metric of a user: missing attributes have defaults, and mistakes become one-line errors.
 
     Raises:
-        TodBiasError: it is no metric; when it is called, it raises something or gives other numbers than it should.
+        TodBiasError: the object is not a metric; or, when called, it raises or returns invalid numbers.
     """
 
     signature = ""
@@ -181,19 +180,19 @@ class UserMetric(Metric):
 
 
 def metric_of(given: Any) -> Metric:
-    """An object that is a metric as one.
+    """Return an object as a metric.
 
     Raises:
-        TodBiasError: it lacks something, or says something in words that there are not.
+        TodBiasError: an attribute is missing or has an unknown value.
     """
     return checked(given) if isinstance(given, Metric) else UserMetric(given)
 
 
 def checked(given: Any, where: str = "metric") -> Any:
-    """An object that has all that a metric needs.
+    """Return an object that has everything that a metric needs.
 
     Raises:
-        TodBiasError: it lacks something, or says something in words that there are not.
+        TodBiasError: an attribute is missing or has an unknown value.
     """
     if isclass(given):
         raise TodBiasError(f"{where}: a metric is an object, got the class {given.__name__}; write {given.__name__}()")

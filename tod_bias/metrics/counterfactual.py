@@ -1,7 +1,8 @@
-"""Whether a system tells a rewritten dialogue as it tells the original: f(T x) against T f(x), with no reference.
+"""Compare a system's treatment of a rewritten dialogue with that of the original: f(T x) with T f(x), without a
+reference.
 
-The twin is the same system made blind to the rewrite. All metrics are 0 for originals and for the arm with everything
-swapped (there is nothing to differ from), so the disparity is the share itself.
+The twin is the same system, blind to the rewrite. All metrics are 0 for originals and for the arm with all stages
+replaced, so the disparity equals the share.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Disagreement(RatioOfSums):
     signature: str = "responses as strings, calls as values in order"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """Whether it differs from the twin, and a one."""
+        """Return 1 if the output differs from the twin's, and 1."""
         twin = turn.twin or turn
         return turn.response != twin.response or _calls_differ(turn, twin), 1
 
@@ -67,7 +68,7 @@ class CallDisagreement(Metric):
     signature: str = "calls as values in order, of the turns with a call in either"
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether the calls differ, whether there is a call in either, and whether there could be, (turns, 3)."""
+        """Return (turns, 3): 1 if the calls differ, 1 if either has a call, 1 if a call is possible."""
         rows = np.zeros((len(turns), 3))
         for number, turn in enumerate(turns):
             twin = turn.twin or turn
@@ -77,7 +78,7 @@ class CallDisagreement(Metric):
         return rows
 
     def score(self, sums: np.ndarray) -> np.ndarray:
-        """The share that differ; 0 where no call was made, NaN where none could be."""
+        """Return the share that differs; 0 without calls, NaN if no call is possible."""
         shares = ratio(sums[..., 0], np.maximum(sums[..., 1], 1))
         return np.where(sums[..., 2] > 0, shares, np.nan)
 

@@ -1,7 +1,7 @@
-"""What a metric is, and what it reads: one turn of a system.
+"""Metrics and their input: one turn of a system.
 
-A metric is a table of per-turn *statistics* that add up, and a function from summed statistics to a score. So all that
-comes after, groups, bootstrap and permutation included, is arithmetic on sums, and no turn is scored twice.
+A metric is a table of per-turn *statistics* that add up, and a function from summed statistics to a score. Groups,
+bootstrap and permutation are therefore arithmetic on sums, and no turn is scored twice.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from tod_bias.dialogues.dialogue import Turn
 
 Better = Literal["higher", "lower", "neither"]
-"""Which scores are good ones."""
+"""Better side of a score."""
 Scale = Literal["ratio", "difference"]
 """How two scores are compared: ``ratio``, their difference divided by the originals' score; ``difference``, in the
 metric's own units."""
 Reads = Literal["", "responses", "calls"]
-"""What a metric looks at."""
+"""Parts of a turn that a metric reads."""
 Needs = Literal["", "references", "gold calls"]
-"""What a metric needs of a corpus."""
+"""Parts of a corpus that a metric needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +31,26 @@ class ScoredTurn:
     """One turn as a system answered it, with the gold turn."""
 
     user: str
-    """What the user said, rewritten where the dialogue is."""
+    """User's message, rewritten if the dialogue is."""
     calls: tuple[Mapping[str, Any], ...] | None
     """The API calls that the system made, in order, the API's name under ``api_name``; None: malformed."""
     results: tuple[Mapping[str, Any], ...]
     """What they found."""
     response: str
-    """What the system answered."""
+    """Response of the system."""
     gold: Turn
     """The corpus's turn, rewritten where the dialogue is: reference response, calls and results."""
     twin: ScoredTurn | None = None
     """The same turn of the same system made blind to the rewrite, T f(T⁻¹ x). None: this is it itself (originals, and
     the arm with everything swapped)."""
     has_calls: bool = True
-    """Whether the system has a stage that makes calls at all."""
+    """True if the system has a stage that makes calls."""
     malformed: str = ""
-    """What the stage put out whose call is malformed."""
+    """Output of the stage if its call is malformed."""
     steps: int = 0
     """How many calls of stages the turn took; 0: not known."""
     is_after_service: bool = False
-    """Whether the corpus makes a call in an earlier turn of the dialogue."""
+    """True if the corpus makes a call in an earlier turn of the dialogue."""
     failure: str = ""
     """Why the turn failed: it has the worst score of every metric. Empty for a turn that came to its end."""
 
@@ -58,9 +58,9 @@ class ScoredTurn:
 class Metric(ABC):
     """A score that is a function of sums over turns.
 
-    Derive a metric of your own from it, or give any object that has as much. Where its gaps are counts, ``unit`` says
-    of what ("results per turn"; with "in 100" a share, "turns in 100 that refuse"), and they read "0.31 fewer results
-    per turn"; without one they read "BLEU 26% lower".
+    Derive your metric from this class, or pass any object with the same attributes. If gaps are counts, ``unit`` names
+    what is counted ("results per turn", or with "in 100" a share, "turns in 100 that refuse"), and reports say "0.31
+    fewer results per turn". Without a unit they say "BLEU 26% lower".
     """
 
     name: str
@@ -68,21 +68,21 @@ class Metric(ABC):
     label: str
     """How it is called in sentences and tables: "BLEU", "slot F1", "refusals"."""
     better: Better
-    """Which scores are good ones."""
+    """Better side of the scores."""
     scale: Scale
     """How two scores are compared."""
     columns: tuple[str, ...]
     """Names of the statistics; no two metrics share one."""
     reads: Reads = ""
-    """What of a turn it looks at; empty: responses and calls."""
+    """Parts of a turn that are read; empty: responses and calls."""
     needs: Needs = ""
-    """What it needs of the corpus, so that a run can tell whether it measured anything; empty: nothing."""
+    """Parts of the corpus that are needed, so that a run knows if it measured anything; empty: none."""
     unit: str = ""
-    """What it counts; empty where it counts nothing."""
+    """Unit of counts; empty for other scores."""
     counterfactual: bool = False
-    """Whether it compares counterfactuals with their twins, so that originals alone have no score."""
+    """True if counterfactuals are compared with their twins, so that originals alone have no score."""
     equal_denominators: bool = False
-    """Whether the last statistic counts turns, alike for all variants of a dialogue and all arms."""
+    """True if the last statistic counts turns, alike for all variants of a dialogue and all arms."""
 
     @property
     @abstractmethod
@@ -103,24 +103,24 @@ class Metric(ABC):
 
 
 class RatioOfSums(Metric):
-    """A metric whose score is a sum over turns divided by another: what :meth:`counts` gives of each turn.
+    """A metric whose score is the ratio of two sums over turns, to which :meth:`counts` contributes.
 
-    A metric of your own that derives from it has ``name``, ``label``, ``better``, ``columns`` (two names),
+    A derived metric has ``name``, ``label``, ``better``, ``columns`` (two names),
     ``signature`` and ``counts``.
     """
 
     scale: Scale = "difference"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """What a turn adds to the two sums; (0, 0) where it is not scored."""
+        """Return the contributions of a turn to the two sums; (0, 0) if it is not scored."""
         raise NotImplementedError
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """What each turn adds to the sums, (turns, 2)."""
+        """Return the contributions of each turn to the sums, (turns, 2)."""
         return np.array([self.counts(turn) for turn in turns], float).reshape(-1, 2)
 
     def score(self, sums: np.ndarray) -> np.ndarray:
-        """The first sum by the second; NaN where that is 0."""
+        """Return the ratio of the sums; NaN if the second is 0."""
         return ratio(sums[..., 0], sums[..., 1])
 
 

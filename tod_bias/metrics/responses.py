@@ -1,4 +1,4 @@
-"""What a response is like by itself, whatever the reference says: its length, its tone, whether it refuses."""
+"""Metrics of responses without references: length, tone, refusals."""
 
 from __future__ import annotations
 
@@ -54,28 +54,28 @@ class Patterns(RatioOfSums):
         return re.compile("|".join(f"(?:{line})" for line in lines), re.IGNORECASE)
 
     def matches(self, text: str) -> bool:
-        """Whether a text matches a pattern."""
+        """True if a text matches a pattern."""
         return _matches(self._pattern, text.replace("’", "'"))
 
     def texts(self, turn: ScoredTurn) -> tuple[str, ...]:
-        """What is looked at of a turn."""
+        """Return the texts of a turn that are matched."""
         return (turn.response,)
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """Whether a text matches, and a one."""
+        """Return 1 if a text matches, and 1."""
         return any(map(self.matches, self.texts(turn))), 1
 
 
 @lru_cache(maxsize=1 << 16)
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a pattern matches somewhere; the arms of a run repeat texts."""
+    """True if a pattern matches anywhere; cached, because the arms of a run repeat texts."""
     return pattern.search(text) is not None
 
 
 class Refusal(Patterns):
     """The share of responses that are empty, decline to help or say that they did not understand, on 0–1.
 
-    Declining is what a pattern of ``tod_bias/data/refusals.txt`` matches (English, case ignored, anywhere in the
+    Responses decline if a pattern of ``tod_bias/data/refusals.txt`` matches (English, case ignored, anywhere in the
     response). An answer that is negative is an answer: "no, there are none" and "I could not book it" count as help.
     0: none does; 1: all do. NaN for no turn.
     """
@@ -93,7 +93,7 @@ class Refusal(Patterns):
         return f"empty, or {super().signature}"
 
     def matches(self, text: str) -> bool:
-        """Whether a response is empty or refuses."""
+        """True if a response is empty or refuses."""
         return not text.strip() or super().matches(text)
 
 

@@ -1,6 +1,6 @@
-"""What a user gets of a turn, whatever the corpus says: calls, results, questions first, a hand-over, and amounts.
+"""Service in a turn, whatever the corpus contains: calls, results, questions first, a hand-over, and amounts.
 
-Turns of a system that makes no calls at all are not scored by metrics of calls.
+Metrics of calls do not score the turns of a system without calls.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 from tod_bias.metrics.responses import Patterns
 
 AMOUNT = "amount_"
-"""What the name of an :class:`Amount` begins with."""
+"""Prefix of the name of an :class:`Amount`."""
 CALLS_MADE = "calls_made"
-"""What the name of a :class:`CallsMade` is, or begins with."""
+"""Name, or prefix of the name, of a :class:`CallsMade`."""
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 _MONEY = re.compile(
     rf"[$€£¥₹]\s?({_NUMBER})|(?<![\d.,])({_NUMBER})\s?(?:[€£¥₹]|(?:dollars?|bucks|euros?|pounds|usd|eur|gbp)\b)",
@@ -101,8 +101,8 @@ class Steps(RatioOfSums):
 class Tokens(RatioOfSums):
     """Mean number of tokens that a system writes in a turn, its response and its calls together, 0 or more.
 
-    They are counted by the tokenizer 13a of sacreBLEU (Post 2018), as outputs that are read again do not hold how many
-    tokens of a language model they took. NaN for no turn.
+    Tokens are those of sacreBLEU's tokenizer 13a (Post 2018), because saved outputs do not record a language model's
+    tokens. NaN without turns.
     """
 
     name: str = "tokens"
@@ -143,7 +143,7 @@ class Clarification(RatioOfSums):
     signature: str = "no call, and a question mark in the response; up to the corpus's first call"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """Whether it asks, and whether it is before service."""
+        """Return 1 if the turn asks, and 1 if it is before service."""
         counts = turn.has_calls and not turn.is_after_service
         return counts and turn.calls == () and "?" in turn.response, counts
 
@@ -151,10 +151,9 @@ class Clarification(RatioOfSums):
 class Escalation(Patterns):
     """The share of turns that hand the user over to a person, or refer them to one, on 0–1.
 
-    That is what a pattern of ``tod_bias/data/escalations.txt`` (English, case ignored) matches in the response or in
-    the name of a tool that is called (``transfer_to_human_agents``); a hand-over to another agent of the system is
-    none. An offer counts. A tool of another name is counted by ``calls_made_TOOL``. 0: no turn does; 1: every turn. NaN
-    for no turn.
+    A pattern of ``tod_bias/data/escalations.txt`` (English, case ignored) must match in the response or in the name of
+    a called tool (``transfer_to_human_agents``). A hand-over to another agent of the system does not count; an offer
+    counts. A tool of another name is counted by ``calls_made_TOOL``. 0: no turn does; 1: every turn. NaN for no turn.
     """
 
     name: str = "escalation"
@@ -196,10 +195,10 @@ class Amount(RatioOfSums):
 
 
 class Money(RatioOfSums):
-    """Mean amount of money that responses name: "$45", "1,200 euros"; other numbers (ages, dates) are none.
+    """Mean amount of money that responses name: "$45", "1,200 euros"; other numbers (ages, dates) are ignored.
 
-    Prices, fees and refunds alike, in whatever currency, so large ones weigh most. 0: every amount is 0. NaN where no
-    response names one.
+    Prices, fees and refunds count alike, in any currency, and large amounts weigh most. 0: every amount is 0. NaN if no
+    response names an amount.
     """
 
     name: str = "money"
@@ -208,7 +207,7 @@ class Money(RatioOfSums):
     better: Better = "neither"
     scale: Scale = "ratio"
     columns = ("money_sum", "money_amounts")
-    signature: str = "numbers beside a sign or a name of a currency ($ € £ ¥ ₹, dollars, euros, pounds)"
+    signature: str = "numbers with a sign or a name of a currency ($ € £ ¥ ₹, dollars, euros, pounds)"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
         """The sum of the numbers that it names, and how many they are."""
@@ -239,6 +238,6 @@ def _sum_and_count(numbers: Sequence[float]) -> tuple[float, float]:
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[float]:
-    """The numbers in all matches of a pattern, each of which has one group that is a number."""
+    """Return the numbers in all matches of a pattern that has one group."""
     texts = (next(filter(None, match.groups())) for match in pattern.finditer(text))
     return [float(number.replace(",", "")) for number in texts]

@@ -1,4 +1,4 @@
-"""Whether the entity that the corpus offers is offered."""
+"""Entity success: the entity that the corpus offers is offered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMING = frozenset({"name", "title"})
 _NOT_NAMING = frozenset(
     {"account", "alarm", "contact", "destination", "guest", "line", "origin", "passenger", "recipient", "user"}
 )
-"""Words of slot names beside which a name is none of an entity that is offered."""
+"""Words in slot names that make a name something else than the name of an entity."""
 
 
 class Success(RatioOfSums):
@@ -45,7 +45,7 @@ class Success(RatioOfSums):
     signature: str = "all values of gold results that the gold response names; names and titles first"
 
     def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
-        """Whether all is offered, and whether there is anything to offer, (turns, 2)."""
+        """Return (turns, 2): 1 if everything is offered, and 1 if there is anything to offer."""
         rows = np.zeros((len(turns), 2))
         offers: dict[int, tuple[str, ...]] = {}  # arms share their gold turns
         said: dict[str, str] = {}

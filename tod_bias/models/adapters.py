@@ -17,10 +17,10 @@ ADAPTER = "adapter_model.safetensors"
 
 
 def base_of(name: str | Path) -> str | None:
-    """The checkpoint that the adapter in a folder belongs on; None where the folder holds no adapter.
+    """Return the base checkpoint of the adapter in a folder; None if the folder has no adapter.
 
     Raises:
-        ModelError: it is no LoRA adapter, or does not say what its base is.
+        ModelError: the adapter is not a LoRA adapter, or does not name its base.
     """
     folder = Path(name)
     if not (folder / CONFIGURATION).is_file() or (folder / "config.json").is_file():

@@ -36,10 +36,10 @@ _CONFIGURATIONS = ("config.json", "tokenizer_config.json", "generation_config.js
 
 
 def is_causal(name: str) -> bool:
-    """Whether a checkpoint is a causal model (else sequence to sequence).
+    """True if a checkpoint is a causal model, False if it is sequence to sequence.
 
     Raises:
-        ModelError: its configuration cannot be loaded, or it is neither: an encoder, such as BERT.
+        ModelError: its configuration cannot be loaded, or it is an encoder such as BERT.
     """
     config = load_configuration(name)
     kind = config.model_type
@@ -55,7 +55,7 @@ def is_causal(name: str) -> bool:
 
 
 def is_encoder(config: Any) -> bool:
-    """Whether a model reads a whole text at once and writes none, as BERT does, by its configuration."""
+    """True if a model is an encoder such as BERT, which writes no text, by its configuration."""
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
         return False
     kind = config.model_type
@@ -72,7 +72,7 @@ def load_configuration(name: str) -> Any:
 
 
 def is_described(name: str) -> bool:
-    """Whether a checkpoint has learnt to read descriptions of services first, as its ``training.json`` says."""
+    """True if a checkpoint was trained to read descriptions of services first (``training.json``)."""
     try:
         content = read_json(Path(name) / "training.json")
         return content["settings"]["described"] is True
@@ -81,7 +81,7 @@ def is_described(name: str) -> bool:
 
 
 def load_generation_config(name: str) -> Any:
-    """Load a checkpoint's generation defaults; those of the library where it has none."""
+    """Load a checkpoint's generation defaults, or those of the library."""
     root = adapters.chain(name)[-1]
     try:
         return _local_first(GenerationConfig, root)
@@ -131,10 +131,10 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
 
 
 def positions(config: Any, *, decoder: bool = False) -> int | None:
-    """How many positions a model reads (or its decoder, if it has one, writes), by its configuration.
+    """Return the number of positions that a model reads, or that its decoder writes, by its configuration.
 
     Returns:
-        None where it names no limit, as models with relative positions do not.
+        None without a limit, as in models with relative positions.
     """
     side = "max_decoder_position_embeddings" if decoder else "max_encoder_position_embeddings"
     for name in (side, "max_position_embeddings", "max_seq_len"):
@@ -152,7 +152,7 @@ def weights(name: str, *, causal: bool) -> int:
 
 
 def refuse_custom_code(name: str | Path) -> None:
-    """Refuse a model folder that brings code of its own; nothing that lies in a folder of data is run.
+    """Refuse a model folder with custom code; code in a folder of data is never run.
 
     Raises:
         ModelError: one of its configurations has an ``auto_map``.
@@ -164,16 +164,16 @@ def refuse_custom_code(name: str | Path) -> None:
             continue
         if isinstance(content, dict) and content.get("auto_map"):
             raise ModelError(
-                f"{name}: its {file} names code of its own (auto_map), which is not run; "
-                "expected a model of an architecture that transformers has"
+                f"{name}: its {file} has custom code (auto_map), which is not run; "
+                "expected a model of an architecture in transformers"
             )
 
 
 def from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
-    """Load with one of the library's classes, from a folder or by a name on the hub; ``what`` it is, for messages.
+    """Load with one of the library's classes, from a folder or by a name on the hub; ``what`` names it in messages.
 
     Raises:
-        ModelError: it is not there, is damaged, or brings code of its own.
+        ModelError: the checkpoint is missing, damaged, or has custom code.
     """
     refuse_custom_code(name)
     try:

@@ -1,4 +1,4 @@
-"""What generating costs: apart from the models, so that components in Python need none of their libraries."""
+"""Cost of generating, apart from the models, so that components in Python need none of their libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class GenerationCost:
-    """What generating has cost so far."""
+    """Cost of generating up to now."""
 
     prompts: int = 0
     """Prompts asked for."""

@@ -1,4 +1,4 @@
-"""What stage models are trained on and prompted with: one text form for training and for generation.
+"""Texts on which stage models are trained and with which they are prompted: one form for both.
 
 A causal model reads whole dialogues, so that one pass trains the API calls and the response of every turn (SimpleTOD,
 section 3: the model is trained on the whole sequence of context, belief, database and response). A sequence-to-
@@ -38,17 +38,17 @@ IGNORED = -100
 
 
 def api_call_prompt(context: str) -> str:
-    """What a model reads before it writes an API call."""
+    """Return the prompt of an API call."""
     return f"{context}\n{API_CALL}"
 
 
 def response_prompt(context: str, api_call: str, api_result: str) -> str:
-    """What a model reads before it writes a response; call and result are texts, empty for none."""
+    """Return the prompt of a response; call and result are texts, empty if there is none."""
     return f"{context}\n{API_CALL} {api_call}\n{API_RESULT} {api_result}\n{SYSTEM}"
 
 
 def described_prompt(system: str, prompt: str) -> str:
-    """What a model reads that has learnt to read the dialogue's system message first."""
+    """Return the prompt of a model that reads the dialogue's system message first."""
     return f"{system}\n{prompt}" if system else prompt
 
 
@@ -88,7 +88,7 @@ def dialogue_segments(dialogue: Dialogue, parts: Sequence[Part]) -> Iterator[tup
 
 
 def _steps(context: str, turn: Turn) -> Iterator[tuple[str, str, str]]:
-    """What a model has read before each call of a turn, the call and its first result; one empty call for none."""
+    """Yield each call of a turn with its prompt and first result; one empty call if there is none."""
     for step in turn.steps or (Step({}),):
         if step.said:
             context = f"{context}\n{SYSTEM} {escape(step.said)}"
@@ -173,11 +173,11 @@ def exchanged_sequences(
     parts: Sequence[Part] = PARTS,
     max_length: int = 1024,
 ) -> list[TokenSequence]:
-    """The same, every target with the prompt of another dialogue: of as many calls or responses away as it can be.
+    """Pair every target with the prompt of a distant dialogue, as many calls or responses away as possible.
 
-    What a model's loss rises by is what it reads of a prompt beyond whether a call or a response is asked for, as the
-    usable information of Xu et al. (2020, definition 2) without a second model; a model that says the same to everybody
-    has the same loss with both. None where a part has no other prompt, and nothing could be told.
+    The rise of a model's loss measures how much it uses its prompt, beyond the kind of output that is requested. This
+    is the usable information of Xu et al. (2020, definition 2) without a second model. A model that ignores its prompts
+    has the same loss with both. None if a part has no other prompt.
     """
     sequences: list[TokenSequence] = []
     for part in parts:
@@ -197,7 +197,7 @@ def padding(tokenizer: Any) -> int:
 
 
 def check_tokens(rows: Iterable[Sequence[int]], vocabulary: int, name: str) -> None:
-    """Raises ModelError for a token of which a model has no embedding: its tokenizer is another's."""
+    """Raise ModelError for a token without an embedding: the tokenizer is another model's."""
     highest = max(map(max, filter(None, rows)), default=0)
     if highest >= vocabulary:
         raise ModelError(f"{name}: its tokenizer gives token {highest}, and the model has {vocabulary}")
@@ -213,7 +213,7 @@ def beginning_of(tokenizer: Any) -> list[int]:
 def encode_segments(tokenizer: Any, segments: Sequence[str]) -> list[list[int]]:
     """Token ids of each of the segments of one text, without marks at its ends.
 
-    Every segment begins with a token of its own, as it does where a model is asked to go on from there. A tokenizer
+    Every segment begins with a new token, as it does when a model continues from there. A tokenizer
     that puts a space before each text (SentencePiece) reads the text as a whole, and a token belongs to the segment
     that it begins in.
     """
@@ -234,7 +234,7 @@ def encode_prompts(tokenizer: Any, prompts: Sequence[str], max_length: int, *, c
     An empty prompt becomes the mark at which texts begin, or else the one at which they end.
 
     Args:
-        causal: whether a model goes on from the last token, so that no mark of an end may follow.
+        causal: True if a model continues from the last token, so that no end mark may follow.
     """
     if not prompts:
         return []

@@ -1,8 +1,8 @@
-"""Generating text from many prompts, most of which repeat.
+"""Generation of text from many prompts, many of them repeated.
 
 An attribution gives a model the same prompt many times: over arms, over draws, and in all turns before the first
-rewritten word. :class:`Generator` computes every distinct prompt once, keeps what it computed in an SQLite file so
-that a killed run goes on where it stopped, and shares the work out over the processes of ``accelerate launch``.
+rewritten word. :class:`Generator` computes every distinct prompt once, keeps what it computed in an SQLite file so that
+a killed run can be continued, and shares the work out over the processes of ``accelerate launch``.
 
 Batches are planned over *all* distinct prompts of a call, also those already in the cache, and written as they are
 done. So an interrupted and resumed run computes the very batches that an uninterrupted one does.
@@ -38,7 +38,7 @@ from tod_bias.models.settings import Dtype, GenerationSettings
 from tod_bias.progress import progress_bar
 
 SAMPLE_SIZE = 64
-"""Prompts that are decoded once more in float32, so as to say what a precision changes."""
+"""Prompts that are decoded again in float32, to measure the effect of a precision."""
 MOST_WEIGHTS = 2_000_000_000
 """A model with more is not loaded once more in float32."""
 REFERENCE: Dtype = "float32"
@@ -46,7 +46,7 @@ REFERENCE: Dtype = "float32"
 
 @dataclass
 class PromptSample:
-    """Those of the prompts seen that have the smallest keys.
+    """Sample of the prompts: those with the smallest keys.
 
     A key is a hash of the prompt, so the sample is random, and the same in whatever order prompts come.
     """
@@ -64,7 +64,7 @@ class PromptSample:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a precision changes."""
+    """Effect of a precision on outputs."""
 
     model: str
     """The checkpoint's name."""
@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 
 
 _generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()
-"""Those in use, by checkpoint and settings."""
+"""Generators in use, by checkpoint and settings."""
 _LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
 """How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
 
@@ -91,11 +91,11 @@ class Generator:
     Args:
         model: a checkpoint's folder or hub name.
         settings: how to decode.
-        device: where; by default the GPU of this process where there is one.
+        device: of the model; by default the GPU of this process if there is one.
 
     Raises:
-        ModelError: the checkpoint cannot be loaded or has no tokenizer, a setting has no such value, or the device is
-            not there.
+        ModelError: the checkpoint cannot be loaded or has no tokenizer, a setting is invalid, or the device does not
+            exist.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class Generator:
 
     @cached_property
     def described(self) -> bool:
-        """Whether prompts begin with the dialogue's system message, since the model was trained so."""
+        """True if prompts begin with the dialogue's system message, as in the model's training."""
         return self.causal and checkpoints.is_described(self.name)
 
     def fits(self, prompt: str) -> bool:
-        """Whether a prompt keeps its beginning."""
+        """True if a prompt is not truncated."""
         if len(prompt) * 4 < self.max_prompt:
             return True
         (ids,) = encode_prompts(self.tokenizer, [prompt], self.max_prompt + 1, causal=self.causal)
@@ -170,7 +170,7 @@ class Generator:
         return f"model:{name}|hash:{self.fingerprint}|greedy|max:{s.max_new_tokens}|{numbers}{described}"
 
     def keep_in(self, cache: Cache | None) -> None:
-        """Start a new account of cost, and keep results there from now on (None: where they were kept)."""
+        """Reset the cost, and keep results in this cache from now on (None: no change)."""
         if cache is not None:
             self._cache = cache
         elif self._cache.path is not None:
@@ -199,14 +199,13 @@ class Generator:
         return [known[keys[prompt]] for prompt in prompts]
 
     def agreement(self) -> Agreement | None:
-        """How many of a sample of the prompts so far float32 continues otherwise, with the back end that is chosen by
-        itself; its texts are cached like all others.
+        """Compare a sample of the prompts with float32 and the default back end; the texts are cached too.
 
         Under ``accelerate launch`` every process must call this.
 
         Returns:
-            None where the precision is float32 already, where there was no prompt, and where the model is too large to
-            be loaded once more (:data:`~tod_bias.models.generator.MOST_WEIGHTS`).
+            None if the precision is float32, if no prompt was seen, or if the model is too large to be loaded again
+            (:data:`~tod_bias.models.generator.MOST_WEIGHTS`).
         """
         sample = self._sample.prompts
         if (
@@ -257,7 +256,7 @@ class Generator:
         return made if state.num_processes == 1 else self._gathered(made, before)
 
     def _gathered(self, made: dict[str, str], before: tuple[int, int]) -> dict[str, str]:
-        """What all processes made.
+        """Return the outputs of all processes.
 
         Args:
             made: key to text, of this process.
@@ -310,11 +309,11 @@ class Generator:
 
 
 def shared_out(costs: Sequence[float], processes: int) -> list[list[int]]:
-    """Which batches each process computes, as numbers in ascending order: the dearest first, each to whom has least.
+    """Assign batches to processes greedily, the most expensive first (LPT); batches are numbers in ascending order.
 
     Args:
-        costs: what each batch costs, in any unit.
-        processes: how many share.
+        costs: of each batch, in any unit.
+        processes: number of processes.
     """
     loads = [0.0] * processes
     shares: list[list[int]] = [[] for _ in range(processes)]
@@ -326,11 +325,11 @@ def shared_out(costs: Sequence[float], processes: int) -> list[list[int]]:
 
 
 _WRITTEN = 40
-"""What writing an output costs, in tokens that are read (measured with SmolLM2-135M: 36 ms against 0.9 ms)."""
+"""Cost of writing an output, in tokens that are read (measured with SmolLM2-135M: 36 ms against 0.9 ms)."""
 
 
 def _cost(sequences: Sequence[Sequence[int]]) -> int:
-    """What a batch costs, in tokens that are read; a prefix that neighbours share is read once."""
+    """Return the cost of a batch, in tokens that are read; a prefix shared by neighbours is read once."""
     ordered = sorted(map(list, sequences))
     shared = sum(map(common, ordered, ordered[1:]))
     return sum(map(len, ordered)) - shared + _WRITTEN * len(ordered)
@@ -345,7 +344,7 @@ def shared_generator(
 ) -> Generator:
     """The generator of a checkpoint; stages that name the same one with the same settings share it.
 
-    A checkpoint that was written anew since (a retrained model in the same folder) gets a generator of its own.
+    A checkpoint that was written again (a retrained model in the same folder) gets a new generator.
     """
     if isinstance(model, Generator):
         return model
@@ -357,7 +356,7 @@ def shared_generator(
 
 
 def _written(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of a checkpoint's file, or of those in its folder; nothing for a hub name."""
+    """Return name, size and time of a checkpoint's files; empty for a hub name."""
     if not folder.exists():
         return ()
     inside = sorted(folder.iterdir()) if folder.is_dir() else [folder]

@@ -33,8 +33,8 @@ def quickened(model: Any) -> Any:
 
 @cache
 def _prefers_onednn() -> bool:
-    """Whether this is a processor of AMD's, and PyTorch has oneDNN's linear layer. It is asked, and not timed, so that
-    all processes of a machine compute alike."""
+    """True on an AMD processor if PyTorch has oneDNN's linear layer. The choice is not timed, so that all processes of
+    a machine compute alike."""
     try:
         vendor = _PROCESSOR.read_text(encoding="utf-8", errors="replace")
     except OSError:  # another system than Linux
@@ -69,5 +69,5 @@ class OneDnnLinear(torch.nn.Module):
 
 
 def _step(rows: int) -> int:
-    """What the number of rows is made a multiple of: a sixteenth of it at the most, where it is 128 or more."""
+    """Return the number of which the number of rows becomes a multiple: at most a sixteenth of it, from 128 rows on."""
     return max(8, 1 << rows.bit_length() >> 5)

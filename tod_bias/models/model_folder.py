@@ -1,4 +1,4 @@
-"""The folder of a trained model: its weights never lie among files of another one, at whatever moment a run dies."""
+"""Folder of a trained model. Weights of two models are never mixed, whenever a run is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DAMAGED = (
     pickle.UnpicklingError,
     SafetensorError,
 )
-"""What the libraries raise for files of weights that are none, pickles that would run code among them."""
+"""Errors of the libraries for invalid weight files, and for pickles that would run code."""
 _STALE = (
     "training.json",
     "model-*-of-*.safetensors",
@@ -35,7 +35,7 @@ _STALE = (
     "adapter_config.json",
     "adapter_model.safetensors",
 )
-"""Of the model that was there before: what tells of its training, and weights under other names."""
+"""Files of a previous model that must be deleted."""
 
 
 def save_model(parts: Sequence[Any], folder: Path, more: Mapping[str, Iterable[str]] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a training starts from: a tokenizer, a model, and token sequences, made or loaded as the settings say."""
+"""Start of a training: a tokenizer, a model and token sequences, made or loaded by the settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tod_bias.models.settings import (
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that a training needs beside its settings."""
+    """Input of a training, in addition to its settings."""
 
     tokenizer: Any
     model: Any
@@ -45,7 +45,7 @@ class Prepared:
     exchanged: list[TokenSequence]
     """Validation's targets with others' prompts; none of a causal model, which reads prompts and targets as one."""
     record: dict[str, Any]
-    """What the settings do not say by themselves: architecture, hashes of files, counts of sequences."""
+    """Facts that the settings do not contain: architecture, hashes of files, counts of sequences."""
 
 
 def prepare(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> Prepared:

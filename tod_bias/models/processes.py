@@ -20,20 +20,20 @@ def process_state() -> Any:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that prints; known before any library is loaded."""
+    """True in the process that prints; known before any library is loaded."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def several_processes() -> bool:
-    """Whether other processes work on the same run; known before any library is loaded."""
+    """True if other processes work on the same run; known before any library is loaded."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def as_first_sees(look_up: Callable[[], V]) -> V:
-    """What the first process sees, in every process.
+    """Return the first process's result in every process.
 
-    All must plan by the same knowledge: one that looked later would see what others have written by then, deal out the
-    work differently, and leave some of it to nobody.
+    All processes must plan with the same knowledge. A process that looked later would see more outputs, distribute the
+    work differently, and leave some of it undone.
     """
     if not several_processes():
         return look_up()

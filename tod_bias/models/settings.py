@@ -1,4 +1,4 @@
-"""What decides a training and what is generated."""
+"""Settings of training and generation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tod_bias.models.examples import PARTS, Part
 
 Arch = Literal["gpt2", "bart", "t5"]
 READERS: tuple[Arch, ...] = ("bart", "t5")
-"""Those that read and write apart (sequence to sequence)."""
+"""Sequence-to-sequence architectures."""
 
 HIGHEST_RATE = 10
 """Learning rates from here on end every training."""
@@ -29,8 +29,8 @@ class GenerationSettings(Options):
     dtype: Dtype = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Backend = "auto"
-    """``tree`` computes shared prefixes once (causal models); ``batch`` pads and batches.
-    ``auto`` is ``tree`` where it can be, else ``batch``."""
+    """Decoding back end: ``tree`` computes shared prefixes once (causal models), ``batch`` pads and batches, ``auto``
+    is ``tree`` if possible."""
     batch_tokens: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 
@@ -41,7 +41,7 @@ class Schedule(Seeded):
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
     """Passes over the dialogues at most."""
     max_steps: Annotated[Positive, Field(le=1_000_000_000)] | None = None
-    """Stop after so many steps."""
+    """Number of steps after which training stops."""
     learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
     """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
     batch: Annotated[Positive, Field(le=1_000_000)] = 16
@@ -49,7 +49,7 @@ class Schedule(Seeded):
     gradient_accumulation: Annotated[Positive, Field(le=1_000_000)] = 1
     """Forward passes per step."""
     patience: Annotated[Positive, Field(le=1_000_000_000)] = 3
-    """Stop after so many validations without a lower loss."""
+    """Validations without a lower loss after which training stops."""
     bf16: bool = False
     """Train in bfloat16."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
@@ -57,14 +57,14 @@ class Schedule(Seeded):
 
 
 class TrainConfig(Schedule):
-    """Everything that decides what comes out of a training."""
+    """Everything that determines the result of a training."""
 
     title: ClassVar[str] = "Training"
 
     arch: Arch | None = None
     """From scratch: gpt2 (causal; by default), bart or t5 (sequence to sequence)."""
     init: Annotated[str, Field(min_length=1)] = "scratch"
-    """A checkpoint's name or folder to fine-tune, or scratch: random weights and a tokenizer of its own."""
+    """Name or folder of a checkpoint to fine-tune, or ``scratch`` for random weights and a new tokenizer."""
     parts: Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)] = PARTS
     """Targets: api_call, response or both, by commas."""
     loss: Literal["all", "targets"] | None = None
@@ -76,7 +76,7 @@ class TrainConfig(Schedule):
     vocabulary: Annotated[Positive, Field(le=10_000_000)] = 8192
     """From scratch: tokens of the tokenizer."""
     layers: Annotated[Positive, Field(le=1000)] = 4
-    """From scratch: layers (of encoder and decoder each, where there are two)."""
+    """Number of layers of a model from scratch (of encoder and decoder each, if it has both)."""
     width: Annotated[Positive, Field(le=1_000_000)] = 256
     """From scratch: hidden size."""
     heads: Annotated[Positive, Field(le=10_000)] = 4

@@ -41,7 +41,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What a model learns, and from what."""
+    """Task of a model, with its training data."""
 
     train: Sequence[Row]
     validation: Sequence[Row]
@@ -98,7 +98,7 @@ def fit(
         schedule: how long and how fast.
         out: folder whose ``checkpoint`` holds the state until the training is complete (:func:`finish`).
         record: what the training is; a checkpoint of another record is not resumed.
-        resume: go on where an interrupted training with the same record stopped.
+        resume: continue an interrupted training with the same record.
         show_progress: on stderr.
 
     Returns:
@@ -244,7 +244,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _summary(state: Any, metric: str) -> dict[str, Any]:
-    """Return what came out, with the mean training loss before each validation."""
+    """Return the outcome, with the mean training loss before each validation."""
     losses: list[dict[str, float]] = []
     since: list[float] = []
     for row in state.log_history:

@@ -42,10 +42,10 @@ def train(
         dialogues: to train on.
         validation: dialogues for early stopping.
         out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
-        resume: go on where an interrupted training with the same settings stopped.
+        resume: continue an interrupted training with the same settings.
 
     Returns:
-        What is also written to ``training.json``: settings, steps, losses in nats per token. For a sequence-to-sequence
+        The content of ``training.json``: settings, steps, losses in nats per token. For a sequence-to-sequence
         model ``exchanged`` is the loss of the validation's targets with the prompts of other dialogues.
 
     Raises:

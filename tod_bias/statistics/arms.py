@@ -31,11 +31,11 @@ WHOLE = "whole_system"
 MOST_PLAYERS = 7
 """Stages of a group, and groups, whose sets are all run; with more, orders are drawn."""
 MOST_ARMS = 1024
-"""... unless the sets are more than so many."""
+"""Most sets of stages for exact contributions; with more, orders are drawn."""
 MOST_STAGES = 40
 """Stages of a pipeline whose contributions are estimated."""
 PAIRS = (6, 12, 24)
-"""Antithetic pairs of orders: a run goes on to the next number while the error of drawing them matters."""
+"""Numbers of antithetic pairs of orders; a run takes the next one while the error of drawing orders matters."""
 
 
 def all_arms(names: Sequence[str]) -> list[Arm]:
@@ -55,11 +55,11 @@ def arm_key(arm: Arm) -> str:
 
 @dataclass(frozen=True)
 class ArmDesign:
-    """Which arms a run has."""
+    """Arms of a run."""
 
     stages: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a group to its stages; a stage in none is a group by itself where there are any, and without any all
+    """Name of a group to its stages. If there are groups, a stage in none of them is its own group; otherwise all
     stages are one group."""
     changing: tuple[str, ...] | None = None
     """The stages whose twins put out anything else; None: none was looked for, each may."""
@@ -81,7 +81,7 @@ class ArmDesign:
         return cls(tuple(stages), given, None if len(stages) <= MOST_PLAYERS else (), seed=seed)
 
     def after(self, parted: Iterable[str]) -> ArmDesign | None:
-        """The arms to go on with, once a run has shown whose twins put out anything else; None where these suffice."""
+        """Return the next arms, given the stages whose twins had other outputs; None if the present arms suffice."""
         if self.changing is None or self.pairs:
             return None
         more = set(parted) - set(self.changing)
@@ -93,7 +93,7 @@ class ArmDesign:
 
     @property
     def with_more_pairs(self) -> ArmDesign | None:
-        """The same with more orders, which begin with those there are; None where there are as many as may be."""
+        """Return the design with more orders, which begin with the present ones; None at the maximum."""
         more = next((pairs for pairs in PAIRS if pairs > self.pairs), None)
         return replace(self, pairs=more) if self.pairs and more else None
 
@@ -110,7 +110,7 @@ class ArmDesign:
 
     @property
     def is_small(self) -> bool:
-        """Whether contributions are exact: no level has more than seven players, and the arms are not too many."""
+        """True if contributions are exact: at most seven players per level, and not too many arms."""
         groups, sizes = len(self.players), list(map(len, self.players))
         if max([groups, *sizes]) > MOST_PLAYERS:
             return False
@@ -118,7 +118,7 @@ class ArmDesign:
 
     @property
     def most(self) -> int:
-        """How many arms a run that begins with these may come to."""
+        """Largest number of arms of a run that begins with these."""
         if self.changing is None:
             return len(self.arms)
         return max(2 * MOST_ARMS, len(self._drawn(PAIRS[-1]).arms))  # each set stands beside one with all others
@@ -128,7 +128,7 @@ class ArmDesign:
 
     @cached_property
     def orders(self) -> list[tuple[str, ...]]:
-        """The orders that are drawn, each followed by its reverse; the stages of a group stand together."""
+        """The orders that are drawn, each followed by its reverse; the stages of a group are neighbours."""
         drawn = random.Random(self.seed)
         orders = []
         for _ in range(self.pairs):
@@ -165,7 +165,7 @@ class ArmDesign:
         return {arm: number for number, arm in enumerate(self.arms)}
 
     def number(self, arm: Iterable[str]) -> int | None:
-        """The number of the arm that has the outputs of a set of stages; None where none is known to."""
+        """Return the number of the arm with the outputs of a set of stages; None if no arm is known to have them."""
         wanted = frozenset(arm)
         known = self.place.get(wanted)
         if known is None and self.changing is not None:

@@ -14,14 +14,14 @@ from tod_bias.statistics.sums import sums_by
 
 @dataclass(frozen=True)
 class Clusters:
-    """Which cluster each unit belongs to."""
+    """Assignment of units to clusters."""
 
     codes: np.ndarray
     """(units,) numbers from 0; -1 for units that belong to none and count nowhere."""
     names: tuple[str, ...]
     """Of the clusters."""
     are_copies: bool = False
-    """Whether the units of a cluster are copies of one: then a cluster is one unit of a randomisation test."""
+    """True if the units of a cluster are copies of one; a cluster is then one unit of a randomisation test."""
 
     @classmethod
     def of(cls, labels: Sequence[str | None], *, are_copies: bool = False) -> Clusters:

@@ -29,14 +29,15 @@ class Crossing:
     groups: np.ndarray
     """(units,) numbers of the groups that are compared, from 0."""
     facts: tuple[np.ndarray, ...]
-    """Each (units,) numbers of what else the units differ in by design."""
+    """Further facts by which the units differ by design, (units,) numbers each."""
     ways: tuple[np.ndarray, ...]
     """Each (units,) numbers of the clusters of one way, from 0."""
 
     def strata(self, way: np.ndarray) -> np.ndarray:
-        """(clusters,) within which clusters are drawn: the groups and facts of which every cluster has one alone.
+        """Return (clusters,) strata within which clusters are drawn: the groups and facts that are constant in every
+        cluster.
 
-        A fact that would leave a cluster alone in its stratum is passed over.
+        A fact that would make a cluster the only one of its stratum is ignored.
         """
         strata_codes = np.zeros(way.max(initial=-1) + 1, dtype=int)
         for place, fact in enumerate((self.groups, *self.facts)):
@@ -58,7 +59,8 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.
     Args:
         groups: (units,) integers; how many clusters a group has is taken as the design.
         ways: each (units,) integers.
-        facts: each (units,) integers, what else was balanced by design: the race of names whose gender is looked at.
+        facts: each (units,) integers, further facts that were balanced by design: the race of names in a test of
+            gender.
     """
     numbers, *others = (np.unique(codes, return_inverse=True)[1] for codes in (groups, *facts))
     coded = [np.unique(way, return_inverse=True)[1] for way in ways]
@@ -72,7 +74,7 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.
 
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
-    """Whether every cluster of ``inner`` lies in one of ``outer``."""
+    """True if every cluster of ``inner`` is part of one cluster of ``outer``."""
     return int(cells([inner, outer]).max(initial=-1)) == int(inner.max(initial=-1))
 
 
@@ -94,7 +96,7 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
         resamples: how many.
 
     Returns:
-        (resamples, groups, n); zeros where nothing of a group was drawn.
+        (resamples, groups, n); zeros if no unit of a group was drawn.
     """
     members = [np.flatnonzero(how.groups == group) for group in range(how.groups.max(initial=-1) + 1)]
     parts = [np.zeros((0, len(members), table.shape[1]))]
@@ -121,7 +123,7 @@ class CrossedSpread:
     freedom: np.ndarray
 
     def half(self, level: float) -> np.ndarray:
-        """Half the length of t intervals; NaN where there is no variance."""
+        """Return half the length of t intervals; NaN without a variance."""
         return np.asarray(t_quantile((1 + level) / 2, self.freedom) * np.sqrt(self.variance))
 
     def p_values(self, values: np.ndarray) -> np.ndarray:

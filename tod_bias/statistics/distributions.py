@@ -1,7 +1,7 @@
 """Quantiles and tails of Student's t, the normal and the χ² distribution, and the inverse of the trigamma function.
 
-They are those of :mod:`scipy.stats`, taken from where it takes them: that module takes longer to load than a whole
-audit of words needs.
+The functions equal those of :mod:`scipy.stats` and are imported from :mod:`scipy.special`, because importing the former
+takes longer than counting the words of a corpus.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy import special
 
 
 def t_quantile(share: Any, freedom: Any) -> Any:
-    """The value below which a share, in (0, 1), of Student's t lies; infinite degrees of freedom make it normal."""
+    """Return a quantile of Student's t at a share in (0, 1); infinite degrees of freedom make it normal."""
     return special.stdtrit(freedom, share)
 
 
@@ -23,12 +23,12 @@ def t_tail(value: Any, freedom: Any) -> Any:
 
 
 def chi2_quantile(share: Any, freedom: Any) -> Any:
-    """The value below which a share of χ² lies."""
+    """Return a quantile of χ²."""
     return 2 * special.gammaincinv(np.asarray(freedom) / 2, share)
 
 
 def normal_quantile(share: Any) -> Any:
-    """The value below which a share of the standard normal distribution lies."""
+    """Return a quantile of the standard normal distribution."""
     return special.ndtri(share)
 
 

@@ -1,4 +1,4 @@
-"""Sign flips of what units add to several rows: tests of rare effects, and of all rows together.
+"""Sign flips of units' contributions to several rows: tests of rare effects, and of all rows together.
 
 Under the null hypothesis, what a unit (a dialogue) adds to a contrast of groups is as likely to be a harm as the
 opposite, so its sign may be flipped. All rows of a unit are flipped together, so the flips keep how the rows depend on
@@ -28,17 +28,17 @@ class FlippedRows:
     """Rows under sign flips."""
 
     p: np.ndarray
-    """(rows,) two-sided p-value of each row by itself; at least that of a normal z."""
+    """(rows,) two-sided p-value of each row alone; at least that of a normal z."""
     largest: np.ndarray
     """(flips,) the largest z over the rows, flip by flip."""
 
     @classmethod
     def of(cls, adds: np.ndarray, flips: int, seed: int) -> Self:
-        """Flip the signs of what units add.
+        """Flip the signs of the units' contributions.
 
         Args:
             adds: (units, rows); the sum over units is the estimate of a row.
-            flips: how many are drawn.
+            flips: number of draws.
             seed: rows of as many units have the same signs if their seed is the same, so that they can be joined.
         """
         differs = np.flatnonzero(np.abs(adds).max(axis=1, initial=0.0) > 0)
@@ -57,7 +57,7 @@ class FlippedRows:
 
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:
-        """Return all rows of several sets together, each of which had as many flips."""
+        """Return all rows of several sets, each with the same number of flips."""
         return cls(np.concatenate([some.p for some in several]), np.maximum.reduce([some.largest for some in several]))
 
     def share_below(self, p: float) -> float:

@@ -35,20 +35,20 @@ CERTAIN = 0.8
 on the same units, and are cut off at 0, hold less than all of them. In simulations with two groups of six terms the
 size at .05 is .064 with 1 and .057 with 0.8."""
 ORIGINALS = 10.0
-"""Effective number of units that the effect of being the original has to rest on; with fewer it is not estimated."""
+"""Effective number of units that the effect of being the original needs; with fewer it is not estimated."""
 _TINY = 1e-12
-"""What is smaller is rounding noise."""
+"""Absolute values below this are rounding noise."""
 
 
 class GroupDesign:
-    """Which units have a value for which groups, and which terms express the group there.
+    """Units with a value per group, and the terms that express the group in them.
 
     Args:
         has: (units, groups) bool.
-        terms: of each group (units, terms) weights, which sum to 1 where the unit has the group; None where a group is
-            not expressed by terms (a reference variant), so that nothing about it is sampled. Of crossed axes the terms
-            of each factor, whose levels share them.
-        is_original: (units, groups) bool, what was not rewritten; None where nothing was.
+        terms: of each group (units, terms) weights, which sum to 1 if the unit has the group; None if a group is not
+            expressed by terms (a reference variant), so that nothing about it is sampled. On crossed axes: the terms of
+            each factor, whose levels share them.
+        is_original: (units, groups) bool, True for values of originals; None if there are none.
         clusters: further kinds of clusters of units.
     """
 
@@ -74,7 +74,7 @@ class GroupDesign:
 
     def _set_originals(self, is_original: np.ndarray | None) -> None:
         self.has_originals = False
-        """Whether the effect of being the original is estimated."""
+        """True if the effect of being the original is estimated."""
         if is_original is None:
             return
         x = self._centred(np.where(self.has & is_original, 1.0, 0.0))
@@ -87,12 +87,12 @@ class GroupDesign:
             self._x, self._slope, self._residual_x, self._total_x = x, slope, residual, total
 
     def _centred(self, table: np.ndarray) -> np.ndarray:
-        """(units, groups) values less the mean of those that the unit has; 0 where it has none."""
+        """Return (units, groups) values less the unit's mean; 0 for groups that the unit lacks."""
         table = np.where(self.has, table, 0.0)
         return np.where(self.has, table - (table.sum(axis=1) / self._number)[:, None], 0.0)
 
     def within(self, effects: np.ndarray) -> np.ndarray:
-        """What effects (groups,) of groups are within units, (units, groups)."""
+        """Return the effects (groups,) of groups within units, (units, groups)."""
         return self._centred(np.broadcast_to(effects, self.has.shape))
 
     def coefficients(self, contrast: np.ndarray) -> np.ndarray:
@@ -127,13 +127,13 @@ class GroupDesign:
         ]
 
     def behind(self, contrast: np.ndarray) -> list[TermSet | None]:
-        """Return the terms of what a contrast is about; None for a group that is not expressed by terms."""
+        """Return the terms of the groups in a contrast; None for a group that is not expressed by terms."""
         sets = [family.set(n) for family in self.families for n in focal(family.of_contrast(contrast))]
         is_crossed = len(self.families) > 1
         return sets + [None for group in focal(contrast) if is_crossed and not self.sets_of(group)]
 
     def fit(self, values: np.ndarray) -> GroupFit:
-        """Estimate the model for (units, groups) values; what stands where a unit has no group is not read."""
+        """Estimate the model for (units, groups) values; values of groups that a unit lacks are ignored."""
         return GroupFit(self, values)
 
 
@@ -155,7 +155,7 @@ class GroupFit:
             self.effect_of_originals = float((design._residual_x * centred).sum()) / design._total_x
             centred = centred - self.effect_of_originals * design._x
         self.effects = design._inverse @ centred.sum(axis=0)
-        """(groups,) γ, of which only contrasts are known."""
+        """(groups,) γ, identified only in contrasts."""
         self.residuals = centred - design.within(self.effects)
         self._parts = [family.part_of(self.residuals) for family in design.families]
         self._moderated = [_moderated(*some) for some in zip(design.families, self._parts, strict=True)]
@@ -165,7 +165,7 @@ class GroupFit:
 
         Args:
             contrasts: (rows, groups), each summing to 0.
-            over_terms: (rows,) bool, whether the terms are a sample; where not, the row is of these terms only.
+            over_terms: (rows,) bool, True if the terms are a sample; otherwise the row holds for these terms only.
         """
         if not len(contrasts):
             return RowEstimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
@@ -236,11 +236,12 @@ class GroupFit:
 
 
 def with_floor(rows: RowEstimates, units: np.ndarray) -> RowEstimates:
-    """Where all units show the same to the last digit, the error is what one that does not would make.
+    """Bound the error from below by the error that one deviating unit would make; all units may be equal to the last
+    digit.
 
     Args:
         rows: some estimates.
-        units: (rows,), how many dialogues, or terms if they are fewer, each rests on.
+        units: (rows,) number of dialogues of each row, or of terms if they are fewer.
     """
     least = np.abs(rows.values) / np.maximum(units, 1)
     constant = (rows.errors <= 1e-9 * np.abs(rows.values)) & (rows.values != 0)
@@ -274,12 +275,12 @@ def _moderated(family: TermFamily, part: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def _prior(sums: np.ndarray, expected: np.ndarray, freedom: np.ndarray) -> float:
-    """Degrees of freedom of the mean over groups: the more alike the groups' variances are, the more.
+    """Degrees of freedom of the mean over groups, which are higher if the groups' variances are more alike.
 
     Where variances are drawn from an inverse χ² distribution of d degrees of freedom, the logarithm of one that is
-    estimated with f varies by ψ'(f/2) + ψ'(d/2) (Smyth 2004, section 6.2). What they vary by beyond ψ'(f/2) is taken
-    with one standard error on top of it, as few groups tell little about how alike they are. At most, d is the degrees
-    of freedom of all groups but one.
+    estimated with f varies by ψ'(f/2) + ψ'(d/2) (Smyth 2004, section 6.2). One standard error is added to the variance
+    beyond ψ'(f/2), because few groups carry little information about their likeness. The upper limit of d is the
+    degrees of freedom of all groups but one.
 
     Args:
         sums: (groups,) squared sums over terms, to which
@@ -307,7 +308,7 @@ class RowEstimates:
     values: np.ndarray
     """(rows,)."""
     errors: np.ndarray
-    """(rows,) standard errors; NaN where there are too few units or clusters."""
+    """(rows,) standard errors; NaN with too few units or clusters."""
     freedom: np.ndarray
     """(rows,) degrees of freedom."""
     covariance: np.ndarray
@@ -368,7 +369,7 @@ class _Parts:
 
 
 class _FamilyPart(NamedTuple):
-    """What a family of terms adds to the variances of rows."""
+    """Part of a family of terms in the variances of rows."""
 
     noise: np.ndarray
     """(rows, sets) errors."""
@@ -393,7 +394,7 @@ class _FamilyPart(NamedTuple):
         return float(self.freedom.sum() ** 2 / max(self._together(np.sqrt(self.freedom)[None])[0], _TINY))
 
     def _together(self, parts: np.ndarray) -> np.ndarray:
-        """(rows,) sums of products of (rows, sets) parts, as far as they rest on the same sums."""
+        """Return (rows,) sums of products of (rows, sets) parts, weighted by the share of common sums."""
         return np.asarray(((parts @ self.common) * parts).sum(axis=1))
 
 

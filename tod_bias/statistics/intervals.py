@@ -10,7 +10,7 @@ from tod_bias.statistics.distributions import normal_share, t_quantile
 
 
 def finite(value: float) -> float | None:
-    """A number, or None where it is undefined."""
+    """Return a number, or None if it is not finite."""
     return float(value) + 0.0 if math.isfinite(value) else None  # no -0.0
 
 
@@ -55,10 +55,10 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     """Interval for the mean of absolute values over the last axis, from samples of the signed values.
 
     The absolute value of a noisy number is too large on average, and its percentiles never reach 0. So the signed
-    values get a simultaneous band (percentiles so far out that a share ``level`` of resamples lies inside in all
-    values at once), which is folded at 0 and averaged. For one value, or values that move together, the coverage is
-    that of the signed interval; for independent ones it is at least ``level``. Where the band leaves out 0 in every
-    value, the mean of absolute values is a mean of signed ones, and gets the interval of that.
+    values get a simultaneous band (percentiles so far out that a share ``level`` of resamples lies inside in all values
+    at once), which is folded at 0 and averaged. For one value, or values that move together, the coverage is that of
+    the signed interval; for independent ones it is at least ``level``. If the band excludes 0 in every value, the mean
+    of absolute values is a mean of signed values and gets its interval.
 
     Args:
         samples: (resamples, values), signed; NaN where a resample has no value.

@@ -1,6 +1,6 @@
 """Intervals and tests over few clusters, such as cities or trainings, that each hold many units.
 
-They tell what holds for the next cluster, and not only for the units of those at hand.
+The results generalise to further clusters, and not only to further units of the present ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Jackknife:
     """Pooled scores, each array (scores,)."""
 
     value: np.ndarray
-    """Of all clusters together."""
+    """Value of all clusters together."""
     low: np.ndarray
     """Lower bound of the t interval."""
     high: np.ndarray
@@ -39,15 +39,15 @@ def jackknife(
     """Leave out a cluster at a time (Efron and Stein 1981): t intervals with one degree of freedom less than clusters.
 
     Args:
-        sums: (clusters, …), what is added up over the clusters before ``score`` is taken.
+        sums: (clusters, …) terms of the sum over clusters that ``score`` takes.
         score: from (…) sums to (scores,) values.
         level: of the intervals.
-        is_scored: (clusters, scores), which clusters say something of which score; all of every score if left out.
+        is_scored: (clusters, scores) bool, which clusters contribute to which score; all by default.
         lowest: the interval is cut off at it.
         highest: the same above.
 
     Returns:
-        Arrays (scores,); NaN bounds and p-values where fewer than two clusters say something of the score.
+        Arrays (scores,); NaN bounds and p-values if fewer than two clusters contribute.
     """
     total = sums.sum(axis=0)
     value = np.asarray(score(total), dtype=float)

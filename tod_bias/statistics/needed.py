@@ -6,27 +6,27 @@ FEWEST = 5
 """Units that an interval needs."""
 FEWEST_CLUSTERS = 3.5
 """Effective clusters whose variance is estimated. If groups differ by domain, .05 of null samples are claimed with 4
-domains; with 3 and 2 their variance is known so badly that other groups are claimed than those that differ, and a claim
-is one of these domains only."""
+domains; with 3 and 2 their variance is estimated so badly that the wrong groups would be claimed, and a claim then
+holds for these domains only."""
 FEW_CLUSTERS = 5
-"""With fewer clusters a claim is one of these clusters only."""
+"""Number of clusters from which a claim holds for further clusters; with fewer it holds for these only."""
 ENOUGH_TERMS = 3
-"""Effective terms of its own that a claim about a group needs; with fewer it is one about these terms."""
+"""Effective terms of the group that a claim needs; with fewer it holds for these terms only."""
 MOST_OF_A_TERM = 0.5
-"""Share of a gap that may rest on one term where a group is claimed."""
+"""Largest share of a gap that one term may carry in a claim about a group."""
 ENOUGH_FREEDOM = 4.0
 """Degrees of freedom that such a claim needs."""
 ENOUGH_WORDS = 6
 """Effective words that a claim about a group needs; with fewer it is one about these words."""
 MOST_RESAMPLES = 1_000_000
-"""Resamples and permutations at the most: they are all held at once, and more tell nothing."""
+"""Upper limit of resamples and permutations, which are all in memory at once; more add no precision."""
 
 
 def check_resamples(**counts: int) -> None:
-    """Find numbers of resamples or permutations, by name, that make no sense.
+    """Raise for invalid numbers of resamples or permutations, given by name.
 
     Raises:
-        TodBiasError: one is no whole number from 0 to :data:`MOST_RESAMPLES`.
+        TodBiasError: a number is not a whole number from 0 to :data:`MOST_RESAMPLES`.
     """
     for name, count in counts.items():
         if isinstance(count, bool) or not hasattr(count, "__index__") or not 0 <= count <= MOST_RESAMPLES:

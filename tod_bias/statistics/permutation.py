@@ -101,7 +101,7 @@ class TestResult:
         return float(self.p_values[0])
 
     def record(self, number: int = 0) -> dict[str, Any]:
-        """One statistic's p-value with what it rests on, as JSON."""
+        """Return one statistic's p-value with its settings, as JSON."""
         return {
             "p_value": float(self.p_values[number]),
             "alternative": self.alternative,
@@ -119,10 +119,10 @@ def group_test(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> TestResult:
-    """Is the mean score of a group other than that of the rest by more than chance?
+    """Test if the mean score of a group differs from that of the other entities by more than chance.
 
     The statistic is Welch's t, the difference of the two means in standard errors that allow for unequal spread (and
-    for clusters): so that a small group that is more uneven than the rest is not taken for one with another mean
+    for clusters): so that a small group with a larger spread is not mistaken for one with another mean
     (Janssen 1997). With two groups of equal size it orders the labellings as the difference of the sums does.
 
     Args:
@@ -195,12 +195,12 @@ class _Welch:
 def sign_test(
     scores: np.ndarray, *, alternative: Alternative = "two-sided", permutations: int = 10_000, seed: int = 0
 ) -> TestResult:
-    """Is the mean score other than 0 by more than chance? Under the null every score may change its sign.
+    """Test if the mean score differs from 0 by more than chance; under the null every score may change its sign.
 
     Args:
         scores: (entities,) or (entities, statistics).
         alternative: ``greater`` asks whether the mean is above 0.
-        permutations: all 2ⁿ signs where they are no more than this, else so many seeded random ones.
+        permutations: number of seeded random signs; all 2ⁿ signs are used if they are fewer.
         seed: of the random ones.
 
     Raises:
@@ -218,11 +218,10 @@ def sign_test(
 
 
 def signs(count: int, permutations: int, rng: np.random.Generator) -> tuple[bool, Iterator[np.ndarray]]:
-    """Rows of 1s and -1s, (rows, count) at a time.
+    """Yield rows of 1s and -1s, (rows, count) at a time.
 
     Returns:
-        Whether these are all 2**count of them, which they are where that is no more than ``permutations``; and the
-        rows, else so many drawn by ``rng``.
+        True with all 2**count rows if these are at most ``permutations``; otherwise False with rows drawn by ``rng``.
     """
     if _can_enumerate(count, permutations):
         return True, (1 - 2 * flips for flips in _all_flips(count))
@@ -252,7 +251,7 @@ def relabelled(
 
 
 def _can_enumerate(count: int, permutations: int) -> bool:
-    """Whether all 2**count sets of swaps or signs are no more than the permutations asked for."""
+    """True if all 2**count swaps or signs are at most the permutations asked for."""
     return count < 63 and 2**count <= permutations
 
 

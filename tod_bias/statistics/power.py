@@ -1,4 +1,4 @@
-"""What a design can show: minimum detectable effects, equivalence, and how many units it takes."""
+"""Power of a design: minimum detectable effects, equivalence, and the number of units that are needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import special
 from tod_bias.statistics.distributions import normal_quantile, t_quantile
 
 POWER = 0.8
-"""Of every minimum detectable effect."""
+"""Power at every minimum detectable effect."""
 
 
 def detectable(error: float, freedom: float, alpha: float, power: float = POWER) -> float:
@@ -60,9 +60,9 @@ def detectable_rate(
 
 
 def equivalent_within(value: float, error: float, freedom: float, alpha: float = 0.05) -> float:
-    """The smallest margin within which two one-sided tests show an effect to lie (TOST: Schuirmann 1987).
+    """Return the smallest margin within which two one-sided tests place an effect (TOST: Schuirmann 1987).
 
-    It is the far end of the 1 - 2·alpha interval: an effect beyond it, in either direction, is ruled out.
+    The margin is the far end of the 1 - 2·alpha interval: an effect beyond it, in either direction, is ruled out.
 
     Returns:
         A margin on the estimate's scale; NaN where the error is not known.
@@ -73,13 +73,14 @@ def equivalent_within(value: float, error: float, freedom: float, alpha: float =
 
 
 def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float = 1.0, most: float = 1.0) -> float:
-    """How much larger than seen a mean of effects may be, few of which are not 0 (Clopper and Pearson 1934, one-sided).
+    """Bound the difference between the true and the observed mean of effects that are mostly 0 (Clopper and Pearson
+    1934, one-sided).
 
-    Where few units show any effect a t interval knows too little of how large the next ones are: with no hit in n units
-    a share of up to 1 - alpha^(1/n), about 3/n, can be affected without one being seen. The mean is off by no more than
-    the share of affected units is, times the largest effect that one can have. If all that were seen are smaller, units
-    with larger ones are at most as many as where none was seen, and the others add no more than ``largest`` each;
-    either bound then holds at alpha / 2, and the smaller one of the two ways is taken.
+    If few units show an effect, a t interval underestimates unseen effects: with no hit in n units a share of up to 1 -
+    alpha^(1/n), about 3/n, can be affected without one being seen. The error of the mean is at most the error of the
+    share of affected units, times the largest effect of a unit. If all that were seen are smaller, units with larger
+    ones are at most as many as where none was seen, and the others add no more than ``largest`` each; either bound then
+    holds at alpha / 2, and the smaller one of the two ways is taken.
 
     Args:
         hits: units that show an effect; no whole number where units are still to come.
@@ -103,10 +104,10 @@ def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float
 def units_needed(
     wanted: float, units: int, error: float, fixed: float = 0.0, alpha: float = 0.05, power: float = POWER
 ) -> float:
-    """How many units show an effect, judged by a pilot.
+    """Return the number of units that show an effect, estimated from a pilot.
 
-    The part ``fixed`` of the standard error stays however many units there are: what is due to the words that the
-    units share falls only with more words.
+    The part ``fixed`` of the standard error does not fall with the number of units: the part due to shared words falls
+    only with more words.
 
     Args:
         wanted: the effect to be found.

@@ -16,7 +16,7 @@ class Inference:
     """How intervals and p-values are computed; an analysis whose paper does otherwise names its own defaults."""
 
     level: float = LEVEL
-    """Of every interval, in 0–1."""
+    """Level of every interval, in 0–1."""
     resamples: int = 1000
     """Bootstrap resamples; 0 for no intervals."""
     permutations: int = 10_000
@@ -27,11 +27,11 @@ class Inference:
     """Seeds resamples and permutations."""
 
     def seed_of(self, name: str) -> int:
-        """Return a seed of its own for one axis, so that signs of different dialogues are flipped independently."""
+        """Return the seed of one axis, so that signs of different dialogues are flipped independently."""
         return zlib.crc32(f"{self.seed}/{name}".encode())
 
     def rng(self, *names: str) -> np.random.Generator:
-        """A generator of its own for one analysis, so that no analysis depends on what ran before it."""
+        """Return the generator of one analysis, so that no analysis depends on earlier ones."""
         return np.random.default_rng([self.seed, zlib.crc32("/".join(names).encode())])
 
     def bounds(self, samples: np.ndarray, clusters: int) -> np.ndarray:
@@ -42,7 +42,7 @@ class Inference:
             clusters: how many units were resampled.
 
         Returns:
-            (2, …); NaN where nothing was resampled.
+            (2, …); NaN if nothing was resampled.
         """
         if not self.resamples:
             return np.full((2, *samples.shape[1:]), np.nan)

@@ -17,7 +17,7 @@ import numpy as np
 from tod_bias.statistics.distributions import chi2_quantile, t_quantile, t_tail
 
 DRAWS = 20_000
-"""Of the rows of a block under the null hypothesis."""
+"""Draws of the rows of a block under the null hypothesis."""
 
 
 class JointRows:
@@ -41,17 +41,17 @@ class JointRows:
             self._shares = np.arange(DRAWS + 1) / DRAWS
 
     def share_below(self, p: float) -> float:
-        """How often the smallest p-value of the rows is ``p`` or less where none differs from 0."""
+        """Return the probability that the smallest p-value is at most ``p`` if no row differs from 0."""
         if self._is_single:
             return p if self.rows else 0.0
         return float(np.interp(p, self._smallest, self._shares))
 
 
 class BoundedRows:
-    """Rows of which only the number is known (Bonferroni).
+    """Rows that are known only by their number (Bonferroni).
 
     Args:
-        rows: how many.
+        rows: their number.
     """
 
     def __init__(self, rows: int) -> None:
@@ -105,7 +105,7 @@ class Family:
 
 
 def p_value(value: float, error: float, freedom: float) -> float:
-    """Two-sided p-value of a single t test; NaN where there is no error to go by."""
+    """Return the two-sided p-value of a single t test; NaN without a standard error."""
     if not (np.isfinite(error) and error > 0 and freedom >= 1):
         return float("nan")
     return float(2 * t_tail(abs(value) / error, freedom))

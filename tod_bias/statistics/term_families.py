@@ -17,10 +17,10 @@ import numpy as np
 from scipy import sparse
 
 _TINY = 1e-12
-"""What is smaller is rounding noise."""
+"""Absolute values below this are rounding noise."""
 
 Columns = Callable[[int], np.ndarray]
-"""Of a group the weights of several rows, (units, rows)."""
+"""Function from a group to the weights of several rows, (units, rows)."""
 
 
 class TermSet(NamedTuple):
@@ -39,7 +39,7 @@ class FactorTerms:
     level: np.ndarray
     """(groups,) number of the level that each group has; -1: of none (a reference variant)."""
     terms: Sequence[sparse.csr_array]
-    """Of each level (units, terms) weights, which sum to 1 where the unit has the level."""
+    """(units, terms) weights of each level, which sum to 1 if the unit has the level."""
 
     @property
     def members(self) -> np.ndarray:
@@ -76,11 +76,11 @@ class TermFamily:
 
     Args:
         has: (units, groups) bool.
-        terms: of each set (units, terms) weights; None where a group is not expressed by terms.
+        terms: of each set (units, terms) weights; None if a group is not expressed by terms.
         members: (sets, groups) bool, whose values the terms of a set move; None: set and group are one.
-        beside: (effects, groups) bool, other effects, which the family's are told apart from within units; None: the
+        beside: (effects, groups) bool, other effects from which the family's are separated within units; None for the
             unit's mean alone.
-        portion: of the variance between units, where families are seen in the same differences.
+        portion: of the variance between units, if several families are estimated from the same differences.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TermFamily:
     ) -> None:
         self._has, self._members, self._portion = has, members, portion
         self.is_main = portion == 1
-        """Whether it has the terms of whole groups or levels."""
+        """True for the terms of whole groups or levels."""
         self.units = max(1, int(has.any(axis=1).sum()))
         self._share = has / np.maximum(has.sum(axis=1), 1)[:, None]
         has_set = has if members is None else (has.astype(int) @ members.T) > 0
@@ -113,7 +113,7 @@ class TermFamily:
         self._set_moments([some.mean for some in size])
 
     def _set_moments(self, means: Sequence[np.ndarray]) -> None:
-        """What the variances of terms make of the squared sums of residuals over terms."""
+        """Relate the variances of terms to the squared sums of residuals over terms."""
         number = len(self.terms)
         moments, of_units = np.zeros((2, number, number))
         for h, first in enumerate(self.terms):
@@ -125,8 +125,8 @@ class TermFamily:
                 of_units[h, k] = float((weights**2 * self.scatter[:, h] * self.scatter[:, k]).sum())
         length = np.sqrt(np.maximum(np.diag(moments), _TINY))
         self.common = np.maximum(moments / np.outer(length, length), np.eye(number))
-        """(sets, sets), 0 to 1: how much the variances of two sets' terms rest on the same sums; wholly where both have
-        the same clusters of units, as the words of one paradigm make them."""
+        """(sets, sets), 0 to 1: share of the sums that two sets of terms have in common; 1 if both have the same
+        clusters of units, as with the words of one paradigm."""
         self.moments = (moments - of_units).sum(axis=1)
         """(sets,) what a variance of 1 of all terms adds to the squared sums over a set's terms."""
         if self._members is not None:  # what cannot be told apart from the effects beside it is not known
@@ -172,7 +172,7 @@ class TermFamily:
         return None if weights is None else TermSet(weights, float(self.freedom[place]))
 
     def noise_of(self, part: np.ndarray, columns: Columns) -> np.ndarray:
-        """(sets, rows) the variance between units of rows, as far as it is seen in the family, by set."""
+        """Return the (sets, rows) variance between units of rows that is visible in the family, by set."""
         if self._members is None:
             weighted = (columns(place) * part[:, place : place + 1] for place in range(len(self.terms)))
             return np.stack([(some**2).sum(axis=0) for some in weighted])
@@ -182,7 +182,7 @@ class TermFamily:
 
 
 def _beyond(members: np.ndarray, beside: np.ndarray) -> np.ndarray:
-    """(groups, groups) projection on what effects of sets add to the effects beside them."""
+    """Return the (groups, groups) projection on the part of the sets' effects beyond other effects."""
     both = _span(np.concatenate([beside, members]).astype(float))
     projection = both - _span(beside.astype(float))
     return np.where(np.abs(projection) < _TINY, 0.0, projection)
@@ -217,7 +217,7 @@ def _masked(terms: sparse.csr_array, has: np.ndarray) -> sparse.csr_array:
 
 
 def _overlap(first: sparse.csr_array, second: sparse.csr_array, weights: np.ndarray, mean: np.ndarray) -> float:
-    """The squared sum over pairs of terms of what the second set's add to the sums over the first's."""
+    """Return the squared sum, over pairs of terms, of the second set's contributions to the first set's sums."""
     table = (first.T @ sparse.diags_array(weights) @ second).tocoo()
     sums = weights @ second
     row, column = table.coords

@@ -1,4 +1,4 @@
-"""What a system did in a turn: its calls of tools with their arguments and what came of each.
+"""Acts of a system in a turn: the calls of its tools with their arguments and outcomes.
 
 The table of turns keeps them as JSON, so that what a system does can be measured after a run without its references.
 """
@@ -89,7 +89,7 @@ def _size(row: Mapping[str, Any]) -> int:
 
 
 def _failure_of(output: Any, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return why a call failed: an error in place of a result, or a look-up of what there is not."""
+    """Return why a call failed: its output is an error, or its look-up has no such row."""
     if isinstance(output, Lookup):
         return output.problem if output.outcome in (Outcome.NO_ROW, Outcome.MALFORMED) else ""
     if len(rows) == 1 and rows[0].get(ERROR):

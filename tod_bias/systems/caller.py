@@ -33,9 +33,9 @@ from tod_bias.systems.stage import (
 )
 
 SECONDS = 2.0
-"""What a batch takes at the most, about: so much work a killed run loses."""
+"""Seconds that a batch should take at most; a killed run loses the work of one batch."""
 _FASTER = 4
-"""A batch is so many times as long as the last one, at the most."""
+"""Largest ratio of the size of a batch to the size of the batch before it."""
 _HARDLY_LONGER = 1.5
 """So many times what half as many inputs took."""
 
@@ -60,7 +60,7 @@ class BatchSize:
         """Choose the next size.
 
         Args:
-            count: inputs in the last batch; fewer than there might have been are a rest, which says little.
+            count: inputs in the last batch; an incomplete batch carries little information about speed.
         """
         if count < self.size and (self._is_trying or seconds < self._limit):
             return
@@ -87,19 +87,19 @@ _REMEMBERED = 50_000
 _LONGEST_NAME = 100
 """Characters of the name of a tool."""
 _SLOW = 1.0
-"""Stages that take longer than so many seconds show their progress."""
+"""Seconds after which a stage shows its progress."""
 MAX_FAILURES = 0.5
 """Share of calls that may fail by default; if more fail in every group, nothing is measured."""
 NONE_AT_ALL = 3
 """Failures without a single output that stop a run; twice the number of calls at once, if that is more."""
 MANY_IN_A_ROW = 50
-"""Failures one after the other that stop a run: a group's calls stand between those of other groups, so a failure of
-one group alone does not make such a row, and a server that is gone does."""
+"""Failures in a row that stop a run. Calls of different groups alternate, so that failures of one group alone never
+make such a row, while those of a dead server do."""
 
 
 @dataclass
 class CallCost:
-    """What calls of a stage have cost so far."""
+    """Cost of the calls of a stage up to now."""
 
     calls: int = 0
     """Calls, as if every arm were run on its own."""
@@ -132,14 +132,14 @@ class CallCost:
             setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
 
     def reset(self) -> CallCost:
-        """What it is so far; from here on it is counted anew."""
+        """Return the cost up to now, and start again from 0."""
         so_far = replace(self, outcomes=Counter(self.outcomes))
         for name, begin in vars(CallCost()).items():
             setattr(self, name, begin)
         return so_far
 
     def add_usage(self, reply: Mapping[str, Any]) -> None:
-        """Add the tokens that a server says it used."""
+        """Add the tokens that a server reports."""
         usage = reply.get("usage")
         self.read += _tokens_in(usage, "prompt_tokens")
         self.written += _tokens_in(usage, "completion_tokens")
@@ -173,7 +173,7 @@ class _Threads:
 
     @property
     def has_room(self) -> bool:
-        """Whether another call may wait for a thread."""
+        """True if another call may wait for a thread."""
         return len(self.waiting) < self._most
 
     def start(self, key: str) -> None:
@@ -201,9 +201,9 @@ class StageCaller:
     Args:
         name: its name in the pipeline.
         stage: the stage.
-        cache: where its outputs are kept; None for nowhere.
+        cache: keeps its outputs; None to keep none.
         options: how it is called.
-        concurrency: calls at once, each on a thread of its own; 1 for batches.
+        concurrency: number of concurrent calls, each on its own thread; 1 for batches.
         signature: under which its outputs are cached, where another process has found it.
     """
 
@@ -221,7 +221,7 @@ class StageCaller:
         self.stage = stage
         self.cost = CallCost()
         self.not_cached = ""
-        """Why its outputs are not cached; empty where they are, or where its model does so itself."""
+        """Reason why outputs are not cached; empty if they are, or if the model caches them."""
         self._options = options or CallOptions()
         self._failures = self._in_a_row = 0
         self._has_output = False
@@ -259,7 +259,7 @@ class StageCaller:
 
     @property
     def signature(self) -> str:
-        """Under which its outputs are cached; empty where they are not."""
+        """Signature under which outputs are cached; empty if they are not cached."""
         return self._signature if self._inner is None else self._inner.signature
 
     def _stop_caching(self, reason: str) -> None:
@@ -268,9 +268,9 @@ class StageCaller:
         log.warning("outputs of %r are not cached: %s", self.name, reason)
 
     def call(self, inputs: Sequence[tuple[TurnInput, Any]]) -> list[Any]:
-        """The output for each input and argument; equal calls are made once, and none whose output is known.
+        """Return the output for each input and argument; equal calls are made once, and known outputs are reused.
 
-        A :class:`Failure` stands where there is none. Several threads may call it.
+        A failed call returns a :class:`Failure`. Thread-safe.
 
         Raises:
             StageError: the stage broke its contract, or too many calls failed.
@@ -502,9 +502,9 @@ class StageCaller:
         return outputs
 
     def _by_threads(self, keys: Sequence[str], call: Callable[[str], Any]) -> Iterator[tuple[list[str], list[Any]]]:
-        """Each call on a thread of its own; a :class:`Failure` stands for one that failed.
+        """Make each call on its own thread; a failed call returns a :class:`Failure`.
 
-        Where anything else fails, those that are under way come to their end first.
+        If anything else fails, the calls that are running finish first.
         """
 
         def made(key: str) -> Any:

@@ -44,7 +44,7 @@ HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
 
 
 def check_history(history: str) -> None:
-    """Raises TodBiasError for a history mode that there is not."""
+    """Raise TodBiasError for an unknown history mode."""
     if history not in HISTORY_MODES:
         raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
 
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
-    """What happened in one turn, in all arms in which it went the same way."""
+    """Record of one turn, shared by all arms in which it took the same course."""
 
     arms: tuple[int, ...]
     """Numbers of the arms, as :class:`~tod_bias.statistics.arms.ArmDesign` orders them."""
@@ -121,9 +121,9 @@ class _Node:
     plain: TurnInput
     """What stages read."""
     twin: TurnInput | None
-    """What twins call their stages with: T⁻¹ of it; None in an original run."""
+    """Input with which twins call their stages, T⁻¹ of the turn; None in an original run."""
     handed: Mapping[str, str]
-    """What stages put out so far that T⁻¹ does not undo (:func:`~tod_bias.systems.twin.not_undone`)."""
+    """Strings in the outputs up to now that T⁻¹ does not undo (:func:`~tod_bias.systems.twin.not_undone`)."""
 
 
 class Execution:
@@ -179,7 +179,7 @@ class Execution:
 
     @property
     def arms(self) -> ArmDesign:
-        """Which sets of stages are replaced."""
+        """Arms: the sets of stages that are replaced."""
         return self._arms
 
     @arms.setter
@@ -225,7 +225,7 @@ class Execution:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether any stage draws its outputs."""
+        """True if any stage draws its outputs."""
         return any(caller.stage.is_random for caller in self.callers.values())
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace]:
@@ -243,7 +243,7 @@ class Execution:
         return traces
 
     def _say_prompts(self, runs: Sequence[Run]) -> None:
-        """Say once that a stage's system prompt stands in place of the one that a recorded chat holds."""
+        """Print once that a stage's system prompt replaces the one of a recorded chat."""
         recorded = next((run.dialogue for run in runs if run.dialogue.system), None)
         if recorded is None or self._has_said_prompts:
             return
@@ -323,7 +323,7 @@ class Execution:
         return [(job, tuple(traces)) for job, traces in done]
 
     def _end(self) -> None:
-        """Agents go on no more; calls that are under way come to their end."""
+        """Cancel agents; calls that are running finish."""
         self._is_ending = True
         for caller in self.callers.values():
             caller.end()
@@ -400,7 +400,7 @@ class Execution:
                 self.pipeline.start(job.flow_turn).check(trace.calls)
 
     def _ways(self, node: _Node, name: str) -> list[bool]:
-        """Whether a call is of the stage (False), of its twin (True), or of both, in different arms."""
+        """List if a call is of the stage (False), of its twin (True), or of both, in different arms."""
         if node.twin is None or name in self._always:
             return [node.twin is not None]
         with_twin = self._with[name]
@@ -429,7 +429,7 @@ class Execution:
         self._check_any_ended(max(NONE_AT_ALL, 2 * self._lanes))
 
     def _check_any_ended(self, enough: int) -> None:
-        """Raises StageError where so many turns failed, and none came to its end."""
+        """Raise StageError if this many turns failed and none ended."""
         if not self._has_ended and self._failed >= enough and self._stops:
             raise StageError(f"none of {self._failed} turns came to its end ({self._reason})")
 
@@ -487,12 +487,12 @@ class _Output:
             self.handed = not_undone(value, rewrite)
 
     def is_same(self, other: _Output) -> bool:
-        """Whether both are the same to every stage and to every twin."""
+        """True if no stage and no twin can tell both apart."""
         return self.key == other.key and self.inverse_key == other.inverse_key
 
 
 class _FailedProcess:
-    """Stands for a flow in which a call had no output: the turn has come to its end."""
+    """Process of a flow in which a call has no output: the turn has ended."""
 
     request = reply = None
 
@@ -507,7 +507,7 @@ class _FailedProcess:
         return self
 
     def check(self, steps: Sequence[StageCall]) -> None:
-        """Do nothing; there is no flow to run again."""
+        """Do nothing; no flow is run again."""
 
 
 def _failed(arms: tuple[int, ...], calls: Sequence[StageCall], reason: str) -> TurnTrace:
@@ -516,7 +516,7 @@ def _failed(arms: tuple[int, ...], calls: Sequence[StageCall], reason: str) -> T
 
 
 def _trace(node: _Node) -> TurnTrace:
-    """Return the trace of a node that has come to its end."""
+    """Return the trace of a node that has ended."""
     if isinstance(node.process, _FailedProcess):
         return _failed(node.arms, node.plain.steps, node.process.reason)
     reply = node.process.reply

@@ -43,21 +43,21 @@ TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} charact
 """Stands for the arguments of the call with which :func:`tool_loop` ends a turn that calls too much."""
 
 Request = tuple[str, Any]
-"""Which stage a flow calls, and with which argument."""
+"""Stage that a flow calls, and its argument."""
 REPLY = "reply"
 """Stands in a turn's calls for the response of a flow that makes it itself; no stage of such a flow has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTurn:
-    """What a flow knows of its turn before it calls anything."""
+    """Input of a flow: a turn before the first call."""
 
     user: str
     """The user's utterance."""
     history: tuple[Turn, ...]
     """The turns before this one."""
     system: str = ""
-    """The dialogue's system message, where it has one."""
+    """System message of the dialogue, if there is one."""
 
 
 Flow = Callable[[FlowTurn], Generator[Any, Any, Any]]
@@ -69,17 +69,17 @@ class Process(Protocol):
 
     @property
     def request(self) -> Request | None:
-        """What it calls now; None when it has come to its end."""
+        """Next call; None at the end of the turn."""
 
     @property
     def reply(self) -> str | None:
-        """The response, where it is not the output of the last call."""
+        """Response, if it is not the output of the last call."""
 
     def send(self, output: Any) -> None:
         """Send the output of the request in."""
 
     def fork(self, steps: Sequence[StageCall]) -> Process:
-        """Another process that stands where this one does, after the calls in ``steps``."""
+        """Return another process in the state of this one, after the calls in ``steps``."""
 
     def check(self, steps: Sequence[StageCall]) -> None:
         """Go through a whole turn again, from its beginning, and make sure that it makes the same calls."""
@@ -143,12 +143,12 @@ class FlowProcess:
         self._advance(None)
         if self.request is None:
             raise StageError(
-                f"flow {place_of(flow)}: came to its end without calling a stage, so there is no response; "
+                f"flow {place_of(flow)}: ended without calling a stage, so there is no response; "
                 f"yield one of {', '.join(names)}"
             )
 
     def send(self, output: Any) -> None:
-        """Send the output in. The flow gets containers of its own, which it may take apart."""
+        """Send the output in. The flow receives copies of containers, which it may change."""
         self._advance(copy.deepcopy(output) if type(output) in (list, dict, set) else output)
 
     def _advance(self, output: Any) -> None:
@@ -180,7 +180,8 @@ class FlowProcess:
             )
         if name not in self._names:
             raise StageError(
-                f"flow {place_of(self._flow)}: calls {name!r}, which is no stage; there are {', '.join(self._names)}"
+                f"flow {place_of(self._flow)}: calls {name!r}, which is not a stage; "
+                f"the stages are {', '.join(self._names)}"
             )
         if problem := problem_of(argument):
             raise StageError(f"flow {place_of(self._flow)}: cannot call {name!r}: of its argument, {problem}")
@@ -215,7 +216,7 @@ class FlowProcess:
         """Go through a whole turn again.
 
         Raises:
-            StageError: the flow made another call, or did not come to its end.
+            StageError: the flow made another call, or did not end.
         """
         self.replay(steps)
         if self.request is not None:
@@ -229,7 +230,7 @@ class FlowProcess:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two requests are alike; arguments that cannot be compared are, where they are of one type."""
+    """True if two requests are equal; arguments that cannot be compared are equal if their types are."""
     if first is second or canonical(first) == canonical(second):
         return True
     return first[0] == second[0] and type(first[1]) is type(second[1]) and not is_portable(canonical(first[1]))
@@ -239,10 +240,10 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
     """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call; then ``answer``.
 
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
-    OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
+    OpenAI's ``tool_calls``; None or a text if it calls nothing.
 
-    Where the calls of the turn come to more than :data:`MOST_CALLS`, or to more characters
-    than :data:`MOST_TEXT`, ``tools`` is called with one malformed call in the place of the last round's.
+    If the turn has more than :data:`MOST_CALLS` calls, or more than :data:`MOST_TEXT` characters in them, ``tools`` is
+    called with one malformed call instead of those of the last round.
     """
     count = length = 0
     for _ in range(MOST_ROUNDS):

@@ -16,8 +16,8 @@ from tod_bias.errors import StageError, shortened
 from tod_bias.imports import import_module, import_object, is_import
 
 STATE = "state"
-"""The name of a tool's first parameter that takes the state of the dialogue; it is no argument of the call. One
-before a ``/`` takes it under any name, where ``state`` is an argument."""
+"""Name of the first parameter of a tool that receives the state of the dialogue instead of an argument. A
+positional-only first parameter receives the state under any name, and then ``state`` is an argument."""
 NEW_STATE = "new_state"
 """The name of the function in a module of tools that makes the state at a dialogue's beginning."""
 SCHEMAS = "schemas"
@@ -33,7 +33,7 @@ def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict
             functions that are written in it; or name to function, or to ``module:function``.
 
     Raises:
-        StageError: there is no such module or function, or what is named cannot be called with names.
+        StageError: the module or function does not exist, or a function cannot be called with keywords.
     """
     if isinstance(functions, Mapping):
         by_name = {str(name): _function(name, value) for name, value in functions.items()}
@@ -95,11 +95,11 @@ def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise StageError(f"functions: {name!r}: its parameters are not to be had: {error}; wrap it in a def") from error
+        raise StageError(f"functions: {name!r}: its parameters cannot be read: {error}; wrap it in a def") from error
 
 
 def takes_state(name: str, function: Callable[..., Any]) -> bool:
-    """Whether the first parameter of a tool is the state."""
+    """True if the first parameter of a tool is the state."""
     first = next(iter(_parameters(name, function).values()), None)
     return first is not None and (first.name == STATE or first.kind is first.POSITIONAL_ONLY)
 
@@ -140,7 +140,7 @@ def check_fit(name: str, function: Callable[..., Any], parameters: Mapping[str, 
 
 
 def binding_problem(function: Callable[..., Any], arguments: Mapping[str, Any], *, has_state: bool) -> str:
-    """Why a function cannot be called with arguments by name; empty where it can."""
+    """Return why a function cannot be called with keyword arguments; empty if it can."""
     try:
         inspect.signature(function).bind(*([None] if has_state else []), **arguments)
     except TypeError as error:
@@ -152,7 +152,7 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """OpenAI's function schema of a function: types of its annotations, the first paragraph of its docstring.
 
     Raises:
-        StageError: an annotation stands for no JSON.
+        StageError: an annotation has no JSON type.
     """
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def _type_schema(name: str, parameter: inspect.Parameter, annotation: Any) -> di
         return dict(TypeAdapter(annotation).json_schema())
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise StageError(
-            f"functions: {name!r}: the annotation of {parameter.name!r} stands for no JSON ({annotation!r}); use str, "
+            f"functions: {name!r}: the annotation of {parameter.name!r} has no JSON type ({annotation!r}); use str, "
             "int, float, bool, list, dict, Literal …, or give schemas"
         ) from error
 
@@ -197,7 +197,7 @@ def read_schemas(schemas: str | Path | Sequence[Any]) -> list[dict[str, Any]]:
     """A list of OpenAI's function schemas, or the JSON file that holds it.
 
     Raises:
-        StageError: it cannot be read, or is no such list; names the entry.
+        StageError: the file cannot be read, or is not such a list; names the entry.
     """
     where = "schemas"
     content: Any = schemas
@@ -247,10 +247,10 @@ class Arguments:
         self._best = jsonschema.exceptions.best_match
 
     def problem(self, arguments: Mapping[str, Any]) -> str:
-        """What is wrong with arguments, in one line; empty where nothing is.
+        """Return why arguments are invalid, in one line; empty if they are valid.
 
         Raises:
-            StageError: the schema refers to what is not in it.
+            StageError: the schema has an unresolved reference.
         """
         try:
             error = self._best(self._validator.iter_errors(arguments))
@@ -263,7 +263,7 @@ class Arguments:
 
 @lru_cache(maxsize=1000)
 def _validator(schema: str) -> Any:
-    """Of a schema as JSON: tools are made anew for every variant of a world, and to check a schema takes long."""
+    """Return the cached validator of a schema given as JSON; tools are made again for every variant of a world."""
     import jsonschema
     import referencing
     from jsonschema.validators import validator_for

@@ -47,19 +47,19 @@ _MAKING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """What an agent asks of a model, or hands to a node of its graph."""
+    """Request of an agent to a model, or to a node of its graph."""
 
     content: Any
     """JSON that is rewritten with the dialogue: messages, the state of a graph."""
     fixed: str = field(default="", metadata={"rewrite": False})
-    """What is not rewritten, a name or digest of it: the agent, its instructions, the schemas of its tools."""
+    """Parts that are never rewritten, as a name or digest: the agent, its instructions, the schemas of its tools."""
 
     def __str__(self) -> str:
         return json.dumps(self.content, ensure_ascii=False)
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """A thread per call, none of which keeps the process from ending."""
+    """Thread pool with a daemon thread per call, so that no thread keeps the process from ending."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run it on a new thread."""
@@ -80,7 +80,7 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 
 class EventLoop:
-    """An event loop on a thread of its own, for agents and for the models and tools that they call."""
+    """Event loop on its own thread, for agents and for the models and tools that they call."""
 
     _current: EventLoop | None = None
 
@@ -96,7 +96,7 @@ class EventLoop:
         self.thread.start()
 
     def _turn(self) -> None:
-        """Run the loop on and on: ``sys.exit`` in a task ends the loop too, and is the task's exception beside."""
+        """Run the loop repeatedly: ``sys.exit`` in a task ends the loop too, and is also the exception of the task."""
         while True:
             with suppress(SystemExit, KeyboardInterrupt):
                 return self.loop.run_forever()
@@ -113,7 +113,7 @@ class EventLoop:
         """Wait for a coroutine.
 
         Raises:
-            TimeoutError: it took more than so many seconds; a loop that no longer turns is left.
+            TimeoutError: the coroutine took longer; a loop that no longer runs is abandoned.
         """
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
@@ -161,19 +161,19 @@ class AgentRun:
         self.pending: list[_Waiting] = []
         """Calls that wait for outputs."""
         self.batch: list[_Waiting] = []
-        """Those of them that were made at once, and that the engine knows."""
+        """Calls that were made at the same time and that the engine knows."""
         self.known: OrderedDict[str, deque[tuple[str, Any, Any]]] = OrderedDict()
         """Outputs of calls that it made before, by the call; each is used once."""
         for step in steps:
             self.known.setdefault(canonical(step[:2]), deque()).append(step)
         self.undeclared: list[Any] = []
-        """Calls that it made to no stage, as far as later ones may depend on them."""
+        """Calls that the agent made to no stage, if later calls may depend on them."""
         self._agent, self._turn, self._settle = agent, turn, settle
         self._stirred = asyncio.Event()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it goes on no more."""
+        """True once the agent has been stopped."""
         return self._is_stopped or self.events.is_stuck
 
     async def _main(self) -> Any:
@@ -216,7 +216,7 @@ class AgentRun:
             ) from None
 
     async def advance(self, outputs: Sequence[Any]) -> None:
-        """Hand out the outputs of the batch; the agent goes on until it waits for others, or ends."""
+        """Return the outputs of the batch to the agent, which runs until it waits for others or ends."""
         for (_, _, answer), output in zip(self.batch, outputs, strict=True):
             if not answer.done():
                 answer.set_result(output)
@@ -265,12 +265,12 @@ class AgentRun:
 _live: set[AgentRun] = set()
 """Agents that wait for outputs; held here, as event loops do not hold tasks."""
 _TURNSTILE = threading.Lock()
-"""Held while an agent on the event loop goes on, so that the time that others take is not its own."""
+"""Held while an agent runs on the event loop, so that the time of other agents is not counted as its own."""
 _RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
 
 
 def is_hosted() -> bool:
-    """Whether this code runs in a hosted agent."""
+    """True if the calling code runs in a hosted agent."""
     return _RUN.get() is not None
 
 
@@ -296,7 +296,7 @@ def ask_from_thread(name: str, argument: Any) -> Any:
     if threading.current_thread() is run.events.thread:
         raise StageError(
             f"stage {name!r}: an async agent calls it as a plain function, and would wait for itself; "
-            f"await an async function or client in its place, or asyncio.to_thread"
+            "await an async function or client instead, or asyncio.to_thread"
         )
     return asyncio.run_coroutine_threadsafe(run.ask(name, argument), run.events.loop).result()
 
@@ -309,8 +309,8 @@ class HostedFlow:
             returns the response.
         name: what messages call it.
         timeout: seconds that it may take from one call of a stage to the next.
-        settle: seconds without another call after which a batch of calls is complete, of an agent in another process,
-            of which several run at once; 0 for one on this event loop, of which one goes on at a time.
+        settle: seconds without another call after which a batch of calls is complete. It is used for agents in another
+            process, several of which run at once; 0 for agents on this event loop, which run one at a time.
     """
 
     def __init__(
@@ -324,7 +324,7 @@ class HostedFlow:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the agent is in another process."""
+        """True if the agent is in another process."""
         return self.settle > 0
 
     def start(self, turn: FlowTurn, names: Sequence[str]) -> HostedProcess:
@@ -365,7 +365,7 @@ class HostedFlow:
             raise UnansweredError(f"{where}: {described(error)}") from error
 
     def release(self, run: AgentRun) -> None:
-        """Stop an agent that nobody waits for."""
+        """Stop an agent whose result is no longer needed."""
         if run in _live:
             _live.discard(run)
             run.stop()
@@ -389,7 +389,7 @@ class HostedProcess:
 
     @property
     def request(self) -> Request | None:
-        """What it calls now; None when it has come to its end.
+        """Next call; None at the end of the turn.
 
         Raises:
             UnansweredError: the agent raised something, or took too long.
@@ -398,7 +398,7 @@ class HostedProcess:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What it calls at once, as far as that has no output yet; the agent goes on when all of it has."""
+        """Concurrent calls that have no output yet; the agent continues when all of them have one."""
         if self._batch is None or (self._batch and len(self._outputs) == len(self._batch)):
             self._advance()
         assert self._batch is not None
@@ -452,7 +452,8 @@ class HostedProcess:
         for name, _ in self._batch or ():
             if name not in self._names:
                 raise StageError(
-                    f"agent {self._flow.name}: calls {name!r}, which is no stage; there are {', '.join(self._names)}"
+                    f"agent {self._flow.name}: calls {name!r}, which is not a stage; "
+                    f"the stages are {', '.join(self._names)}"
                 )
         if len(self._steps) + len(self._batch or ()) > MOST_STEPS:
             raise UnansweredError(
@@ -483,11 +484,11 @@ class AgentStage(Stage):
     Args:
         call: a coroutine function of the argument and of the arguments of the turn's calls before (none, unless
             ``reads_calls``), which returns JSON.
-        signature: what decides its outputs; empty where that is not known, and then they are not cached.
+        signature: identifies everything that determines its outputs; empty if unknown, and outputs are then not cached.
         concurrency: calls at once.
         reads_calls: whether outputs depend on the calls before. Equal calls after different ones are then made anew.
         is_random: whether outputs are drawn: an equal call in another sample is made anew.
-        unsigned: why there is no signature, for the message.
+        unsigned: reason for a missing signature, for the message.
     """
 
     remote = True
@@ -534,5 +535,5 @@ class AgentStage(Stage):
 
 
 def signature_of(parts: Sequence[str]) -> str:
-    """A digest of what decides the outputs of a stage."""
+    """Return a digest of the parts that determine the outputs of a stage."""
     return digest("\n".join(parts))

@@ -1,4 +1,4 @@
-"""Work of which much is done side by side, each piece on a thread."""
+"""Pieces of work that run concurrently, each on a thread."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ class Lanes:
 
     Args:
         number: of threads at the most.
-        end: called where a piece of work failed, so that those under way come to their end soon.
+        end: called after a failure, so that the running pieces end soon.
     """
 
     def __init__(self, number: int, end: Callable[[], object] = lambda: None) -> None:
         self._number, self._end = number, end
 
     def run(self, works: Sequence[Callable[[], object]]) -> None:
-        """Do all of it.
+        """Run all pieces of work.
 
-        What is under way comes to its end where a piece of work fails, or the user interrupts it; who interrupts it
-        twice does not wait for that.
+        After a failure or an interrupt the running pieces finish. A second interrupt does not wait for them.
         """
         rest = deque(works)
         failures: SimpleQueue[BaseException | None] = SimpleQueue()

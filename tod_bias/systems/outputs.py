@@ -1,4 +1,4 @@
-"""What stages put out, as text."""
+"""Outputs of stages, and their form as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tod_bias.dialogues.values import API_NAME, checked
 
 
 class Outcome(Enum):
-    """What a lookup came to. A missing row, an empty result and a malformed call are three different things."""
+    """Outcome of a look-up. A missing row, an empty result and a malformed call are different outcomes."""
 
     ROWS = "rows"
     EMPTY = "empty result"
@@ -26,7 +26,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Lookup:
-    """What the database gave for one call."""
+    """Result of the database for one call."""
 
     outcome: Outcome
     rows: tuple[Mapping[str, Any], ...] = ()
@@ -34,7 +34,7 @@ class Lookup:
 
     @property
     def problem(self) -> str:
-        """What was wrong, to be counted; empty where there was a row, or no call."""
+        """Name of the problem, to be counted; empty if there was a row, or no call."""
         return "" if self.outcome in (Outcome.ROWS, Outcome.NO_CALL) else self.outcome.value
 
     @property
@@ -44,12 +44,12 @@ class Lookup:
 
 
 ERROR = "error"
-"""The only field of what stands in place of a call's output if the call failed."""
+"""Only field of the value that replaces the output of a failed call."""
 _MESSAGE = {"content", "tool_calls"}
 
 
 def parse_call(text: str) -> Mapping[str, Any] | str:
-    """A call's text as a mapping, or the text itself where it is malformed."""
+    """Return a call's text as a mapping, or the text itself if it is malformed."""
     try:
         return slots_from_text(text)
     except ValueError:
@@ -87,7 +87,7 @@ def as_text(output: Any) -> str:
 
 
 def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:
-    """What came back for a call, as results: a lookup's rows, a mapping, several; other JSON under ``content``.
+    """Return the results of a call: the rows of a look-up, one or several mappings; other JSON under ``content``.
 
     A text is read as a tool's message is (:func:`tod_bias.dialogues.chat.results_of`).
     """

@@ -51,10 +51,10 @@ class Pipeline:
     flow: Flow | HostedFlow | None = None
     """A generator function of the turn (:mod:`tod_bias.systems.flow`), or an agent that owns its loop."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
-    """How many calls of a stage are made at once, one per thread, by name; 1 (batches) where it is not named."""
+    """Number of concurrent calls of a stage, one per thread, by name; the default 1 calls it in batches."""
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Name to the stages that contributions are shared out to together first (Owen values); a stage in none of them
-    is a group by itself."""
+    is its own group."""
 
     def _check_concurrency(self) -> None:
         for name, threads in self.concurrency.items():

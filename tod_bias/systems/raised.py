@@ -1,4 +1,4 @@
-"""What tools of hosted agents raise, as outputs: an agent that catches it goes on."""
+"""Exceptions of a hosted agent's tools as outputs, so that an agent that catches them continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tod_bias.canonical import NotPlainError, canonical, is_portable
 
 _LAST: dict[str, Exception] = {}
-"""Kind to the last exception of it: what others have beside their arguments."""
+"""Kind to its last exception, which may have attributes in addition to its arguments."""
 
 
 @dataclass(frozen=True)

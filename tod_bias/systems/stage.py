@@ -23,7 +23,7 @@ class StageCall(NamedTuple):
     """One call of a stage within a turn, with its output."""
 
     name: str
-    """Which stage was called."""
+    """Name of the called stage."""
     argument: Any
     """With which argument; None for none."""
     output: Any
@@ -32,7 +32,7 @@ class StageCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """Stands in place of an output where there is none."""
+    """Placeholder for the output of a failed call."""
 
     reason: str
     """Why there is none."""
@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """What one stage may read in one call. Stages never change it."""
+    """Input of one call of a stage. Stages never change it."""
 
     history: tuple[Turn, ...]
     """The turns before this one: gold in teacher-forced mode, the system's own in free-running mode."""
@@ -51,13 +51,13 @@ class StageInput:
     steps: tuple[StageCall, ...] = ()
     """All calls before in this turn, in order."""
     argument: Any = None
-    """What the flow calls it with; None in a straight pipeline."""
+    """Argument of the flow's call; None in a straight pipeline."""
     system: str = ""
-    """The dialogue's system message, where it has one."""
+    """System message of the dialogue, if there is one."""
     sample: int = 0
     """Number of the sample, for a stage that draws its outputs (``is_random``); 0 for every other."""
     draw: str = ""
-    """What decides such a stage's draw beside the input: the dialogue and the sample; empty for every other."""
+    """Identifies the draw of a stage that draws its outputs (the dialogue and the sample); empty for other stages."""
 
     @property
     def calls(self) -> list[Mapping[str, Any]]:
@@ -67,7 +67,7 @@ class StageInput:
 
     @property
     def tool(self) -> str:
-        """Name of what the first of them calls; empty for none."""
+        """Name of the tool of the first call; empty if nothing is called."""
         return next((str(call[API_NAME]) for call in self.calls), "")
 
     @property
@@ -79,36 +79,36 @@ class StageInput:
 class Stage:
     """A component of a system: called with a batch of inputs, it returns one output per input, in the same order.
 
-    It leaves its inputs alone. The same input must give the same output, however it is batched: equal calls are made
-    once and the output is shared. A plain callable does as well: :func:`as_stage` wraps it, and reads those of the
-    attributes below that it has.
+    Stages must not change their inputs. Equal inputs must give equal outputs in every batch: equal calls are made once
+    and share the output. A plain callable can be used too: :func:`as_stage` wraps it and reads the attributes below if
+    it has them.
     """
 
     signature: str = ""
-    """What decides its outputs: cached ones are used again only under the same signature. Left empty, it is derived
-    from source and attributes where these are plain."""
+    """Identifies everything that determines the outputs: cached outputs are reused only under the same signature. If it
+    is empty, it is derived from the source and from plain attributes."""
     concurrency: int = 1
-    """Calls at once, each on a thread of its own; 1: in batches."""
+    """Number of concurrent calls, each on its own thread; 1 calls the stage in batches."""
     remote: bool = False
-    """Whether it is slow or costly to call, and so is never called for a plan."""
+    """True if calls are slow or cost money; such a stage is never called for a plan."""
     is_random: bool = False
-    """Whether it draws its outputs; it should use :attr:`StageInput.draw` as the seed."""
+    """True if the stage draws its outputs. It should use :attr:`StageInput.draw` as the seed."""
     use_cache: bool = True
-    """Whether its outputs may be kept on disk for later runs."""
+    """True if outputs may be kept on disk for later runs."""
     generator: Generator | None = None
     """The language model of this package behind it, which caches its texts itself."""
     replaces_system: bool = False
-    """Whether it uses a system prompt of its own in place of the one that a recorded dialogue holds."""
+    """True if the stage uses its own system prompt instead of the one of a recorded dialogue."""
     system: str = ""
     """That prompt."""
     tools: Sequence[Mapping[str, Any]] = ()
     """OpenAI's function schemas of the tools that it offers to a model."""
     runs_tools: bool = False
-    """Whether it runs the functions that a model calls."""
+    """True if the stage runs the functions that a model calls."""
     reads_only_argument: bool = False
-    """Whether it reads nothing but :attr:`StageInput.argument`: calls with equal arguments are then equal."""
+    """True if the stage reads nothing but :attr:`StageInput.argument`: calls with equal arguments are then equal."""
     names_no_file: frozenset[str] = frozenset()
-    """Arguments in a pipeline file that are no paths, whatever lies beside it."""
+    """Arguments in a pipeline file that are never paths, even if a file of that name exists."""
 
     def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
         """One output per input, in the same order."""
@@ -120,11 +120,11 @@ class Stage:
         return place_of(self)
 
     def outcome(self, output: Any) -> str:
-        """What is wrong with an output, to be counted; empty for nothing."""
+        """Return what is wrong with an output, to be counted; empty if nothing is."""
         return ""
 
     def tool(self, item: StageInput, output: Any) -> str:
-        """Name of the tool that :meth:`outcome` is about; empty where it is about none."""
+        """Name of the tool that :meth:`outcome` is about; empty if it is about none."""
         return ""
 
     def check_access(self) -> None:
@@ -139,10 +139,10 @@ class Stage:
         """
 
     def derived_signature(self) -> str:
-        """The signature where none is declared.
+        """Derive the signature of a stage that declares none.
 
         Raises:
-            NotPlainError: it cannot be derived.
+            NotPlainError: the stage has attributes that are not plain.
         """
         return derived_signature(self)
 
@@ -162,7 +162,7 @@ class CallableStage(Stage):
         self._check_access: Callable[[], None] | None = getattr(function, "check_access", None)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
-        """What the callable returns."""
+        """Return the outputs of the callable."""
         return self.function(list(inputs))
 
     @property
@@ -171,11 +171,11 @@ class CallableStage(Stage):
         return place_of(self.function)
 
     def outcome(self, output: Any) -> str:
-        """What the callable's own ``outcome`` says, if it has one."""
+        """Return the result of the callable's ``outcome``, if it has one."""
         return "" if self._outcome is None else self._outcome(output)
 
     def check_access(self) -> None:
-        """What the callable's own ``check_access`` raises, if it has one."""
+        """Call the callable's ``check_access``, if it has one."""
         if self._check_access is not None:
             self._check_access()
 
@@ -208,7 +208,7 @@ class Wrapper(Stage):
             setattr(self, name, getattr(self.inner, name))
 
     def outcome(self, output: Any) -> str:
-        """What the inner stage finds wrong with it."""
+        """Return what the inner stage finds wrong with an output."""
         return self.inner.outcome(output)
 
     def tool(self, item: StageInput, output: Any) -> str:
@@ -224,13 +224,13 @@ class InnerCalls(NamedTuple):
     """How a wrapper makes one output: calls of the inner stage, and what becomes of their outputs."""
 
     items: tuple[StageInput, ...]
-    """What the inner stage is called with, one or several."""
+    """Inputs with which the inner stage is called, one or several."""
     combine: Callable[[Sequence[Any]], Any]
     """Makes the wrapper's output of the inner stage's outputs, one per item."""
 
 
 class InputWrapper(Wrapper):
-    """A wrapper (a guard, say) that says how it calls its inner stage, so that the engine makes these calls.
+    """Wrapper (a guard, for example) that yields the inputs of its inner stage, so that the engine makes these calls.
 
     So requests of a chat stage are sent, counted, cached and collected for batches as they are without the wrapper.
     """
@@ -248,7 +248,7 @@ class RemoteStage(Stage):
     """Its ``ask`` sends one request and returns the reply, a JSON value; after ``halt`` it retries nothing, until
     ``resume``."""
     price: tuple[float, float] | None = None
-    """What a million tokens cost that it reads, and that it writes, in any one currency; None where it is not known."""
+    """Price of a million tokens read and written, in any one currency; None if unknown."""
 
     def request(self, item: StageInput) -> dict[str, Any]:
         """The request for one input."""
@@ -264,7 +264,7 @@ class RemoteStage(Stage):
 
 
 def innermost(stage: Stage) -> Stage:
-    """The stage inside of all wrappers; a stage that is no wrapper itself."""
+    """Return the stage inside all wrappers, or the stage itself if it is not a wrapper."""
     while isinstance(stage, Wrapper):
         stage = stage.inner
     return stage
@@ -287,9 +287,9 @@ def place_of(called: Any) -> str:
 
 
 class TurnInput:
-    """What stages read of one turn, growing output by output: as it is, or what T⁻¹ makes of it.
+    """Everything that stages read of one turn, growing output by output: as it is, or after T⁻¹.
 
-    It holds the canonical form of what decides their outputs beside it, so that no value is written twice.
+    The canonical form of the values that determine outputs is kept too, so that no value is serialised twice.
 
     Args:
         history: the turns before.
@@ -317,7 +317,7 @@ class TurnInput:
 
     @classmethod
     def of(cls, item: StageInput) -> TurnInput:
-        """What an input reads: the same key for the same input."""
+        """Return the parts of an input that are read: equal inputs have equal keys."""
         made = cls(item.history, item.user, item.system, item.sample)
         for call in item.steps:
             made = made.after(call, canonical(call.output))
@@ -347,14 +347,14 @@ class TurnInput:
         return made
 
     def stage_input(self, argument: Any, *, is_random: bool = False) -> StageInput:
-        """What a stage is given; the draw too where it draws its outputs."""
+        """Return the input of a stage, with the draw if the stage draws its outputs."""
         draw = (self.sample, self.draw) if is_random else (0, "")
         return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, *draw)
 
     def key(self, argument: Any, *, is_random: bool = False) -> str:
-        """A digest of what decides a stage's output: equal for equal inputs, however they came about.
+        """Return a digest of everything that determines a stage's output; equal inputs have equal digests.
 
-        It is the same in every process, or begins with :data:`LOCAL`.
+        The digest is the same in every process, or begins with :data:`LOCAL`.
         """
         text = "\n".join((*self._parts, canonical(argument), self.draw if is_random else ""))
         return digest(text) if is_portable(text) else LOCAL + digest(text)
@@ -405,7 +405,7 @@ def call_stage(name: str, stage: Stage | Callable[..., Any], inputs: Sequence[St
 
 
 def _state_of(inputs: Sequence[StageInput]) -> list[str]:
-    """What a stage must leave as it is: outputs, arguments, calls and results."""
+    """Return the parts of inputs that a stage must not change: outputs, arguments, calls and results."""
     turns = {id(turn): turn for item in inputs for turn in item.history if turn.steps}
     values = [canonical((item.outputs, item.argument)) for item in inputs if item.outputs or item.argument is not None]
     return [*values, *(repr(turn.steps) for turn in turns.values())]

@@ -14,11 +14,11 @@ from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import replacing
 
 ROW, API = "_row", "_api_name"
-"""Columns beside the results' own, never shown: the rows' order, and the API that gave a row."""
+"""Columns that are added to those of the results and never shown: the order of rows, and the API of a row."""
 APIS = "_apis"
 """The table that says in which table an API's results are: ``api_name``, ``table_name``."""
 _LARGEST = 1 << 63
-"""What an integer of SQLite does not reach."""
+"""Smallest positive integer beyond SQLite's range."""
 
 
 @dataclass
@@ -47,9 +47,8 @@ def _common_domains(dialogues: Sequence[Dialogue]) -> dict[str, set[str]]:
 def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
     """All results of all calls, by service; rows that are equal and of one API once.
 
-    An API belongs to the service of its own name, else to the domain of the dialogues that call it. Where these have
-    several domains (joined by a comma), it is the one that they have in common; where there is none, or they have none,
-    the API is a service of its own.
+    An API belongs to the service that has its name, else to the domain of the dialogues that call it. If these have
+    several domains (joined by a comma), it is their common domain. Without such a domain the API is its own service.
     """
     dialogues = list(dialogues)
     domains = _common_domains(dialogues)
@@ -68,7 +67,7 @@ def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
 
 
 def is_sqlite(path: str | Path) -> bool:
-    """Whether a file is SQLite's, empty or not there."""
+    """True if a file is an SQLite file, empty, or missing."""
     if Path(path).exists() and not Path(path).is_file():
         return False
     try:
@@ -96,19 +95,18 @@ def _tables(services: Sequence[Service], metadata: Any) -> Iterator[tuple[Servic
 
 
 def write_database(services: Sequence[Service], path: str | Path) -> None:
-    """Write an SQLite file, a table a service; what is there is replaced when all is written.
+    """Write an SQLite file with a table per service; an existing file is replaced when all is written.
 
     Texts are ``TEXT``, numbers, truth values and lists columns of their kinds (what is mixed is ``JSON``), so that they
-    are read as they were; a null is left out. Names that differ in case alone get a number, as SQL does not tell them
-    apart.
+    are read as they were; a null is left out. Names that differ only in case get a number, because SQL ignores case.
 
     Raises:
-        TodBiasError: there is no result at all, the file cannot be written, or a row is more than SQLite holds.
+        TodBiasError: there are no results, the file cannot be written, or a row exceeds SQLite's limits.
     """
     if not is_sqlite(path):
         raise TodBiasError(f"{path}: is there and is no SQLite file; choose another name")
     if not any(service.rows for service in services):
-        raise TodBiasError(f"{path}: not written, as no call of these dialogues has a result")
+        raise TodBiasError(f"{path}: not written, because no call in these dialogues has a result")
     try:
         import sqlalchemy as sa
     except ImportError as error:
@@ -139,7 +137,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
 
 
 def _distinct(names: Sequence[str], taken: set[str]) -> dict[str, str]:
-    """Names that SQL tells apart."""
+    """Return names that differ in more than case."""
     distinct: dict[str, str] = {}
     seen = {name.lower() for name in taken}
     for name in names:

@@ -28,18 +28,17 @@ def scored_turn(
     is_after_service: bool = False,
     failure: str = "",
 ) -> ScoredTurn:
-    """The turn as metrics read it.
+    """Return the turn as metrics read it.
 
-    Its calls are the output of ``api_call`` where the system has such a stage (none if it was not called), else
-    those that stages were called with, in order. Its results are what came back for these, or what ``db`` found. A
-    call that cannot be read makes the turn's calls None. The system makes calls at all where it has ``api_call`` or
-    ``tools``, or calls a stage with a call in this turn; of a flow that calls under other names, :func:`with_calls`
-    says so of the turns without one.
+    The calls are the output of ``api_call`` if the system has such a stage (none if it was not called), else the calls
+    that stages received, in order. The results are those of these calls, or of ``db``. A call that cannot be read makes
+    the turn's calls None. The system makes calls at all where it has ``api_call`` or ``tools``, or calls a stage with a
+    call in this turn; for a flow with other names, :func:`with_calls` marks the turns without calls.
 
     Args:
         gold: the corpus's turn, rewritten where the dialogue is.
         steps: all calls of the turn.
-        response: what the system said.
+        response: the system's response.
         names: the system's stages.
         is_after_service: whether the corpus makes a call in an earlier turn of the dialogue.
         failure: why the turn failed; empty for a turn that came to its end.
@@ -83,18 +82,18 @@ def with_calls(turns: list[ScoredTurn], *, known: bool = False) -> list[ScoredTu
 
 
 def system_turn(gold: Turn, steps: Sequence[StageCall], *, is_complete: bool = True) -> Turn:
-    """The turn as the system made it; what it has no stage for is taken from the corpus.
+    """Return the turn as the system made it; parts without a stage are taken from the corpus.
 
-    Its calls are those that a stage was called with (a loop's tools); in a straight pipeline the output of
-    ``api_call``, with the output of ``db`` as its result. Its response is the output of the last stage.
+    The calls are those that a stage received (the tools of a loop). In a straight pipeline it is the output of
+    ``api_call``, with the output of ``db`` as its result. The response is the output of the last stage.
 
     Args:
         gold: the corpus's turn.
         steps: all calls of the turn.
-        is_complete: whether the turn has come to its end; if not, the response is the corpus's.
+        is_complete: whether the turn has ended; if not, the response is the corpus's.
 
     Raises:
-        StageError: a call or a result holds what is no JSON.
+        StageError: a call or a result is not JSON.
     """
     response = as_text(steps[-1].output) if is_complete and steps else gold.response
     try:
@@ -120,7 +119,7 @@ def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
 
 
 def _step(call: Mapping[str, Any], output: Any) -> Step:
-    """A call with what came back: its rows, and the text that a model read."""
+    """Return a call with its result: the rows, and the text that a model read."""
     rows = rows_of(output)
     return Step(call, rows, content=beside(rows, tool_content(output)))
 

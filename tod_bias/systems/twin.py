@@ -1,4 +1,4 @@
-"""The one idea of this project: replacing a stage by its equivariant twin.
+"""The idea of this project: replace a stage by its equivariant twin.
 
 A stage f is fair under a demographic rewrite T when f(T x) = T f(x). Its *twin* is fair by construction::
 
@@ -76,8 +76,8 @@ def rewritten_except(output: V, rewrite: Rewrite, strings: Mapping[str, str]) ->
     Args:
         output: of a stage that was called with T⁻¹ of its input.
         rewrite: T.
-        strings: what T⁻¹ did not undo in the input (:func:`not_undone`); where its image stands in the output as a word
-            of its own, it is put back as it was.
+        strings: what T⁻¹ did not undo in the input (:func:`not_undone`); if its image occurs in the output as a whole
+            word, the string is restored.
     """
     if not strings:
         return rewrite(output)
@@ -94,12 +94,12 @@ def rewritten_except(output: V, rewrite: Rewrite, strings: Mapping[str, str]) ->
 class Twin(Wrapper):
     """The equivariant twin of any stage: T(stage(T⁻¹ x)).
 
-    In a pipeline the engine knows each dialogue's T; alone, :meth:`under` binds one. Where nothing was rewritten it is
-    the stage itself.
+    In a pipeline the engine knows each dialogue's T; elsewhere :meth:`under` binds one. If nothing was rewritten, the
+    twin equals the stage.
 
     Args:
         inner: the stage that is made equivariant.
-        rewrite: T; None where nothing was rewritten.
+        rewrite: T; None if nothing was rewritten.
     """
 
     def __init__(self, inner: Stage | Callable[..., Any], rewrite: Rewrite | None = None) -> None:
@@ -122,7 +122,7 @@ class Twin(Wrapper):
 
 
 def untwinned(stage: Stage) -> Stage:
-    """The stage itself, where it is a twin, or a twin's twin."""
+    """Return the stage itself if it is a twin, or a twin of a twin."""
     while isinstance(stage, Twin):
         stage = stage.inner
     return stage

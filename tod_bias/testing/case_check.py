@@ -18,7 +18,7 @@ from tod_bias.testing.case_runs import CaseRunner, MeasuredCase
 from tod_bias.testing.cases import EXPECTED, REWRITTEN, TOLERANCE, Case, axes_of_cases, rewrite_of
 
 FIXED, REMAINS, LEVELLED, UNANSWERED = "fixed", "remains", "levelled down", "unanswered"
-"""What may come of a case. Levelled down: nobody is served worse, as all are served as badly as the one who was."""
+"""Outcomes of a case. Levelled down: all groups are served as badly as the harmed group was."""
 CODES = {REMAINS: 1, LEVELLED: 1, UNANSWERED: 3, FIXED: 0}
 """Exit codes; 2 is for the user's mistakes."""
 
@@ -36,7 +36,7 @@ class CheckedCase:
 
     @property
     def stage(self) -> str:
-        """Where the most of the harm enters now; the case's own stage where there is none."""
+        """Stage at which most of the harm enters now; the case's own stage without harm."""
         if self.now is None or not self.now.contributions or self.state != REMAINS:
             return self.case.stage
         shares = self.now.contributions
@@ -44,7 +44,7 @@ class CheckedCase:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is read of the case: as it was written, and under ``now`` harm, shares, scores and outputs."""
+        """Return the case as JSON, with harm, shares, scores and outputs of this check under ``now``."""
         case, now = self.case, self.now
         facts = ("id", "axis", "source", "target", "term", "turn", "turns", "metric")
         record: dict[str, Any] = finite(
@@ -93,17 +93,17 @@ class CaseCheck:
 
 
 def user_objects(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
-    """What :func:`check_cases` takes of one's own, from names that the user gives: cases do not import what they name.
+    """Load the users' axes and metrics for :func:`check_cases`; cases never import what they name.
 
     Args:
         axes: those with ``module:name`` are loaded.
         metrics: names, or ``module:Class``.
 
     Returns:
-        Name to axis, and what a case may call a metric to the metric.
+        Names to axes, and names that a case may use to metrics.
 
     Raises:
-        TodBiasError: one cannot be loaded.
+        TodBiasError: an axis or metric cannot be loaded.
     """
     loaded = [load_axis(axis) for axis in axes if is_user_defined(axis)]
     by_spec = {name: metric(name) for name in metrics}
@@ -122,16 +122,16 @@ def check_cases(
 ) -> CaseCheck:
     """Run cases again.
 
-    A case is fixed where the counterfactual's turn scores no worse than the original's output rewritten alike, and no
-    worse by the stage that the harm entered at, both within the tolerance; what only moves the harm to another stage
-    does not pass. Nor does what serves all as badly as the counterfactual was served: its score must be nearer to what
-    it should have been than to what it was.
+    A case is fixed if, within the tolerance, the counterfactual's turn scores no worse than the rewritten output of the
+    original, both in total and by the stage at which the harm entered. A change that moves the harm to another stage
+    does not pass. A change that serves all groups as badly does not pass either: the score must be nearer to its target
+    than to its former value.
 
     Args:
         cases: of one file or several.
-        pipeline: the system; where it lacks the stage of a case, the harm as a whole decides.
+        pipeline: the system; if it lacks the stage of a case, the total harm decides.
         tolerance: in the metric's own units.
-        axes: by name, where they are not shipped ones.
+        axes: users' axes by name.
         metrics: what a case calls its metric (a name or ``module:Class``) to a metric, where it is not a shipped one.
         cache: SQLite file of outputs.
         show_progress: on stderr.
@@ -168,7 +168,7 @@ def _judged(case: Case, measured: MeasuredCase | str, tolerance: float) -> Check
 
 
 def _has_risen(case: Case, measured: MeasuredCase) -> bool:
-    """Whether the counterfactual's score is nearer to what it should have been than to what it was."""
+    """True if the counterfactual's score is nearer to its target than to its former value."""
     expected, before = case.scores.get(EXPECTED), case.scores.get(REWRITTEN)
     if expected is None or before is None:
         return True

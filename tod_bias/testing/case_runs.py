@@ -30,12 +30,12 @@ Pair = tuple[CounterfactualRecord, Rewrite]
 
 
 def harm_of(metric: Metric, scores: np.ndarray, arms: ArmDesign) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Harm, and each stage's share of it.
+    """Return the harm, and each stage's share of it.
 
     Args:
-        metric: says which scores are good ones.
+        metric: with a better side.
         scores: (…, arms).
-        arms: which they are.
+        arms: of the scores.
 
     Raises:
         MetricError: the metric has no better side, so nothing by it is harm.
@@ -101,7 +101,7 @@ class CaseRunner:
         self._execution = Execution(pipeline, history, cache, options)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[MeasuredCase | str]:
-        """What comes of each counterfactual and its rewrite; the reason, where a call had no output."""
+        """Return the outcome of each counterfactual and its rewrite, or why a call had no output."""
         measured: list[MeasuredCase | str] = []
         for start in range(0, len(pairs), _CHUNK):
             measured += self._measured(pairs[start : start + _CHUNK])
@@ -192,16 +192,16 @@ class _CaseTable:
             self._outputs[number].setdefault(stage, {})[which] = as_text(output)
 
     def scores(self, number: int) -> dict[str, float]:
-        """Of a pair's last turn: original, expected, rewritten."""
+        """Return the scores of a pair's last turn: original, expected, rewritten."""
         by_arm = self.by_arm[number]
         values = {ORIGINAL: self._originals[number], EXPECTED: by_arm[-1], REWRITTEN: by_arm[0]}
         return {name: float(score) for name, score in values.items()}
 
     def first_difference(self, number: int) -> dict[str, Any] | None:
-        """Of a pair's last turn."""
+        """Return the first difference in a pair's last turn."""
         expected, calls = (self._calls.get((number, which)) for which in (EXPECTED, REWRITTEN))
         return None if expected is None or calls is None else first_difference(expected, calls)
 
     def outputs_of(self, number: int) -> dict[str, dict[str, str]]:
-        """Of a pair's last turn, by stage."""
+        """Return the outputs of a pair's last turn, by stage."""
         return {stage: self._outputs[number].get(stage, {}) for stage in self._stages}

@@ -1,7 +1,7 @@
-"""Regression cases: single counterfactuals in which somebody was served worse, each with all that it takes to run it.
+"""Regression cases: single counterfactuals with a worse service, each with everything that is needed to run it.
 
-A file of cases is JSON lines. A case names the groups, the stage that the harm enters at and the turn, and shows what
-was said and put out; it holds the dialogue up to that turn, as it is and as it was rewritten, and what T is made from
+A file of cases is JSON lines. A case names the groups, the stage at which the harm enters and the turn, and shows
+messages and outputs. It holds the original and the rewritten dialogue up to that turn, and the record of T
 (:mod:`tod_bias.perturb.records`). So it needs no corpus and no run, only the axis and a system.
 """
 
@@ -31,10 +31,9 @@ SCHEMA = 3
 TOLERANCE = 0.01
 """Harm up to it, in the metric's own units, is none."""
 OPTIONS = ("lexicon", "protected", "name_slots", "introductions", "model")
-"""What an axis may be loaded with."""
+"""Options with which an axis may be loaded."""
 ORIGINAL, EXPECTED, REWRITTEN = "original", "expected", "rewritten"
-"""What is compared: f(x), the output for the original; T(f(x)), that output rewritten; f(T x), the output for the
-counterfactual."""
+"""Outputs that are compared: f(x), of the original; T(f(x)), that output rewritten; f(T x), of the counterfactual."""
 
 
 class CaseError(TodBiasError):
@@ -42,7 +41,7 @@ class CaseError(TodBiasError):
 
 
 def _read_by(read: Callable[[Any], Any]) -> PlainValidator:
-    """A field is what ``read`` makes of a value, whatever that raises where it is another one."""
+    """Make a field from a value with ``read``, which raises for other values."""
 
     def reading(value: Any) -> Any:
         try:
@@ -98,13 +97,13 @@ class Case(BaseModel):
     metric: str
     """By which it is harm: a name or ``module:Class``."""
     scores: dict[str, float | None]
-    """Of the turn: original, expected, rewritten."""
+    """Scores of the turn: original, expected, rewritten."""
     turn: int
     """Number of the turn in the corpus' dialogue, from 1."""
     turns: tuple[int, ...]
-    """Those of its turns that the case holds; the marked turn is the last."""
+    """Turns in the case; the marked turn is the last."""
     user: Texts
-    """What the user says in the marked turn: original, rewritten."""
+    """User's message in the marked turn: original, rewritten."""
     reference: Texts
     """The gold response: original, rewritten."""
     outputs: dict[str, Texts]
@@ -116,7 +115,7 @@ class Case(BaseModel):
     signature: str
     """Of the axis."""
     axis_options: Annotated[dict[str, Any], AfterValidator(_known_options)]
-    """What the axis was loaded with: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
+    """Options of the axis: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
     counterfactual: Counterfactual
     """The dialogue as it is, and how it is rewritten."""
     rewritten: tuple[CaseTurn, ...]
@@ -124,7 +123,7 @@ class Case(BaseModel):
 
     @property
     def earlier(self) -> list[dict[str, Any]]:
-        """What the user says otherwise in the turns before the marked one: number of the turn, original, rewritten."""
+        """Other messages of the user before the marked turn: number of the turn, original, rewritten."""
         pairs = zip(self.turns[:-1], self.counterfactual.dialogue.turns[:-1], self.rewritten[:-1], strict=True)
         texts = ((number, str(original.user), str(rewritten.user)) for number, original, rewritten in pairs)
         return [
@@ -144,7 +143,7 @@ class Case(BaseModel):
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            ValueError: a field is missing or of the wrong type; says which.
+            ValueError: a field is missing or of the wrong type; names it.
         """
         if not isinstance(record, Mapping):
             raise ValueError(f"a case must be an object, got {type(record).__name__}")
@@ -174,10 +173,10 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> None:
 
 
 def check_replaced(path: str | Path) -> None:
-    """See to it that no file of another kind is replaced by cases.
+    """Raise if writing cases would replace a file of another kind.
 
     Raises:
-        CaseError: there is one, and its first line is no case.
+        CaseError: the file exists, and its first line is not a case.
     """
     if Path(path).exists() and not Path(path).is_file():
         return  # a pipe or a device holds nothing that would be lost, and a folder is named by what writes
@@ -203,7 +202,7 @@ def read_cases(path: str | Path) -> list[Case]:
         for number, line in text_lines(path):
             case = _case_of(line, f"{path}, line {number}")
             if case.id in cases:
-                raise CaseError(f"{path}, line {number}: case {case.id!r} stands twice; delete one of them")
+                raise CaseError(f"{path}, line {number}: case {case.id!r} occurs twice; delete one of them")
             cases[case.id] = case
     except (OSError, UnicodeDecodeError) as error:
         raise CaseError(f"{path}: cannot be read ({error}); give a file that tod-bias cases wrote") from error
@@ -222,15 +221,15 @@ def _case_of(line: str, place: str) -> Case:
 
 
 def axes_of_cases(cases: Sequence[Case], given: Mapping[str, Axis] | None = None) -> dict[str, Axis]:
-    """Name to axis, as the cases were rewritten.
+    """Return the axes of cases by name, as the cases were rewritten.
 
     Args:
-        cases: several of an axis are rewritten by one.
-        given: axes in place of those that the cases would load; one's own are not imported by their names.
+        cases: those of one axis share it.
+        given: axes that replace those of the cases; users' axes are never imported by name.
 
     Raises:
-        AxisError, LexiconError: it cannot be loaded.
-        CaseError: it is another one than rewrote the cases: its signature, terms included, differs.
+        AxisError, LexiconError: an axis cannot be loaded.
+        CaseError: the axis differs from the one that rewrote the cases, by its signature or terms.
     """
     axes: dict[str, Axis] = dict(given or {})
     for case in cases:

@@ -68,7 +68,7 @@ class _Recorder(Wrapper):
 
 
 class StageContract:
-    """What every stage must keep; needs the fixtures ``stage`` and ``inputs`` (two or more different inputs)."""
+    """Contract of every stage; needs the fixtures ``stage`` and ``inputs`` (two or more different inputs)."""
 
     def test_gives_an_output_per_input(self, stage: Stage, inputs: list[StageInput]) -> None:
         assert len(call_stage("stage", stage, inputs)) == len(inputs)

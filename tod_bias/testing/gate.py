@@ -1,9 +1,9 @@
 """A gate: does a finished run show that no group is served worse by more than a limit?
 
-Every group's gap must be shown to lie within the margin (the one-sided 95% bound of each; as all must, none is
-adjusted), or one must be shown to lie beyond the limit (one-sided bounds, Bonferroni over all), or the run cannot tell.
-Where few dialogues differ, bounds are exact, over dialogues and over terms. What rests on too few terms is shown of no
-group. All is read from ``results.json``; nothing is run.
+The gate passes if the one-sided 95% bound of every gap is within the margin; because all must be, none is adjusted. It
+fails if one gap is beyond the limit (one-sided bounds, Bonferroni over all gaps). Otherwise the run is undecided. If
+few dialogues differ, bounds are exact, over dialogues and over terms. A group with too few terms is never decided.
+Everything is read from ``results.json``; nothing is run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tod_bias.statistics.needed import ENOUGH_TERMS
 from tod_bias.statistics.power import affected_within, units_needed
 
 WITHIN, ABOVE, UNKNOWN = "within", "above", "cannot tell"
-"""What may be shown of a value."""
+"""Decisions about a value."""
 CODES = {WITHIN: 0, ABOVE: 1, UNKNOWN: 3}
 """Exit codes; 2 is for the user's mistakes."""
 ALPHA = 1 - LEVEL
@@ -37,10 +37,10 @@ class GateError(TodBiasError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allowed, on each metric's own scale.
+    """Limits on each metric's own scale.
 
     Raises:
-        TodBiasError: a limit that makes no sense.
+        TodBiasError: a limit is invalid.
     """
 
     max_gap: float
@@ -48,11 +48,11 @@ class Limits:
     margin: float | None = None
     """Within it the gate passes; by default ``max_gap``, and never above it."""
     both_sides: bool = False
-    """Whether being served better than the others counts too."""
+    """True if being served better than the others counts too."""
     terms_only: bool = False
-    """Whether terms are taken as they are, not as a sample."""
+    """True if terms are taken as given, not as a sample."""
     tried: int = 1
-    """Systems of which the best one is chosen on the same dialogues: what passes is held to alpha / tried."""
+    """Number of systems from which the best one was chosen on the same dialogues; a pass is held to alpha / tried."""
 
     def __post_init__(self) -> None:
         if not 0 < self.max_gap < math.inf:
@@ -62,12 +62,12 @@ class Limits:
 
     @property
     def within(self) -> float:
-        """What must be shown for the gate to pass."""
+        """Largest gap with which the gate passes."""
         return self.max_gap if self.margin is None else self.margin
 
     @property
     def alpha(self) -> float:
-        """The level of tests that a value lies within the margin (Bonferroni over what was tried)."""
+        """Level of tests that a value is within the margin (Bonferroni over the systems that were tried)."""
         return ALPHA / self.tried
 
 
@@ -81,7 +81,7 @@ class CheckedValue:
     """``gap of woman``, ``gap of woman, response``."""
     value: float | None
     se: float
-    """Standard error; NaN where it is not known."""
+    """Standard error; NaN if unknown."""
     df: float
     affected: Sequence[Affected]
     """Where few dialogues differ: how many do, of all, and how many terms, of all."""
@@ -89,28 +89,28 @@ class CheckedValue:
     terms: float
     """Effective terms of the group."""
     of_terms_only: bool
-    """Whether it holds for the terms of the run only."""
+    """True if the value holds for the terms of the run only."""
     unmeasured: str
-    """Why the run measures nothing there; empty where it does."""
+    """Reason why nothing is measured; empty if something is."""
     first_differences: tuple[str, ...]
-    """What differs first, most often, in the turns as the group, in words."""
+    """Most frequent first differences in the turns as the group, in words."""
     claim_p: float | None
     """The run's own p-value of the claim, over everything that it claims; None: it tested nothing."""
     beyond: Estimate | None
     """The gap beyond what the placebo's rewording does; None without a placebo, and of a stage's share."""
     needs_placebo: bool
-    """Whether the gap cannot be told from what rewording does."""
+    """True if the gap cannot be separated from the effect of rewording."""
     both_sides: bool
-    """Whether a gap of either sign counts: where that is asked for, and where no score is the better one."""
+    """True if a gap of either sign counts: if asked for, or if neither side of the score is better."""
 
     @property
     def size(self) -> float:
-        """The gap that is held against the limits, positive where it counts; NaN where it is undefined."""
+        """Gap that is compared with the limits, positive if it counts; NaN if undefined."""
         value = math.nan if self.value is None else self.value
         return abs(value) if self.both_sides else value
 
     def half(self, alpha: float) -> float:
-        """From the value to its one-sided bound; NaN where it is not known."""
+        """Return the distance from the value to its one-sided bound; NaN if unknown."""
         if not math.isfinite(self.se) or self.df < 1:
             return math.nan
         half = float(t_quantile(1 - alpha, self.df)) * self.se
@@ -118,11 +118,11 @@ class CheckedValue:
 
     @property
     def no_dialogue_differs(self) -> bool:
-        """Whether no dialogue shows any difference."""
+        """True if no dialogue shows any difference."""
         return self.value == 0 and self.se == 0
 
     def beyond_bound(self, alpha: float, side: int) -> float:
-        """A one-sided bound of the size of the gap beyond rewording; NaN where it is not known.
+        """Return a one-sided bound of the gap beyond rewording; NaN if unknown.
 
         Args:
             alpha: its level.
@@ -137,29 +137,29 @@ class CheckedValue:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is shown of one value."""
+    """Decision about one value."""
 
     checked: CheckedValue
     state: str
     interval: tuple[float, float] | None = None
-    """What decides: bounds of which each holds by itself."""
+    """Bounds that decide, each at its own level."""
     reason: str = ""
-    """Why the run cannot tell; empty where it can."""
+    """Reason for no decision; empty if there is one."""
     needed: float | None = None
-    """Dialogues, with terms in proportion, that would tell if the value is as it was seen."""
+    """Number of dialogues, with terms in proportion, that would decide if the value is as observed."""
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """What is shown of everything that was checked."""
+    """Decisions about everything that was checked."""
 
     run: str
     limits: Limits
     verdicts: tuple[Verdict, ...]
     counterfactual: tuple[str, ...] = ()
-    """Metrics of which positive is not harm: they compare with the original."""
+    """Metrics for which positive is not harm: they compare with the original."""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Metrics that are not checked, as no score of theirs is the better one, to the axes where they claim something."""
+    """Metrics that are not checked because neither side is better, with the axes on which they claim something."""
 
     @property
     def state(self) -> str:
@@ -174,7 +174,7 @@ class GateResult:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of ``check.json``; ``needed`` is null where it is not known."""
+        """Return the content of ``check.json``; ``needed`` is null if unknown."""
         return {
             "schema": 3,
             "run": self.run,
@@ -220,12 +220,12 @@ def gate(
         result: of the run.
         limits: what is allowed; a number is the largest gap.
         axes: by default all but the placebo.
-        metrics: by default all of which one side is the better one; of others gaps of either sign count.
-        stage: its share of each gap is checked in its place.
+        metrics: by default all with a better side; for others, gaps of either sign count.
+        stage: if given, its share of each gap is checked instead of the gap.
 
     Raises:
         GateError: the run lacks an axis, metric or stage.
-        TodBiasError: a limit that makes no sense.
+        TodBiasError: a limit is invalid.
     """
     limits = limits if isinstance(limits, Limits) else Limits(limits)
     if stage is not None and stage not in result.stages:
@@ -251,7 +251,7 @@ def _left_out(result: AuditResult, checked: set[str]) -> dict[str, tuple[str, ..
 
 
 def _event_rows(result: AuditResult, axes: Sequence[str]) -> list[AxisResult]:
-    """Return the rows of events that are shares of turns and of which one side is the better one."""
+    """Return the rows of events that are shares of turns with a better side."""
     names = [name for name, info in result.metrics.items() if (event := Behaviour.of(name)) and event.is_share_of_harm]
     return [result.axes[axis][name] for axis in axes for name in names if name in result.axes[axis]]
 
@@ -259,7 +259,7 @@ def _event_rows(result: AuditResult, axes: Sequence[str]) -> list[AxisResult]:
 def _failures(result: AuditResult, axes: Sequence[str], limits: Limits) -> Iterator[Verdict]:
     """Yield a verdict for each group whose turns may fail more often than those of others, by more than the margin.
 
-    Turns that failed are scored as the worst; the bound is of what was not seen (Clopper and Pearson 1934).
+    Failed turns get the worst score; the bound covers unseen failures (Clopper and Pearson 1934).
     """
     for axis in axes:
         groups = {name: some for name, some in result.failed.get(axis, {}).items() if name in _groups(result, axis)}
@@ -322,7 +322,7 @@ def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str
                 rows.append(row)
             elif metrics is not None or Behaviour.of(metric) is None:
                 raise GateError(
-                    f"{result.name}: has no {metric} on axis {axis}, where it is undefined; leave one of them out"
+                    f"{result.name}: has no {metric} on axis {axis}, for which it is undefined; leave one of them out"
                 )
     if not rows:
         raise GateError(f"{result.name}: holds no axis but the placebo, which claims nothing; audit another one")
@@ -343,7 +343,7 @@ def _sided(result: AuditResult) -> list[str]:
 
 def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Limits) -> Iterator[CheckedValue]:
     is_known = row.scale == "ratio" or row.original.value is not None
-    unmeasured = row.unmeasured or ("nobody is served at all" if row.nobody_is_served else "")
+    unmeasured = row.unmeasured or ("no group is served at all" if row.nobody_is_served else "")
     for name, group in row.groups.items():
         gap, beyond = _gap_of(group, limits), group.beyond_placebo
         part, what = (gap, f"gap of {name}") if stage is None else _share(group, name, stage, result)
@@ -408,7 +408,8 @@ def _verdict(checked: CheckedValue, values: int, limits: Limits) -> Verdict:
         return Verdict(checked, UNKNOWN, reason=f"{why}: more terms (or --terms-only)")
     if checked.needs_placebo and checked.beyond is None:
         why = (
-            "nearly all dialogues are of one group, so it takes a placebo (--axes …,placebo) to tell it from rewording"
+            "nearly all dialogues are of one group, so only a placebo (--axes …,placebo) can separate the gap "
+            "from rewording"
         )
         return Verdict(checked, UNKNOWN, reason=why)
     half = checked.half(limits.alpha)
@@ -435,7 +436,7 @@ def _around(value: float, half: float) -> tuple[float, float]:
 
 
 def _unknown(checked: CheckedValue, interval: tuple[float, float], values: int, limits: Limits) -> Verdict:
-    """Why the run cannot tell, and how many dialogues could."""
+    """Explain why there is no decision, and how many dialogues would give one."""
     harm = checked.size
     if limits.within <= harm <= limits.max_gap:
         return Verdict(checked, UNKNOWN, interval, "it was seen between what passes and what fails")
@@ -455,7 +456,7 @@ def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Li
     dialogues, *terms = checked.affected
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
         more = max(_units(some, room, limits.alpha) for some in terms)
-        reason = f"too few terms for what seldom differs: about {more:,} terms for the group would tell"
+        reason = f"too few terms for what seldom differs: about {more:,} terms for the group would decide"
         return Verdict(checked, UNKNOWN, interval, f"{reason} (or --terms-only)")
     needed = max(_units(dialogues, room, limits.alpha), checked.dialogues + 1)
     return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))

@@ -1,7 +1,6 @@
-"""The counterfactuals of a finished run that are served worst, as regression cases.
+"""Worst-served counterfactuals of a finished run, as regression cases.
 
-Which turns they are is read from ``turns.parquet``; the dialogues themselves are the corpus', and how each
-is rewritten is decided again as the run decided it. With a system each case is cut down to the turns that it takes.
+The turns are chosen from ``turns.parquet``. The dialogues are read from the corpus and rewritten as in the run.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ def worst_cases(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     only: Collection[str] = (),
 ) -> WorstCases:
-    """The worst served counterfactuals of a run: one of a dialogue and axis, and of every axis about as many.
+    """Return the worst-served counterfactuals of a run: at most one per dialogue and axis, spread evenly over axes.
 
-    They are ranked by the share of the harm that enters at one stage, in the turn where it is largest. All turns up
-    to it are kept.
+    The ranking is by the share of the harm that enters at one stage, in its worst turn. All turns up to that turn are
+    kept.
 
     Args:
         run: its folder.
@@ -114,7 +113,7 @@ def worst_cases(
 
 
 def _only(result: AuditResult, cases: Mapping[str, Sequence[Case]], ids: Collection[str], metric: str) -> WorstCases:
-    """Those cases; raises TodBiasError where one is not there."""
+    """Return the cases with these ids; raise TodBiasError if one is missing."""
     chosen = tuple(case for some in cases.values() for case in some)
     if unknown := set(ids) - {case.id for case in chosen}:
         raise TodBiasError(
@@ -130,7 +129,7 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
         (scored,) = scored_by(result, [given])
         sign_of(scored)
         return scored, given if isinstance(given, str) else scored.name
-    # A case is run by itself, without the other variants that decide in which turns an event could show.
+    # A case is run alone, without the other variants that decide in which turns an event could show.
     rows = [row for row in result.rows if not row.is_placebo and Behaviour.of(row.metric.name) is None]
     sided = [row for row in rows if row.metric.better != "neither"]
     if not sided:
@@ -213,7 +212,7 @@ class _CaseMaker:
         return f"{self._axis.name}/{row['dialogue']}/{candidate.source}>{candidate.target}/{int(row['turn']) + 1}"
 
     def _by_variant(self, dialogues: Sequence[Dialogue]) -> dict[str, dict[str, tuple[Dialogue, Candidate]]]:
-        """A dialogue's id and the name of a variant to what it is made of."""
+        """Map (dialogue id, variant) to the dialogue and its rewrite."""
         config = self._result.config
         design = design_counterfactuals(dialogues, [self._axis], config.design, seed=config.seed)
         selections = design.selected[self._axis.name]

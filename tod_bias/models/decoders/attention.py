@@ -1,4 +1,4 @@
-"""Attention over prefix trees: keys and values are read where they lie, and only those that are seen."""
+"""Attention over prefix trees: keys and values are read without copying, and only those that are seen."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Part:
 
 
 def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device | str = "cpu") -> list[Part]:
-    """A tree in parts, each of which attends to few nodes beside its own; empty for a small tree.
+    """Split a tree into parts that each attend to few other nodes; empty for a small tree.
 
     Args:
         seen: which node (row) sees which (column), bool of shape (nodes, nodes).
         dtype: of scores.
-        device: where.
+        device: of the scores.
     """
     if len(seen) <= 2 * _PART:
         return []
@@ -52,7 +52,7 @@ class Rows:
     """Tokens of a step that share keys and values."""
 
     rows: slice
-    """Which of the step's."""
+    """Rows of the step that belong to the part."""
     columns: int
     """Keys and values before them."""
     mask: torch.Tensor
@@ -62,13 +62,13 @@ class Rows:
 
 
 def added(seen: np.ndarray, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
-    """What is added to scores: (rows, columns) of bool to (1, 1, rows, columns)."""
+    """Convert a bool mask (rows, columns) to an additive one (1, 1, rows, columns)."""
     mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
     return mask.to(device)[None, None]
 
 
 UNREAD = torch.zeros(1, 1, 1, 1)
-"""The mask where parts or a step have theirs, for a model that makes one where it gets none."""
+"""Mask of models that would make one without it, if the mask of the parts or of the step is used."""
 
 
 def _attended(
@@ -83,17 +83,17 @@ def _attended(
     step: Sequence[Rows] = (),
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
+    """Attention in which heads that share keys and values read them without a copy per head.
 
     Args:
         module: of the layer.
         query: (1, heads, tokens, head size).
         key: (1, groups of heads, tokens, head size), and so ``value``.
-        attention_mask: added to scores, (1, 1, tokens, tokens); not read where there are parts or a step.
-        args: nothing that counts when there is no training, nor in ``kwargs``.
+        attention_mask: added to scores, (1, 1, tokens, tokens); not read if there are parts or a step.
+        args: ignored, as ``kwargs`` are, because they only matter in training.
         scaling: of the scores.
         parts: of a large tree whose nodes are the tokens.
-        step: where the tokens are those of a step; keys and values are added to its stores.
+        step: given if the tokens are those of a step; keys and values are added to its stores.
 
     Returns:
         (1, tokens, heads, head size), and no weights.

@@ -72,7 +72,7 @@ class BatchDecoder:
 
     @cached_property
     def _heeds_the_mask(self) -> bool:
-        """Whether what stands on the left of a row, and is masked, changes what comes after it."""
+        """True if masked tokens to the left of a row change its outputs."""
         row = [token for token in range(2 * _PROBE) if token != self._pad][:_PROBE]
         alone, padded = self._first_logits(row, 0), self._first_logits(row, _PROBE)
         spread = float((alone.max() - alone.min()).abs()) or 1.0

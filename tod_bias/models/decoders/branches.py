@@ -19,20 +19,20 @@ _CHEAP = 64
 _TRUST = 4
 """Guesses at first, and after any step for each token that it gave."""
 _READING = {"cpu": 7.0}
-"""What reading keys and values costs, in prompts that attend to them."""
+"""Cost of reading keys and values, in prompts that attend to them."""
 _LAUNCHING = 100.0
 """The same on a GPU, where another branch of a tree costs more than a few more columns."""
 
 
 def forked(seen: np.ndarray, device: torch.device) -> list[tuple[slice, np.ndarray]]:
-    """Prompts of a tree in branches, where several that see few nodes each cost less than one in which all are read.
+    """Split the prompts of a tree into branches, if several branches that see few nodes each cost less than one.
 
     Args:
         seen: which prompt sees which node, bool of shape (prompts, nodes).
-        device: where they attend.
+        device: of the attention.
 
     Returns:
-        Of each branch its prompts, which are neighbours, and the numbers of the nodes that any of them sees.
+        Of each branch: its prompts, which are neighbours, and the numbers of the nodes that any prompt sees.
     """
     reading = _READING.get(device.type, _LAUNCHING)
     branches: list[tuple[slice, np.ndarray]] = []
@@ -50,7 +50,7 @@ def forked(seen: np.ndarray, device: torch.device) -> list[tuple[slice, np.ndarr
 
 
 class Branch:
-    """Prompts that share keys and values, with room for those of what they will say.
+    """Prompts that share keys and values, with room for those of their outputs.
 
     Args:
         prompts: their numbers.
@@ -79,23 +79,23 @@ class Branch:
         return store
 
     def visible(self, owners: Sequence[int]) -> np.ndarray:
-        """What a step's tokens see, (tokens, columns so far and tokens), when they belong to these prompts by place."""
+        """Return the mask of a step, (tokens, columns so far and tokens), for tokens of these prompts by place."""
         places = np.asarray(owners)
         order = np.arange(len(places))
         among = (places[:, None] == places) & (order[:, None] >= order)
         return np.concatenate([self._seen[places, : self.columns], among], axis=1)
 
     def see(self, place: int, start: int, tokens: int) -> None:
-        """From now on the prompt at this place sees so many tokens from this column on."""
+        """Let the prompt at this place see a number of tokens from a column on."""
         self._seen[place, start : start + tokens] = True
 
     def drop(self, place: int) -> None:
-        """The prompt at this place goes on no more."""
+        """Stop the prompt at this place."""
         del self.prompts[place]
         self._seen = np.delete(self._seen, place, axis=0)
 
     def compact(self, rows: int) -> None:
-        """Drop what no prompt sees where that makes a step cheaper, or room for so many more columns."""
+        """Drop the columns that no prompt sees if this saves time, or makes room for more columns."""
         seen = self._seen[:, : self.columns].any(axis=0)
         alive = np.flatnonzero(seen)
         if len(alive) >= _CROWDED * self.columns and self.columns + rows <= self.room:
@@ -110,14 +110,14 @@ class Branch:
 
 
 class Side:
-    """Prompts that are decoded side by side, each from its first new token on.
+    """Prompts that are decoded together, each from its first new token.
 
     Args:
-        branches: where they are.
-        texts: every prompt's tokens, the first new one among them; what is said is added.
+        branches: of the prompts.
+        texts: every prompt's tokens with the first new one; outputs are appended.
         ends: how many tokens a prompt's text may have.
         stops: tokens that end an output.
-        drafts: guesses of what will be said.
+        drafts: guesses of the next tokens.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Side:
         return step
 
     def _forward(self, model: Any, guessed: Sequence[Sequence[Sequence[int]]]) -> Iterator[int]:
-        """What the model says after each token."""
+        """Yield the model's next token after each token."""
         tokens: list[int] = []
         positions: list[int] = []
         rows = []
@@ -184,7 +184,7 @@ class Side:
         return iter(output.logits[0].argmax(-1).tolist())
 
     def _grow(self, branch: Branch, guessed: Sequence[Sequence[int]], said: Iterator[int]) -> None:
-        """Add what was said to the texts, and tokens that were right to what their prompts see."""
+        """Append outputs to the texts, and correct tokens to the columns that their prompts see."""
         start = branch.columns - sum(map(len, guessed))
         ended = []
         for place, (prompt, tokens) in enumerate(zip(branch.prompts, guessed, strict=True)):

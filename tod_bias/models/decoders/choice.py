@@ -1,4 +1,4 @@
-"""Which back end decodes: chosen by model, settings and device."""
+"""Choice of the decoding back end by model, settings and device."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class Decoder(Protocol):
 
 
 _MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
-"""What the keys and values of one batch of trees may take."""
+"""Bytes that the keys and values of one batch of trees may take."""
 
 
 def resolved(
     name: str, config: Any, settings: GenerationSettings, *, causal: bool, device: torch.device
 ) -> GenerationSettings:
-    """Settings with every ``auto`` replaced by what was chosen, so that the signature says it.
+    """Return settings with every ``auto`` replaced by the choice, so that the signature records it.
 
     Args:
         name: the checkpoint's, for messages.
         config: its configuration.
         settings: as they were given.
-        causal: whether it continues its input (else sequence to sequence).
+        causal: True if the model continues its input, False if it is sequence to sequence.
         device: where it runs.
 
     Raises:
-        ModelError: the back end does not go with the model.
+        ModelError: the back end does not support the model.
     """
     dtype, backend = settings.dtype, settings.backend
     if dtype == "auto":
@@ -71,7 +71,7 @@ class Decoded:
     stop_tokens: tuple[int, ...]
     """Tokens that end an output."""
     causal: bool
-    """Whether it continues its input (else sequence to sequence)."""
+    """True if the model continues its input, False if it is sequence to sequence."""
     device: torch.device
     """Where it runs."""
     model: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""Guesses of what comes next, copied from what was read or said: prompt lookup, as in speculative decoding.
+"""Guesses of the next tokens, copied from prompts and outputs: prompt lookup, as in speculative decoding.
 
 A model checks several guessed tokens in one pass and keeps those that it would have said itself (Leviathan et al. 2023,
 "Fast inference from transformers via speculative decoding"; greedy, so a guess is right or wrong). Counterfactuals of
@@ -14,7 +14,7 @@ _KNOWN = 3
 
 
 class Drafts:
-    """What followed on any few tokens when they last occurred.
+    """Tokens that followed short sequences of tokens at their last occurrence.
 
     Args:
         stops: tokens that end an output, which are not guessed.
@@ -35,7 +35,7 @@ class Drafts:
             self._after[tuple(text[place - _KNOWN : place])] = text, place
 
     def after(self, text: Sequence[int], most: int) -> list[int]:
-        """Guesses of the tokens after a text, so many at the most."""
+        """Return guesses of the tokens after a text."""
         place = self._after.get(tuple(text[-_KNOWN:])) if most > 0 else None
         if place is None:
             return []

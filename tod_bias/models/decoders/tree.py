@@ -3,10 +3,10 @@
 The prompts of an attribution form trees: the turns of one dialogue extend each other, and arms and draws branch off
 where a word, a call or a result first differs. A tree is flattened: one forward pass computes keys and values of all
 its nodes, with an attention mask that lets a node see its ancestors only and with positions counted along its path.
-Prompts that go on (of a turn without a call, say, the first token is the end) are then decoded side by side, of many
-trees: a step adds nodes to each, its newest token and guesses of the next (:mod:`~tod_bias.models.decoders.drafts`); so
-keys and values of a shared prefix are computed once, and a step reads them once for all prompts that share most of
-theirs. The tokens are those that decoding each prompt alone would give (up to rounding in the last bits).
+Prompts whose first token is not the end are then decoded together, across many trees: a step adds nodes to each, its
+newest token and guesses of the next (:mod:`~tod_bias.models.decoders.drafts`); so keys and values of a shared prefix
+are computed once, and a step reads them once for all prompts that share most of theirs. The tokens are those that
+decoding each prompt alone would give (up to rounding in the last bits).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MOVING_ROPE = ("dynamic", "longrope")
 """Rotary embeddings that change with the longest position of a batch, so that prompts are not alone."""
 
 _MOST_PROMPTS = 256
-"""Of one batch, which is kept when it is done."""
+"""Prompts of one batch, whose outputs are kept when it is done."""
 _FEWEST_PROMPTS = 128
-"""Of one batch, where so many there are: a step of decoding reads all weights for few prompts as for many."""
+"""Fewest prompts of one batch, if there are enough: a step reads all weights, for few prompts as for many."""
 _FEWEST_BATCHES = 8
-"""There are not fewer than so many, where they need not be smaller than that for it."""
+"""Minimum number of batches, as long as none becomes smaller than :data:`_FEWEST_PROMPTS`."""
 _PAIRS = 6
-"""A token's way through a layer costs as much as attending to so many times the width: 24 width² operations (four
+"""Cost of a token's way through a layer, in units of attending to ``width`` tokens: 24 width² operations (four
 square matrices of attention, eight of the perceptron) against 4 width a pair (Kaplan et al. 2020, table 1)."""
 
 
@@ -59,7 +59,7 @@ class Tree:
             previous = sequence
 
     def visible(self) -> np.ndarray:
-        """Which node (row) sees which (column): its ancestors and itself."""
+        """Mask of nodes: each row sees its ancestors and itself."""
         seen = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)  # (nodes, nodes)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -91,7 +91,7 @@ def common(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def supports(config: Any) -> bool:
-    """Whether models of this configuration decode in a tree as they do alone."""
+    """True if models of this configuration decode alike in a tree and alone."""
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     layers = getattr(config, "layer_types", None) or ()
     return (
@@ -103,7 +103,7 @@ def supports(config: Any) -> bool:
 
 
 def token_bytes(config: Any, number_bytes: int) -> int:
-    """What the keys and values of one token take."""
+    """Bytes of the keys and values of one token."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return 2 * int(config.num_hidden_layers) * stored_heads(config) * int(size) * number_bytes
 
@@ -150,18 +150,19 @@ class PrefixTreeDecoder:
         return batches
 
     def _ordered(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
-        """Trees by their number of prompts and nodes: small ones fill batches, large ones go on for about as long."""
+        """Return trees by their number of prompts and nodes: small trees fill batches, and large ones take similar
+        time."""
         return sorted(self._groups(sequences), key=lambda tree: (len(tree[0]), tree[1]))
 
     def _size(self, prompts: int, nodes: int) -> int:
-        """Tokens whose keys and values are held, of a tree with so many prompts and nodes."""
+        """Tokens whose keys and values are held, for a tree of this size."""
         return nodes + prompts * self._settings.max_new_tokens
 
     def _groups(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
         """Sequences that make one tree, as indices in sorted order, and how many nodes it has.
 
-        A sequence joins its predecessor's tree where that costs less than a tree of its own, were every node of a tree
-        to attend to every other, seen or hidden.
+        A sequence joins its predecessor's tree if this costs less than a separate tree, assuming that every node
+        attends to all nodes of its tree.
         """
         groups: list[tuple[list[int], int]] = []
         previous: Sequence[int] = ()
@@ -180,7 +181,7 @@ class PrefixTreeDecoder:
         return groups
 
     def _cost(self, nodes: int) -> float:
-        """What reading a tree costs, in tokens' ways through the layers."""
+        """Return the cost of reading a tree, in tokens' ways through the layers."""
         return nodes + nodes**2 / self._worth
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -203,8 +204,8 @@ class PrefixTreeDecoder:
         return [text[len(sequence) :] for text, sequence in zip(texts, sequences, strict=True)]
 
     def _read(self, group: Sequence[int], texts: list[list[int]], drafts: Drafts) -> Iterator[Branch]:
-        """A tree's prompts that go on after their first new tokens, which join their texts: branch by branch, as all
-        of a tree may be more than can be held."""
+        """Yield the branches of a tree's unfinished prompts after their first new tokens, which are appended to their
+        texts. Branches are yielded one by one, because all of a tree may exceed the memory."""
         tree = Tree([texts[prompt] for prompt in group])
         model = self._model()
         seen = tree.visible()

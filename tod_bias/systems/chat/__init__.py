@@ -1,1 +1,1 @@
-"""Language models behind a chat API: what is sent, how it is asked for, what comes back."""
+"""Language models behind a chat API: requests, transport and replies."""

@@ -31,7 +31,7 @@ _GRACE = 5.0
 _LARGEST = 1 << 22
 """Bytes of an answer that are read; a longer one is left there."""
 _LARGEST_ERROR = 1 << 16
-"""Bytes of what a server says to a failure."""
+"""Bytes of an error response that are read."""
 _READING = threading.Lock()
 """Answers are taken apart one at a time: a small text may hold a great many values."""
 
@@ -72,7 +72,7 @@ class Client:
     """One server with one key, called from several threads.
 
     Args:
-        settings: where it is, and how it is called.
+        settings: address and options of the server.
     """
 
     def __init__(self, settings: ChatSettings) -> None:
@@ -194,7 +194,7 @@ class Client:
             timer.cancel()
 
     def _body(self, raw: Any, begun: float) -> bytearray | None:
-        """An answer that comes in parts, within the time that it may take; None for one that is too large."""
+        """Read an answer that is sent in chunks, within its time limit; None if it is too large."""
         parts = bytearray()
         for part in raw.iter_bytes():
             parts += part
@@ -212,7 +212,7 @@ class Client:
             except ValueError:
                 raise _PassingError("the answer is no JSON") from None
             if problem := problem_of(reply):
-                raise _PassingError(f"the answer is no chat completion: {problem}")
+                raise _PassingError(f"the answer is not a chat completion: {problem}")
             reply = dict(bounded(reply))
             for call in reply["choices"][0]["message"].get("tool_calls") or ():
                 self._clean_arguments(call["function"])
@@ -295,7 +295,7 @@ class Client:
 
 
 def _shorten(response: Any) -> None:
-    """Read no more than the beginning of what a server says to a failure: the library reads it to its end."""
+    """Truncate an error response; the library would read it to its end."""
     import httpx2
 
     class Beginning(httpx2.SyncByteStream):
@@ -342,7 +342,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def problem_of(reply: Any) -> str:
-    """What keeps a JSON value from being a chat completion; empty for nothing."""
+    """Return why a JSON value is not a chat completion; empty if it is one."""
     if not isinstance(reply, Mapping):
         return f"expected an object, got {type(reply).__name__}"
     choices = reply.get("choices")
@@ -355,7 +355,7 @@ def problem_of(reply: Any) -> str:
     if not isinstance(content, (str, list, type(None))):
         return f"its content is {type(content).__name__}"
     if isinstance(content, list) and not all(isinstance(part, Mapping) for part in content):
-        return "its content holds what is no part"
+        return "its content holds something that is not a content part"
     if not isinstance(calls, (list, type(None))):
         return f"its tool_calls are {type(calls).__name__}"
     return "" if all(map(_names_function, calls or ())) else "a tool call names no function"

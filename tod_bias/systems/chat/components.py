@@ -28,10 +28,10 @@ _LONGEST_NAME = 1000
 
 
 class ChatStage(RemoteStage):
-    """What the chat stages share: an input becomes a request, a reply an output."""
+    """Base class of chat stages: makes a request of an input and an output of a reply."""
 
     names_no_file = frozenset(["model", "base_url", "api_key_env"])
-    """Arguments in a pipeline file that are no paths, whatever lies beside it."""
+    """Arguments in a pipeline file that are never paths, even if a file of that name exists."""
 
     def __init__(
         self,
@@ -60,7 +60,8 @@ class ChatStage(RemoteStage):
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
-        """What decides the answers: server, model, settings, system prompt and tools; no key.
+        """Identify everything that determines the answers: server, model, settings, system prompt and tools, without
+        the key.
 
         Texts among the settings and the address's path, which might hold one, are in a digest.
         """
@@ -72,10 +73,10 @@ class ChatStage(RemoteStage):
         return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(texts)}"
 
     def check_access(self) -> None:
-        """See to it that calls can be made, before anything slow begins.
+        """Check that calls can be made before slow work begins.
 
         Raises:
-            StageError: the environment holds no key where one is named.
+            StageError: the environment variable of the key is not set.
         """
         self.settings.key  # noqa: B018 reading it finds what is wrong
 
@@ -111,7 +112,7 @@ class ToolCalls(ChatStage):
     """The policy of a tool-calling assistant: reads the dialogue, its calls and results, and calls tools or none.
 
     Its output is ``{"content": text, "tool_calls": [call, …]}``, calls as mappings with the tool's name under
-    ``api_name``. Arguments that are no JSON object stand under ``malformed_arguments``, and are counted.
+    ``api_name``. Arguments that are not a JSON object are kept under ``malformed_arguments`` and counted.
 
     Args:
         system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
@@ -128,7 +129,7 @@ class ToolCalls(ChatStage):
         return output_of(reply)
 
     def outcome(self, output: Any) -> str:
-        """What is wrong with the first call that cannot be made, or that the text is too long; empty for nothing."""
+        """Return why the first invalid call cannot be made, or that the text is too long; empty if all is well."""
         return self._mistake(output)[0]
 
     def tool(self, item: StageInput, output: Any) -> str:

@@ -1,4 +1,4 @@
-"""What looks like a key: names under which keys usually stand, and values that providers' keys have the form of."""
+"""Recognise API keys, by the names of fields that usually hold keys and by the form of providers' keys."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _CONTENTS = ("properties", "patternProperties", "$defs", "definitions")
 
 
 def names_key(name: str) -> bool:
-    """Whether a key usually stands under a name: ``x-api-key``, ``accessToken``, ``extra_headers``."""
+    """True if a field of this name usually holds a key: ``x-api-key``, ``accessToken``, ``extra_headers``."""
     flat = _HUMP.sub("_", name.strip()).lower()
     return bool(_NAME.search(flat)) and not _HARMLESS.fullmatch(flat)
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a text has the form of a provider's key: ``sk-…``, ``hf_…``, ``AKIA…``, ``Bearer …``, a JWT."""
+    """True if a text has the form of a provider's key: ``sk-…``, ``hf_…``, ``AKIA…``, ``Bearer …``, a JWT."""
     text = text.strip()
     return bool(_VALUE.fullmatch(text) or _BEARER.fullmatch(text))
 
 
 def holds_key(value: Any, *, in_schema: bool = False) -> bool:
-    """Whether a JSON value holds what looks like a key, by a name or by a value in it.
+    """True if a JSON value contains a likely key, judged by field names and by values.
 
     Args:
         value: the value.
@@ -59,8 +59,7 @@ def holds_key(value: Any, *, in_schema: bool = False) -> bool:
 
 
 def path_holds_key(path: str) -> bool:
-    """Whether a part of an address's path is a key, or names one: ``/v1/sk-…``, ``/key=…``, letters of both cases mixed
-    with digits."""
+    """True if part of a URL's path is or names a key: ``/v1/sk-…``, ``/key=…``, mixed-case letters with digits."""
     for part in re.split(r"[/;,&?#]", unquote(unquote(path))):
         name, is_given, value = part.rpartition("=")
         if is_given and names_key(name):

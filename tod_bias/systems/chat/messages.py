@@ -1,4 +1,4 @@
-"""What a chat stage sends: a turn and everything before it as messages; and what it reads from a reply."""
+"""Messages of a chat stage: the turn and its history as a request, and the reply as an output."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ RECORDED = "recorded"
 
 
 def messages_of(item: StageInput, system: str = "") -> list[Message]:
-    """A stage's input as messages: system, the turns before, the user's words, this turn's calls and results.
+    """Return a stage's input as messages: system, earlier turns, the user's words, calls and results of this turn.
 
-    Every call has a result, an empty one where nothing came back, since servers refuse a call without. The result of a
-    call is the output of a stage called with it, byte for byte where that is a text, or else what ``tools`` or ``db``
-    put out, or the mapping, list or look-up of another stage, without an argument after it. What other stages
-    return (a router, a guard's text) is not shown.
+    Every call has a result, which is empty if the call returned nothing, because servers refuse calls without results.
+    The result of a call is the output of a stage called with it, byte for byte if it is a text. Otherwise it is the
+    output of ``tools`` or ``db``, or the mapping, list or look-up of another stage that is called without an argument.
+    Outputs of other stages (a router, the text of a guard) are not sent.
 
     Args:
         item: the input.
-        system: the stage's own system prompt, which stands in place of the dialogue's; ``recorded`` or nothing:
-            the dialogue's.
+        system: the stage's system prompt, which replaces the dialogue's; ``recorded`` or empty for the dialogue's.
     """
     prompt = item.system if system in ("", RECORDED) else system
     turns = (*item.history, Turn(item.user))
@@ -54,7 +53,7 @@ def messages_of(item: StageInput, system: str = "") -> list[Message]:
 
 
 def _plain(message: Message) -> Message:
-    """Plain texts only: a rewritten one is a string that remembers where it comes from."""
+    """Return a message with plain strings; rewritten strings carry their origin."""
     return dict(loads(well_formed(json.dumps(plain(message), ensure_ascii=False))))
 
 
@@ -78,7 +77,7 @@ class _OpenCalls:
         self.messages.append({"role": "assistant", "content": said or None, "tool_calls": entries})
 
     def place_of(self, call: Mapping[str, Any]) -> int:
-        """Where an equal call is open; where there is none, it is added."""
+        """Return the place of an open call that equals this one; add the call if there is no such place."""
         for place, (_, other) in enumerate(self.calls):
             if other == call:
                 return place
@@ -125,8 +124,7 @@ def _add_results(step: StageCall, turn_calls: _OpenCalls) -> None:
 
 
 def _is_result(step: StageCall) -> bool:
-    """Whether a stage that was called without an argument returned the result of a call: ``tools`` and ``db`` do,
-    with any output; any other does by a look-up, a mapping or a list, and not by a text or a message."""
+    """True if a stage that was called without an argument returned the result of a call."""
     output = step.output
     if step.name == TOOLS or (step.name == DB and output is not None):
         return True
@@ -136,7 +134,7 @@ def _is_result(step: StageCall) -> bool:
 
 
 def named_calls(output: Any) -> list[Mapping[str, Any]]:
-    """The calls in an output that name their API; empty where one does not, or there is none."""
+    """Return the calls in an output if each names its API; otherwise an empty list."""
     if isinstance(output, (str, Lookup)):
         return []
     calls = calls_of(output) or []
@@ -152,9 +150,9 @@ def _entry(name: str, call: Mapping[str, Any]) -> Message:
 def output_of(reply: Mapping[str, Any]) -> dict[str, Any]:
     """A chat completion as a stage's output: ``{"content": text, "tool_calls": [call, …]}``.
 
-    A call is a mapping with the function's name under ``api_name``; where its arguments are no JSON object, they stand
-    as they are under :data:`~tod_bias.dialogues.calls.MALFORMED`. More calls or texts than one reply may hold are left
-    out, and a note stands for them.
+    A call is a mapping with the function's name under ``api_name``. Arguments that are not a JSON object are kept
+    unchanged under :data:`~tod_bias.dialogues.calls.MALFORMED`. Calls or texts beyond the limits of one reply are
+    dropped, and a note replaces them.
     """
     message = message_of(reply)
     return {"content": text_of(message), "tool_calls": [_call(call) for call in message.get("tool_calls") or ()]}

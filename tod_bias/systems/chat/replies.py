@@ -16,19 +16,19 @@ TOO_LONG = f"more than {LONGEST:,} characters in one reply; they were left out"
 PROBLEMS = {TOO_MANY: "too many calls", TOO_LONG: "text too long"}
 """How these are counted."""
 _A_CALL = 64
-"""Characters that a call takes beside its name and arguments."""
+"""Characters that a call takes in addition to its name and arguments."""
 _LONGEST_NAME = 64
 """Characters of a function's name, as OpenAI allows."""
 _USED = ("prompt_tokens", "completion_tokens")
 
 
 def too_long() -> dict[str, Any]:
-    """The reply that stands for one that is too large to be read."""
+    """Return the reply that replaces one that is too large to be read."""
     return {"choices": [{"message": {"content": TOO_LONG}}]}
 
 
 def message_of(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message of a chat completion; where it is too much, a short one that says so in its place."""
+    """Return the message of a chat completion, or a short message about its size if it is too large."""
     message: Mapping[str, Any] = reply["choices"][0]["message"]
     calls = message.get("tool_calls") or ()
     if len(calls) > MOST_CALLS:

@@ -19,12 +19,12 @@ _USUAL_NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*|[A-Z0-9]*(?:KEY|TOKEN)")
 """A name of a variable that is surely no key, and may be shown."""
 _LONG_PART = 20
 """Characters of a part of an address's path that is not shown: it may be a key."""
-_NO_KEY = "a key never stands in a file; name the variable that holds it with api_key_env"
+_NO_KEY = "keys are never read from files; name the environment variable with api_key_env"
 _HIDDEN = "the value is not shown"
 
 
 class Price(BaseModel):
-    """What a million tokens cost, in any one currency."""
+    """Price of a million tokens, in any one currency."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     input: float = Field(ge=0, allow_inf_nan=False)
@@ -57,13 +57,13 @@ class ChatSettings(BaseModel):
     concurrency: int = Field(default=8, ge=1, le=1024)
     """Calls at once."""
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """Not more than so many."""
+    """Upper limit of requests per minute."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds until an answer is given up."""
     retries: int = Field(default=6, ge=0, le=100)
     """How often a request is retried after a transient failure."""
     price: Annotated[Price, Strict(False)] | None = None
-    """What a million tokens cost, for ``tod-bias plan``: ``{input: 0.15, output: 0.6}``."""
+    """Price of a million tokens, for ``tod-bias plan``: ``{input: 0.15, output: 0.6}``."""
 
     @field_validator("base_url")
     @classmethod
@@ -124,7 +124,7 @@ class ChatSettings(BaseModel):
         }
         if secret := sorted(name for name in whole if names_key(name)):
             raise StageError(
-                f"{secret[0]}: a key never stands in a file; put it into an environment variable and name that: "
+                f"{secret[0]}: keys are never read from files; put the key into an environment variable and name it: "
                 "api_key_env: OPENAI_API_KEY"
             )
         try:
@@ -134,10 +134,10 @@ class ChatSettings(BaseModel):
 
     @property
     def key(self) -> str:
-        """The key in the environment; empty where none is named.
+        """Return the key from the environment; empty if no variable is named.
 
         Raises:
-            StageError: there is no such variable, or what it holds can be no key.
+            StageError: the variable is not set, or its value cannot be a key.
         """
         if self.api_key_env is None:
             return ""
@@ -157,7 +157,7 @@ class ChatSettings(BaseModel):
 
     @property
     def host(self) -> str:
-        """The server without the path, which may hold what is nobody's business."""
+        """Server without the path; the path may contain secrets."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc}"
 
@@ -169,11 +169,11 @@ class ChatSettings(BaseModel):
 
     @property
     def is_random(self) -> bool:
-        """Whether equal requests may get different replies."""
+        """True if equal requests may get different replies."""
         return self.temperature is None or self.temperature > 0
 
     def fields(self) -> dict[str, Any]:
-        """What of it stands in every request."""
+        """Fields that are sent with every request."""
         named = {
             "temperature": self.temperature,
             "seed": self.seed,

@@ -18,7 +18,7 @@ from tod_bias.systems.stage import Stage, StageInput
 
 
 class DatabaseStage(Stage):
-    """What looks up a call: the argument of a flow, else the output of the stage ``api_call``."""
+    """Base class of stages that look up a call: the argument of a flow, else the output of the stage ``api_call``."""
 
     api_call = "api_call"
     """Name of the stage whose output it looks up."""
@@ -28,7 +28,7 @@ class DatabaseStage(Stage):
         raise NotImplementedError
 
     def outcome(self, output: Lookup) -> str:
-        """What was wrong with a look-up, or nothing: what the engine counts."""
+        """Name the problem of a look-up, to be counted; empty if there is none."""
         return output.problem
 
     def tool(self, item: StageInput, output: Lookup) -> str:

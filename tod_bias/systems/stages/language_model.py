@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ModelStage(Stage):
-    """What both share: a language model of this package."""
+    """Base class of both stages: a language model of this package."""
 
     generator: Generator
 
@@ -34,11 +34,11 @@ class ModelStage(Stage):
 class ApiCall(ModelStage):
     """A language model that reads the context and writes the API call of the turn.
 
-    Its output is the call as a mapping (empty: no call), or the raw text where that is *malformed*.
+    The output is the call as a mapping (empty: no call), or the raw text if it is *malformed*.
 
     Args:
         model: a checkpoint's folder or hub name, or a :class:`~tod_bias.models.generator.Generator`.
-        device: where it runs; chosen where left out.
+        device: device of the model; chosen automatically by default.
         generation: fields of :class:`~tod_bias.models.settings.GenerationSettings`.
     """
 
@@ -58,7 +58,7 @@ class Response(ModelStage):
         model: a checkpoint's folder or hub name, or a :class:`~tod_bias.models.generator.Generator`.
         api_call: name of the stage whose output is the call.
         db: name of the stage whose output is the result.
-        device: where it runs; chosen where left out.
+        device: device of the model; chosen automatically by default.
         generation: fields of :class:`~tod_bias.models.settings.GenerationSettings`.
     """
 
@@ -85,9 +85,9 @@ class Response(ModelStage):
 
 
 def _prompt(generator: Generator, item: StageInput, ask: Callable[[str], str]) -> str:
-    """What the model reads: the context, and before it the system message where the model was trained so.
+    """Return the model's prompt: the context, after the system message if the model was trained with one.
 
-    Then it is the oldest turns that a prompt is without where it is too long.
+    The oldest turns of a prompt that is too long are dropped.
     """
     if not (item.system and generator.described):
         return ask(item.context)

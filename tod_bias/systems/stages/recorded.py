@@ -20,28 +20,28 @@ _FIELDS = ("id", "turn", "variant", "user", "response", "steps")
 
 @dataclass(frozen=True)
 class SavedTurn:
-    """What a system said and called in one turn."""
+    """Response and calls of a system in one turn."""
 
     response: str
     steps: tuple[Step, ...] = ()
     """The calls that it made, with their results."""
     user: str | None = None
-    """What was said to it, where the file says so: it must be what the variant says."""
+    """User's message, if the file has it; it must equal the variant's."""
 
 
 class SavedResponses(Stage):
     """Responses by dialogue, variant and turn.
 
-    Lines of ``{"id": …, "turn": 0, "variant": …, "response": …, "steps": […]}``: ``variant`` is as
-    ``tod-bias export`` names it, ``original`` for the dialogue as it is; ``id`` is that of the original dialogue or of
-    the variant; ``steps`` may be left out, and ``user``, what the user said, may be added, to be compared. As nothing
-    else is known of the system, it is one stage, and no other can be replaced.
+    Lines of ``{"id": …, "turn": 0, "variant": …, "response": …, "steps": […]}``: ``variant`` is as ``tod-bias export``
+    names it, ``original`` for the dialogue as it is; ``id`` is that of the original dialogue or of the variant;
+    ``steps`` may be left out. ``user``, the user's message, may be added and is then compared. The system is one stage,
+    because nothing else is known about it.
 
     Args:
         path: the file.
 
     Raises:
-        StageError: it cannot be read, a line is none of these, or a response stands twice; names the line.
+        StageError: the file cannot be read, a line has another form, or a response occurs twice; names the line.
     """
 
     use_cache = False

@@ -39,7 +39,7 @@ _LONGEST = 4000  # characters of a compared text: SQLite takes patterns of 50,00
 
 
 class _Source(NamedTuple):
-    """The table of one API, its slots by column and match, and slots that are no constraints."""
+    """The table of one API, its slots by column and match, and slots that are not constraints."""
 
     table: Any
     slots: Mapping[str, tuple[Any, str]] = {}
@@ -51,7 +51,7 @@ class SqlDb(DatabaseStage):
 
     Texts are equal without regard to case, and a number written as text equals the number. A list is one of its items.
     ``{"min": 3}``, ``max``, ``above``, ``below``, ``contains``, ``one_of``, ``not`` and ``not_contains`` are other
-    constraints; None and an unknown slot are none. Rows come in the order of the primary key or of all columns.
+    constraints; None and unknown slots are ignored. Rows are ordered by the primary key, or by all columns.
 
     Args:
         url: of SQLAlchemy, the path of an SQLite file, or ``$NAME``, an environment variable that holds one. SQLite

@@ -8,7 +8,7 @@
       answer: {stage: "tod_bias.stages:Answer", …}
     flow: tool_loop
 
-with ``my_tools.py`` beside the file::
+with ``my_tools.py`` in the same folder::
 
     def new_state():
         return {"orders": {}}
@@ -43,7 +43,7 @@ from tod_bias.systems import functions as tools
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput
 
-_UNKNOWN = "there is no tool"
+_UNKNOWN = "unknown tool"
 _UNFIT = "the function does not take the arguments of"
 """How the errors begin of calls that no function takes."""
 _REMEMBERED = 256
@@ -53,10 +53,10 @@ _REMEMBERED = 256
 class Tools(Stage):
     """Runs functions by name; their results are JSON values.
 
-    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest
-    output of the turn that has some, several calls give a list of results, and none gives None. A call of no tool,
-    arguments that are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the
-    model sees: the run goes on. A call that fails leaves the state as it was.
+    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest output
+    of the turn that has some, several calls give a list of results, and none gives None. A call of no tool, arguments
+    that are not JSON or violate the schema, and an exception give ``{"error": "one line"}``, which the model sees, and
+    the run continues. A failed call leaves the state unchanged.
 
     Functions whose first parameter is named ``state`` (or stands before a ``/``) get the state of the dialogue: a new
     one on which the calls in the history and those of this turn before it are carried out first, in
@@ -132,8 +132,8 @@ class Tools(Stage):
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
-        """What decides the results: the functions' sources, the schemas, the data; empty where a function holds state
-        that is not plain."""
+        """Identify everything that determines the results: the functions' sources, the schemas, the data; empty if a
+        function holds state that is not plain."""
         try:
             return self.derived_signature()
         except NotPlainError:
@@ -167,7 +167,7 @@ class Tools(Stage):
             name = function["name"]
             if name not in self._functions:
                 raise StageError(
-                    f"stage {by!r} offers the tool {name!r}, for which there is no function; there are "
+                    f"stage {by!r} offers the tool {name!r}, which has no function; the functions are "
                     f"{', '.join(self._functions)}"
                 )
             try:
@@ -255,7 +255,7 @@ class Tools(Stage):
         return result
 
     def _state_after(self, keys: tuple[str, ...]) -> Any:
-        """The state that these calls make; nobody changes it."""
+        """Return the state after these calls; callers must not change it."""
         done = len(keys)
         with self._lock:
             while done and keys[:done] not in self._states:
@@ -282,7 +282,7 @@ class Tools(Stage):
                 del self._states[oldest]
 
     def _run(self, name: str, arguments: dict[str, Any], state: Any) -> tuple[Any, Any]:
-        """What a function gives, and the state after it."""
+        """Return the result of a function, and the state after it."""
         function = self._functions[name]
         try:
             if name in self._stateful:
@@ -304,13 +304,13 @@ def _nothing() -> dict[str, Any]:
 
 
 def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, in containers and strings of their own."""
+    """Return the arguments of a call, in new containers and strings."""
     arguments: dict[str, Any] = json.loads(json.dumps(arguments_of(call)))
     return arguments
 
 
 def _content(data: Any) -> str:
-    """What decides what the data are: the content of a file, or of all files in a folder."""
+    """Return the content of a file, or of all files in a folder, which identifies the data."""
     if not isinstance(data, (str, Path)) or not Path(data).exists():
         return json.dumps(data, sort_keys=True, default=str)
     path = Path(data)

@@ -31,7 +31,7 @@ REQUESTS = (
 
 
 def dialogues(number: int, people: list[str]) -> list[Dialogue]:
-    """Chats of one turn, with the responses of a system that serves everybody alike."""
+    """Return chats of one turn, with the responses of a system that serves all groups alike."""
     made = []
     for n in range(number):
         person, city, nights = people[n % len(people)], CITIES[n % 5 + n % 2], str(2 + n % 7)
@@ -46,7 +46,7 @@ def hotels(city: str, limit: int) -> list[str]:
 
 
 def response(found: list[str], nights: str) -> str:
-    """What the assistant says of the hotels that were found."""
+    """Return the assistant's response about the hotels."""
     return f"I found {', '.join(found)} for {nights} nights."
 
 
@@ -57,7 +57,7 @@ def request(user: str, limit: int) -> dict[str, Any]:
 
 
 def speaks_of(words: list[str], text: str) -> bool:
-    """Whether one of some words is in a text."""
+    """True if a text contains one of some words."""
     return bool(re.search(rf"\b({'|'.join(words)})\b", text))
 
 
@@ -114,7 +114,7 @@ def terms_only() -> AuditResult:
 
 
 def placebo() -> AuditResult:
-    """``understand`` was made for the words of these dialogues, which all speak of men, and fails at any other word."""
+    """Audit a system that was made for the words of these dialogues, all about men, and that fails at other words."""
     known = set(re.findall("[A-Za-z]+", " ".join((*REQUESTS, *MEN, *CITIES))))
 
     def limit(user: str) -> int:

@@ -61,7 +61,7 @@ _TAKES: Mapping[str, frozenset[str]] = {
     "an axis of names": _CHOSEN | {"protected", "name_slots"},
     "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
     "a crossed axis": _CHOSEN | {"protected"},
-    "an axis of your own": frozenset(),
+    "a user-defined axis": frozenset(),
 }
 """Kind of axis to the settings that it takes."""
 
@@ -138,7 +138,7 @@ def _factors(axis: str) -> list[str]:
 
 def is_user_defined(axis: str) -> bool:
     """True if an axis is user-defined, and so imported by its name, or crossed with such an axis."""
-    return any(_kind_of(part) == "an axis of your own" for part in _factors(axis))
+    return any(_kind_of(part) == "a user-defined axis" for part in _factors(axis))
 
 
 def check_shipped(axis: str, where: str) -> None:
@@ -176,7 +176,7 @@ def _crossed(axis: str, settings: AxisSettings) -> Axis:
     if len(set(factors)) < len(factors):
         raise AxisError(f"axis {name!r}: crosses an axis with itself")
     if len(set(about)) < len(factors):
-        raise AxisError(f"axis {name!r}: both are about {about[0]}twice; cross two dimensions")
+        raise AxisError(f"axis {name!r}: both are about {about[0]}; cross two dimensions")
     if PLACEBO in factors:
         raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; list it separately, not crossed")
     kinds = {_kind_of(factor) for factor in factors}

@@ -44,7 +44,7 @@ def eq1_of(turns, score):
 
 
 def gender_bleu(result):
-    return result["axes"]["gender"]["corpus_bleu"]
+    return result.axes["gender"]["corpus_bleu"]
 
 
 @pytest.mark.parametrize("design", ["crossed", "draws"])
@@ -54,14 +54,14 @@ def test_the_one_biased_stage_gets_everything(corpus, biased, design):
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, biased: hurt(stages[biased], WRONG_OUTPUTS[biased])})
     axis = gender_bleu(attribute(pipeline, corpus, design=design, draws=2, **QUICK))
-    woman = axis["groups"]["woman"]
-    assert woman["gap"]["value"] > 0.1
+    woman = axis.groups["woman"]
+    assert woman.gap.value > 0.1
     widest = axis.widest
     assert widest.worse == "woman"
     for whole, parts in ((axis.disparity, axis.shares), (woman.gap, woman.shares), (widest.gap, widest.shares)):
         assert parts[biased].value == pytest.approx(whole.value, abs=1e-12)
         assert all(parts[name].value == 0 for name in STAGES if name != biased)
-    assert axis["artefact"]["value"] == 0
+    assert axis.artefact.value == 0
 
 
 @pytest.mark.parametrize("order", [STAGES, STAGES[::-1]])
@@ -69,11 +69,11 @@ def test_su_gives_the_one_biased_stage_everything_in_any_order(corpus, order):
     corpus = numbered(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "db": hurt(stages["db"], WRONG_OUTPUTS["db"])})
-    su = gender_bleu(attribute(pipeline, corpus, order=order, **QUICK))["su"]
-    assert su["attribution"]["order"] == list(order)
-    assert su["attribution"]["db"]["value"] == pytest.approx(su["fairscore"]["value"], abs=1e-12)
-    assert su["attribution"]["residual"]["value"] == 0
-    assert su["total"]["value"] == 0  # the paper's bar: what is left when the database is swapped
+    su = gender_bleu(attribute(pipeline, corpus, order=order, **QUICK)).su
+    assert su.attribution["order"] == list(order)
+    assert su.attribution["db"].value == pytest.approx(su.fairscore.value, abs=1e-12)
+    assert su.attribution["residual"].value == 0
+    assert su.total.value == 0  # the paper's bar: what is left when the database is swapped
 
 
 def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
@@ -93,14 +93,14 @@ def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
 
 def test_a_fair_system_has_no_disparity_at_all(corpus):
     result = attribute(fair_pipeline(corpus), corpus, axes=["gender"], metrics=["corpus_bleu", "disagreement"], **QUICK)
-    for name, axis in result["axes"]["gender"].items():
+    for name, axis in result.axes["gender"].items():
         p = 1 if name == "corpus_bleu" else None  # without a placebo disagreement claims nothing
-        assert axis["disparity"]["value"] == 0
-        assert all(pair["value"] == 0 and pair["p"] == p for pair in axis["pairs"].values())
-        assert axis["mde"] is None  # nothing varied, so nobody knows how much it could have
-        assert axis["verdict"] == "inconclusive"
-    assert result["corpus"]["rewritable"] == {"gender": 18}  # every fourth dialogue mentions nobody
-    assert result["corpus"]["left_out"] == {"gender": 6}
+        assert axis.disparity.value == 0
+        assert all(pair.value == 0 and pair.p == p for pair in axis.pairs.values())
+        assert axis.mde is None  # nothing varied, so nobody knows how much it could have
+        assert axis.verdict == "inconclusive"
+    assert result.corpus.rewritable == {"gender": 18}  # every fourth dialogue mentions nobody
+    assert result.corpus.left_out == {"gender": 6}
 
 
 def test_an_imperfect_fair_system_is_not_called_unfair_for_what_rewriting_does_to_references(corpus):
@@ -114,10 +114,10 @@ def test_an_imperfect_fair_system_is_not_called_unfair_for_what_rewriting_does_t
         return ["Welcome, your parent is at a table." for _ in inputs]
 
     axis = gender_bleu(attribute(Pipeline({"response": Twin(host)}), corpus, **QUICK))
-    assert axis["artefact"]["value"] != 0  # "mother" becomes the "parent" that the host speaks of
-    assert axis["disparity"]["value"] == 0
-    assert axis["verdict"] == "inconclusive"
-    assert axis["su"]["fairscore"]["value"] > 0
+    assert axis.artefact.value != 0  # "mother" becomes the "parent" that the host speaks of
+    assert axis.disparity.value == 0
+    assert axis.verdict == "inconclusive"
+    assert axis.su.fairscore.value > 0
 
 
 def test_contributions_keep_their_signs(corpus):
@@ -141,19 +141,19 @@ def test_contributions_keep_their_signs(corpus):
     parts = {name: part.value for name, part in woman.shares.items()}
     assert parts["api_call"] > woman.gap.value > 0 > parts["response"]
     assert sum(parts.values()) == pytest.approx(woman.gap.value, abs=1e-12)
-    assert axis["interactions"]["api_call×response"]["value"] != 0
+    assert axis.interactions["api_call×response"].value != 0
 
 
 def test_record_says_how_many_could_be_and_were_rewritten_and_what_of(corpus):
     whole = attribute(fair_pipeline(corpus), corpus, **QUICK)
     part = attribute(fair_pipeline(corpus), corpus, max_per_axis=5, **QUICK)
-    assert part["corpus"]["rewritable"] == whole["corpus"]["rewritable"] == whole["corpus"]["audited"]
-    assert part["corpus"]["audited"] == {"gender": 5}
+    assert part.corpus.rewritable == whole.corpus.rewritable == whole.corpus.audited
+    assert part.corpus.audited == {"gender": 5}
     assert (whole.config.design.max_per_axis, part.config.design.max_per_axis) == (None, 5)
-    assert part["corpus"]["hash"] == whole["corpus"]["hash"]
+    assert part.corpus.hash == whole.corpus.hash
     other = attribute(fair_pipeline(corpus[1:]), corpus[1:], **QUICK)
-    assert other["corpus"]["hash"] != whole["corpus"]["hash"]
-    assert whole["signature"]["stage db"].startswith("tod_bias.stages:LookupDb|rows:")
+    assert other.corpus.hash != whole.corpus.hash
+    assert whole.signature["stage db"].startswith("tod_bias.stages:LookupDb|rows:")
 
 
 def test_a_retrained_model_is_loaded_anew(gpt2, tmp_path):
@@ -191,13 +191,13 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
         return sacrebleu.corpus_bleu(rows["response"].tolist(), [rows["reference"].tolist()]).score / 100
 
     original = bleu(turns[turns["arm"] == "original"])
-    assert axis["original"]["value"] == pytest.approx(original, abs=1e-12)
-    signed = (original - axis["arms"][""]) / original
-    assert axis["disparity"]["value"] + axis["artefact"]["value"] == pytest.approx(signed, abs=1e-12)
+    assert axis.original.value == pytest.approx(original, abs=1e-12)
+    signed = (original - axis.arms[""]) / original
+    assert axis.disparity.value + axis.artefact.value == pytest.approx(signed, abs=1e-12)
     eq1 = eq1_of(turns, bleu)
     crossed = [eq1(lambda row, name=name: row["group"] == name) for name in ("man", "woman", "non-binary")]
-    assert axis["su"]["fairscore"]["value"] == pytest.approx(sum(crossed) / 3, abs=1e-12)
-    assert {name: pair["value"] for name, pair in axis["su"]["pairs"].items()} == {
+    assert axis.su.fairscore.value == pytest.approx(sum(crossed) / 3, abs=1e-12)
+    assert {name: pair.value for name, pair in axis.su.pairs.items()} == {
         f"{one}>{other}": pytest.approx(
             eq1(lambda row, one=one, other=other: (row["source"], row["group"]) == (one, other)), abs=1e-12
         )
@@ -205,11 +205,11 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
         if one != "non-binary"  # of whom no dialogue speaks
     }
     for arm in all_arms(STAGES):  # each dialogue has two counterfactuals, so that all weigh the same
-        assert axis["arms"][arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
+        assert axis.arms[arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
     originals = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]
     men = originals[originals["dialogue"].isin(turns[turns["source"] == "man"]["dialogue"])]
     rewritten = turns[(turns["arm"] == "") & (turns["group"] == "man")]
-    assert axis["groups"]["man"]["score"]["value"] == pytest.approx(bleu(pd.concat([men, rewritten])), abs=1e-2)
+    assert axis.groups["man"].score.value == pytest.approx(bleu(pd.concat([men, rewritten])), abs=1e-2)
 
 
 def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
@@ -227,14 +227,14 @@ def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
     )
     perturber = gender().__class__(gender().lexicon, sources=["woman", "man"], targets=["woman", "man"])
     axis = gender_bleu(attribute(pipeline, dialogues, axes=[perturber], **QUICK))
-    assert axis["disparity"]["value"] == pytest.approx(0, abs=1e-12)
-    assert axis["pairs"]["man>woman"]["value"] > 0.4
-    assert axis["pairs"]["woman>man"]["value"] == -axis["pairs"]["man>woman"]["value"]
-    assert axis["pairs"]["man>woman"]["dialogues"] == 16  # of both sources: the same dialogues as either
-    assert axis["groups"]["woman"]["gap"]["value"] > 0.2 > -0.2 > axis["groups"]["man"]["gap"]["value"]
-    assert axis["verdict"] == "these terms only"  # one word stands for everybody
-    assert axis["groups"]["woman"]["gap"]["scope"] == "terms"
-    assert (axis["omnibus"]["p"] < 0.05, axis["omnibus"]["scope"]) == (True, "terms")
+    assert axis.disparity.value == pytest.approx(0, abs=1e-12)
+    assert axis.pairs["man>woman"].value > 0.4
+    assert axis.pairs["woman>man"].value == -axis.pairs["man>woman"].value
+    assert axis.pairs["man>woman"].dialogues == 16  # of both sources: the same dialogues as either
+    assert axis.groups["woman"].gap.value > 0.2 > -0.2 > axis.groups["man"].gap.value
+    assert axis.verdict == "these terms only"  # one word stands for everybody
+    assert axis.groups["woman"].gap.scope == "terms"
+    assert (axis.omnibus.p < 0.05, axis.omnibus.scope) == (True, "terms")
 
 
 def test_shapley_of_a_hand_made_table():
@@ -275,7 +275,7 @@ def test_result_is_json_and_saves(tmp_path, corpus):
     result.save(tmp_path)
     assert AuditResult.load(tmp_path).text() == result.text() == (tmp_path / "results.json").read_text()
     assert (tmp_path / "turns.parquet").exists()
-    assert {"intervals", "p_values", "axis gender", "stage db", "torch"} <= set(result["signature"])
+    assert {"intervals", "p_values", "axis gender", "stage db", "torch"} <= set(result.signature)
 
 
 def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
@@ -283,9 +283,9 @@ def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry.")})
     first, second = (attribute(pipeline, corpus, seed=3, **QUICK) for _ in range(2))
-    assert first["axes"] == second["axes"]
+    assert first.axes == second.axes
     turned = gender_bleu(attribute(pipeline, corpus[::-1], seed=3, **QUICK))
-    assert turned["arms"] == pytest.approx(gender_bleu(first)["arms"])
+    assert turned.arms == pytest.approx(gender_bleu(first).arms)
     first, other = (attribute(pipeline, corpus, seed=seed, design="draws", **QUICK) for seed in (3, 4))
     assert other.turns["group"].dropna().tolist() != first.turns["group"].dropna().tolist()
 
@@ -293,8 +293,8 @@ def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
 def test_a_ratio_metric_of_zero_is_a_difference(corpus):
     stages = {**fair_pipeline(corpus).stages, "response": lambda inputs: ["zzz"] * len(inputs)}
     axis = gender_bleu(attribute(Pipeline(stages), corpus, metrics="corpus_bleu", **QUICK))
-    assert (axis["scale"], axis["original"]["value"], axis["disparity"]["value"]) == ("difference", 0, 0)
-    assert "su" not in axis
+    assert (axis.scale, axis.original.value, axis.disparity.value) == ("difference", 0, 0)
+    assert axis.su is None
 
 
 def test_several_metrics_of_one_run_are_those_of_single_runs(corpus):
@@ -302,13 +302,13 @@ def test_several_metrics_of_one_run_are_those_of_single_runs(corpus):
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry, in which city?")})
     names = ("corpus_bleu", "sentence_bleu", "disagreement", "refusal")
-    both = attribute(pipeline, corpus, metrics=names, **QUICK)["axes"]["gender"]
-    alone = {name: attribute(pipeline, corpus, metrics=name, **QUICK)["axes"]["gender"][name] for name in names}
+    both = attribute(pipeline, corpus, metrics=names, **QUICK).axes["gender"]
+    alone = {name: attribute(pipeline, corpus, metrics=name, **QUICK).axes["gender"][name] for name in names}
     assert list(both) == list(names)
     for name in names:
-        assert both[name]["groups"]["woman"]["score"] == alone[name]["groups"]["woman"]["score"]
-        assert both[name]["disparity"]["p"] == alone[name]["disparity"]["p"]
-    assert both["sentence_bleu"]["arms"] != both["corpus_bleu"]["arms"]
+        assert both[name].groups["woman"].score == alone[name].groups["woman"].score
+        assert both[name].disparity.p == alone[name].disparity.p
+    assert both["sentence_bleu"].arms != both["corpus_bleu"].arms
 
 
 def refuse_women(inputs):
@@ -321,20 +321,20 @@ def refuse_women(inputs):
 def test_refusals_for_some_only_have_a_result_and_more_of_them_is_worse(corpus):
     """No original refuses where all originals are men's; a lower rate is the better one."""
     corpus = [dialogue for dialogue in corpus if any(word in dialogue.turns[0].user for word in ("husband", "father"))]
-    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="refusal", **QUICK)["axes"]["gender"][
+    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="refusal", **QUICK).axes["gender"][
         "refusal"
     ]
-    assert axis["original"]["value"] == 0
-    assert axis["scale"] == "difference"
-    assert axis["disparity"]["value"] > 0
-    assert axis["pairs"]["man>woman"]["value"] == pytest.approx(0.5)
-    assert axis["contributions"]["response"]["shapley"]["value"] == pytest.approx(axis["disparity"]["value"])
+    assert axis.original.value == 0
+    assert axis.scale == "difference"
+    assert axis.disparity.value > 0
+    assert axis.pairs["man>woman"].value == pytest.approx(0.5)
+    assert axis.contributions["response"].shapley.value == pytest.approx(axis.disparity.value)
 
 
 def test_disagreement_is_the_share_of_turns_and_claims_nothing_without_a_placebo(corpus):
-    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="disagreement", **QUICK)["axes"]["gender"]
+    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="disagreement", **QUICK).axes["gender"]
     found = axis["disagreement"]
-    assert found["arms"]["response"] == 0
-    assert found["disparity"]["value"] == found["arms"][""] > 0
-    assert found["groups"]["woman"]["gap"]["p"] is None
-    assert found["verdict"] == "inconclusive"
+    assert found.arms["response"] == 0
+    assert found.disparity.value == found.arms[""] > 0
+    assert found.groups["woman"].gap.p is None
+    assert found.verdict == "inconclusive"

@@ -35,7 +35,7 @@ def test_wrong_input_is_refused(corpus, options, error, message):
 
 
 def test_duplicate_ids_are_refused(corpus):
-    with pytest.raises(CorpusError, match="'d000' stands twice"):
+    with pytest.raises(CorpusError, match="'d000' is repeated"):
         attribute(fair_pipeline(corpus), [*corpus, corpus[0]])
 
 
@@ -51,8 +51,8 @@ def test_dialogues_may_come_one_by_one_and_the_order_as_text():
     pipeline = Pipeline({"a": echo, "b": echo})
     expected = attribute(pipeline, corpus, order=["b", "a"], metrics="corpus_bleu", **ONE_DRAW)
     found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", metrics="corpus_bleu", **ONE_DRAW)
-    assert found["axes"] == expected["axes"]
-    assert found["axes"]["gender"]["corpus_bleu"]["su"]["attribution"]["order"] == ["b", "a"]
+    assert found.axes == expected.axes
+    assert found.axes["gender"]["corpus_bleu"].su.attribution["order"] == ["b", "a"]
 
 
 def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
@@ -103,8 +103,8 @@ def test_axes_that_cannot_be_attributed_are_named_and_the_others_are_in_the_resu
     with pytest.raises(IncompleteError, match=r"axis age: no dialogue holds a word") as caught:
         attribute(pipeline, corpus, axes=["age", "gender"], **options)
     alone = attribute(pipeline, corpus, axes=["gender"], **options)
-    assert caught.value.result["axes"] == alone["axes"]
-    assert list(caught.value.result["left_out"]) == ["age"]
+    assert caught.value.result.axes == alone.axes
+    assert list(caught.value.result.left_out) == ["age"]
     assert set(caught.value.result.turns["axis"]) == {"gender"}
     with pytest.raises(NothingToPerturbError):
         attribute(pipeline, corpus, axes=["age"], **options)

@@ -58,6 +58,10 @@ def changes(part, path=()):
             yield from changes(value, (*path, key))
 
 
+def part_of(record, name):
+    return record[name] if isinstance(record, dict) else getattr(record, name)
+
+
 def test_a_run_read_back_says_what_it_said(folders):
     saved = FinishedRun.read(folders / "curt")
     inference = Inference(resamples=50, permutations=200)
@@ -65,15 +69,15 @@ def test_a_run_read_back_says_what_it_said(folders):
         found = AxisEstimates(table, metric(name), saved.result.stages, inference).draft().result
         said = saved.result.axes["gender"][name]
         for key in ("original", "contributions", "artefact", "arms", "terms", "spread"):
-            assert found[key] == said[key]
+            assert getattr(found, key) == getattr(said, key)
         for group, about in found.groups.items():
             assert (about.score, about.contributions) == (said.groups[group].score, said.groups[group].contributions)
 
 
 def test_a_run_against_itself_is_exactly_0_everywhere(folders):
     result = compare(folders / "curt", folders / "curt", permutations=100, margin=0.2)
-    assert result["same"]
-    found = list(changes({"quality": result["quality"], "axes": result["axes"]}))
+    assert result.same
+    found = list(changes({"quality": result.quality, "axes": result.axes}))
     assert len(found) > 30
     for path, change in found:
         assert change.change.value == 0, path
@@ -86,15 +90,15 @@ def test_a_change_is_the_difference_of_what_both_runs_say(folders):
     result = compare(folders / "curt", folders / "fair", permutations=100)
     runs = [AuditResult.load(folders / name) for name in ("curt", "fair")]
     for name in METRICS:
-        record = result["axes"]["gender"][name]
-        one, other = (run["axes"]["gender"][name] for run in runs)
+        record = result.axes["gender"][name]
+        one, other = (run.axes["gender"][name] for run in runs)
         places = [("original",), ("disparity",), ("rewritten",)]
-        places += [("groups", group, part) for group in one["groups"] for part in ("score", "gap")]
+        places += [("groups", group, part) for group in one.groups for part in ("score", "gap")]
         triples = [(record.contributions[name], one.shares[name], other.shares[name]) for name in one.shares]
         for place in places:
             change, before, after = record, one, other
             for key in place:
-                change, before, after = change[key], before[key], after[key]
+                change, before, after = (part_of(some, key) for some in (change, before, after))
             triples.append((change, before, after))
         for change, before, after in triples:
             assert change.before == pytest.approx(before.value, abs=1e-12)
@@ -107,19 +111,19 @@ def test_a_repaired_system_is_better_and_a_broken_one_worse(folders):
     repaired = compare(folders / "curt", folders / "fair", **settings)
     broken = compare(folders / "fair", folders / "curt", **settings)
     for result, verdict in ((repaired, "better"), (broken, "worse")):
-        record = result["axes"]["gender"]["corpus_bleu"]
-        assert record["groups"]["woman"]["gap"]["verdict"] == verdict
-        assert record["groups"]["man"]["gap"]["verdict"] == verdict  # nearer to 0, from the other side
-        assert record["groups"]["woman"]["score"]["verdict"] == verdict
-        assert record["contributions"]["api_call"]["verdict"] == "inconclusive"
+        record = result.axes["gender"]["corpus_bleu"]
+        assert record.groups["woman"].gap.verdict == verdict
+        assert record.groups["man"].gap.verdict == verdict  # nearer to 0, from the other side
+        assert record.groups["woman"].score.verdict == verdict
+        assert record.contributions["api_call"].verdict == "inconclusive"
 
 
 def test_stages_that_one_system_lacks_are_left_out_and_named(folders):
     result = compare(folders / "curt", folders / "short", permutations=100)
-    assert result["stages"]["common"] == ["api_call", "db", "response"]
-    record = result["axes"]["gender"]["corpus_bleu"]
-    assert list(record["contributions"]) == ["api_call", "db", "response"]
-    assert record["disparity"]["after"] == pytest.approx(0, abs=1e-12)
+    assert result.stages.common == ["api_call", "db", "response"]
+    record = result.axes["gender"]["corpus_bleu"]
+    assert list(record.contributions) == ["api_call", "db", "response"]
+    assert record.disparity.after == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize(

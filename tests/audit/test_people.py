@@ -54,7 +54,7 @@ def curt_to(marks):
 
 
 def gaps(record):
-    return {name: group["gap"]["value"] for name, group in record["groups"].items()}
+    return {name: group.gap.value for name, group in record.groups.items()}
 
 
 # fair components -----------------------------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ def booked(item):
 def test_stages_that_do_the_same_for_everybody_have_no_disparity(axis, said):
     pipeline = Pipeline({"answer": lambda inputs: [said(item) for item in inputs]})
     result = attribute(pipeline, corpus(24), axes=(axis, "placebo"), **QUICK | {"bootstrap": 0, "permutations": 0})
-    record = result["axes"][axis]["disagreement"]
-    assert record["disparity"]["value"] == 0
+    record = result.axes[axis]["disagreement"]
+    assert record.disparity.value == 0
     assert set(gaps(record).values()) == {0}
-    assert result["axes"]["placebo"]["disagreement"]["disparity"]["value"] == 0
+    assert result.axes["placebo"]["disagreement"].disparity.value == 0
 
 
 # what is found -------------------------------------------------------------------------------------------------------
@@ -113,21 +113,21 @@ def test_a_bias_against_a_group_is_attributed_to_the_stage_that_has_it():
         Pipeline({"policy": policy, "answer": curt_to(SAID_OF_WOMEN)}),
         corpus(), axes=("persona_gender", "placebo"), **QUICK,
     )  # fmt: skip
-    assert result["corpus"]["audited"] == {"persona_gender": 60, "placebo": 60}
-    record = result["axes"]["persona_gender"]["length"]
-    assert record["verdict"] == "disparity"
+    assert result.corpus.audited == {"persona_gender": 60, "placebo": 60}
+    record = result.axes["persona_gender"]["length"]
+    assert record.verdict == "disparity"
     assert gaps(record)["woman"] > 0.2 > 0 > gaps(record)["man"]
-    woman = record["groups"]["woman"]
-    assert woman["gap"]["p"] < 0.05
-    assert woman["contributions"]["answer"]["shapley"]["value"] == pytest.approx(woman["gap"]["value"], abs=1e-9)
-    assert woman["contributions"]["policy"]["shapley"]["value"] == 0
-    references = record["references"]
+    woman = record.groups["woman"]
+    assert woman.gap.p < 0.05
+    assert woman.contributions["answer"].shapley.value == pytest.approx(woman.gap.value, abs=1e-9)
+    assert woman.contributions["policy"].shapley.value == 0
+    references = record.references
     assert set(references) == {"neutral", "neutral-introduction"}
     for reference in references.values():  # nobody is no woman
-        assert reference["gap"]["value"] < 0
-        assert reference["dialogues"] == 60
-        assert reference["gap"]["value"] == pytest.approx(
-            sum(part["shapley"]["value"] for part in reference["contributions"].values()), abs=1e-9
+        assert reference.gap.value < 0
+        assert reference.dialogues == 60
+        assert reference.gap.value == pytest.approx(
+            sum(part.shapley.value for part in reference.contributions.values()), abs=1e-9
         )
 
 
@@ -147,12 +147,12 @@ def test_a_pipeline_that_masks_names_has_no_disparity_of_names():
         attribute(Pipeline({"policy": policy, "answer": stage}), corpus(), axes=[perturber], **QUICK)
         for stage in (biased, masked(biased))
     )
-    record = open_result["axes"]["persona_gender"]["length"]
+    record = open_result.axes["persona_gender"]["length"]
     assert gaps(record)["woman"] > 0.2
-    record = closed["axes"]["persona_gender"]["length"]
-    assert record["disparity"]["value"] == 0
+    record = closed.axes["persona_gender"]["length"]
+    assert record.disparity.value == 0
     assert set(gaps(record).values()) == {0}
-    assert closed["axes"]["persona_gender"]["disagreement"]["disparity"]["value"] == 0
+    assert closed.axes["persona_gender"]["disagreement"].disparity.value == 0
 
 
 def test_quirks_about_single_names_are_no_group_difference():
@@ -164,17 +164,17 @@ def test_quirks_about_single_names_are_no_group_difference():
         result = attribute(
             Pipeline({"policy": policy, "answer": curt_to(disliked)}), corpus(), axes=[perturber], seed=seed, **QUICK
         )
-        verdicts.append(result["axes"]["persona_gender"]["length"]["verdict"])
+        verdicts.append(result.axes["persona_gender"]["length"].verdict)
     assert verdicts.count("disparity") <= 1  # of 5 at 5%; tests/benchmarks/people.py has more
 
 
 def test_names_are_clusters():
     perturber = load_axis("persona_race", introductions=["name"])
     result = attribute(Pipeline({"answer": curt_to({"jamal"})}), corpus(80), axes=[perturber], **QUICK)
-    record = result["axes"]["persona_race"]["length"]
-    assert sum(group["terms"]["effective"] for group in record["groups"].values()) > 50
-    assert record["groups"]["black"]["terms"]["effective"] >= 12
-    assert record["verdict"] != "disparity"  # one name is one name
+    record = result.axes["persona_race"]["length"]
+    assert sum(group.terms.effective for group in record.groups.values()) > 50
+    assert record.groups["black"].terms.effective >= 12
+    assert record.verdict != "disparity"  # one name is one name
 
 
 def test_records_rewritten_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
@@ -191,8 +191,8 @@ def test_records_rewritten_with_the_dialogue_know_the_user_by_every_name(tmp_pat
     for key in ("", ", rewritten: true"):
         (tmp_path / "desk.yaml").write_text(file % key)
         result = attribute(load_pipeline(tmp_path / "desk.yaml"), guests, axes=["names_gender"], **QUICK)
-        record = result["axes"]["names_gender"]["disagreement"]
-        values[key] = record["disparity"]["value"], record["contributions"]["records"]["shapley"]["value"]
+        record = result.axes["names_gender"]["disagreement"]
+        values[key] = record.disparity.value, record.contributions["records"].shapley.value
     assert values == {"": (1.0, 1.0), ", rewritten: true": (0.0, 0.0)}
 
 
@@ -205,26 +205,26 @@ def test_main_effects_and_interaction_of_crossed_attributes():
     result = attribute(
         Pipeline({"policy": policy, "answer": curt_to(black_women)}), corpus(64), axes=[perturber, "placebo"], **QUICK
     )
-    record = result["axes"]["persona_gender×persona_race"]["length"]
-    effects = record["effects"]
+    record = result.axes["persona_gender×persona_race"]["length"]
+    effects = record.effects
     assert set(effects) == {"gender", "race", "interaction"}
-    cell, level = record["groups"]["woman×black"]["gap"]["value"], effects["race"]["black"]["value"]
+    cell, level = record.groups["woman×black"].gap.value, effects["race"]["black"].value
     assert cell > level > 0
-    assert effects["gender"]["woman"]["value"] > 0 > effects["gender"]["man"]["value"]
+    assert effects["gender"]["woman"].value > 0 > effects["gender"]["man"].value
     beyond = effects["interaction"]["woman×black"]
-    assert beyond["value"] == pytest.approx(cell - level - effects["gender"]["woman"]["value"], rel=0.05)
-    assert beyond["p"] < 0.05
+    assert beyond.value == pytest.approx(cell - level - effects["gender"]["woman"].value, rel=0.05)
+    assert beyond.p < 0.05
     only_gender = attribute(
         Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(64), axes=[perturber], **QUICK
-    )["axes"]["persona_gender×persona_race"]["length"]["effects"]
-    assert all(abs(one["value"]) < 0.02 for one in only_gender["interaction"].values())
-    assert not any(one["p"] is not None and one["p"] < 0.05 for one in only_gender["race"].values())
+    ).axes["persona_gender×persona_race"]["length"].effects
+    assert all(abs(one.value) < 0.02 for one in only_gender["interaction"].values())
+    assert not any(one.p is not None and one.p < 0.05 for one in only_gender["race"].values())
     json.loads(result.text())
     some = attribute(
         Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], variants=2, **QUICK
-    )["axes"]["persona_gender×persona_race"]["length"]
-    assert some["effects"] == {}  # rows with holes have no means that can be compared
-    assert some["groups"]["woman×asian"]["gap"]["value"] > 0
+    ).axes["persona_gender×persona_race"]["length"]
+    assert some.effects == {}  # rows with holes have no means that can be compared
+    assert some.groups["woman×asian"].gap.value > 0
 
 
 def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():

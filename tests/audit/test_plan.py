@@ -30,14 +30,14 @@ def test_the_plan_counts_the_calls_of_the_run(history):
     corpus = numbered(small_corpus(24))
     pipeline = equivariant_pipeline(corpus)
     planned = plan(pipeline, corpus, draws=2, history=history)
-    cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
+    cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK).cost
     for name, part in planned.stages.items():
-        assert part.calls == cost["calls"][name]
-        assert part.at_most >= cost["distinct"][name]
-        assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.3)
+        assert part.calls == cost.calls[name]
+        assert part.at_most >= cost.distinct[name]
+        assert part.estimate == pytest.approx(cost.distinct[name], rel=0.3)
         assert part.seconds is not None
     first = planned.stages["api_call"].exact
-    assert first == (cost["distinct"]["api_call"] if history == "gold" else None)
+    assert first == (cost.distinct["api_call"] if history == "gold" else None)
     assert (planned.dialogues, planned.rewritable, planned.audited) == (24, {"gender": 18}, {"gender": 18})
 
 
@@ -46,7 +46,7 @@ def test_words_and_placebos_are_those_of_the_run():
     pipeline = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
     axes = ("gender", "placebo")
     planned = plan(pipeline, corpus, axes, sample_size=0)
-    axes_of_run = attribute(pipeline, corpus, axes, **QUICK)["axes"]
+    axes_of_run = attribute(pipeline, corpus, axes, **QUICK).axes
     assert set(planned.effective_terms) == set(planned.placebo) == set(axes_of_run) - {"placebo"}
     for axis, placebo in planned.placebo.items():
         (record,) = axes_of_run[axis].values()
@@ -76,16 +76,16 @@ def test_planning_calls_no_remote_stage():
 def test_a_flow_is_planned_by_its_sample():
     corpus = about_people(18)
     planned = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
-    cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK)["cost"]
-    assert {name: part.calls for name, part in planned.stages.items()} == dict.fromkeys(cost["calls"])
+    cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK).cost
+    assert {name: part.calls for name, part in planned.stages.items()} == dict.fromkeys(cost.calls)
     for name, part in planned.stages.items():
-        assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.1)
+        assert part.estimate == pytest.approx(cost.distinct[name], rel=0.1)
 
 
 def test_axes_without_a_dialogue_are_named():
     corpus = small_corpus(6)
     planned = plan(equivariant_pipeline(corpus), corpus, ["gender", "race"])
-    assert list(planned["left_out"]) == ["race"]
+    assert list(planned.left_out) == ["race"]
     with pytest.raises(NothingToPerturbError):
         plan(equivariant_pipeline(corpus), corpus, ["race"])
 
@@ -123,10 +123,10 @@ def test_a_plan_bounds_free_running_systems_too():
     corpus = [dataclasses.replace(d, turns=d.turns * 3) for d in small_corpus(12)]
     pipeline = Pipeline({name: talk(name) for name in "abc"})
     planned = plan(pipeline, corpus, design="draws", draws=1, history="system")
-    cost = attribute(pipeline, corpus, history="system", design="draws", draws=1, **QUICK)["cost"]
-    for name, part in planned["stages"].items():
-        assert part["at_most"] >= cost["distinct"][name]
-    assert plan(Pipeline({"a": Twin(talk("a"))}), corpus)["stages"]["a"]["exact"] is None
+    cost = attribute(pipeline, corpus, history="system", design="draws", draws=1, **QUICK).cost
+    for name, part in planned.stages.items():
+        assert part.at_most >= cost.distinct[name]
+    assert plan(Pipeline({"a": Twin(talk("a"))}), corpus).stages["a"].exact is None
 
 
 def test_a_loop_of_tools_is_planned_with_its_rounds():
@@ -165,10 +165,10 @@ def test_requests_and_price_of_a_served_assistant(is_one_model):
         pipeline = system(server.url, answer=other, price={"input": 2.0, "output": 8.0})
         planned = plan(pipeline, corpus(), sample_size=0)
         assert not server.received
-        cost = attribute(pipeline, corpus(), **OPTIONS)["cost"]
+        cost = attribute(pipeline, corpus(), **OPTIONS).cost
     stages = [planned.stages["policy"], planned.stages["answer"]]
     for name, stage in zip(("policy", "answer"), stages, strict=True):
-        assert stage.estimate == pytest.approx(cost["distinct"][name] - cost["cached"][name], rel=0.15)
+        assert stage.estimate == pytest.approx(cost.distinct[name] - cost.cached[name], rel=0.15)
         assert stage.price == pytest.approx((2.0 * stage.read + 8.0 * stage.written) / 1e6)
     assert planned.price == sum(stage.price for stage in stages) > 0
     assert plan(system(server.url), corpus(), sample_size=0).price is None

@@ -60,16 +60,16 @@ def test_saved_responses_give_the_disparity_and_no_attribution(tmp_path):
     result = attribute(saved(tmp_path / "a.jsonl", lines), corpus(16), metrics=METRICS, **OPTIONS)
     for axis in OPTIONS["axes"]:
         for metric in METRICS:
-            one, other = online["axes"][axis][metric], result["axes"][axis][metric]
-            assert other["contributions"] == {} == other["interactions"]
-            assert other["su"] is None
+            one, other = online.axes[axis][metric], result.axes[axis][metric]
+            assert other.contributions == {} == other.interactions
+            assert other.su is None
             for key in ("original", "rewritten", "disparity", "artefact", "verdict", "terms"):
-                assert other[key] == one[key], (axis, metric, key)
-            for name, group in one["groups"].items():
-                rest = other["groups"][name]["unattributed"]
-                assert other["groups"][name]["gap"] == group["gap"]
-                assert rest["value"] == pytest.approx(group["gap"]["value"], abs=1e-9)
-            assert other["unattributed"]["value"] == pytest.approx(other["disparity"]["value"], abs=1e-9)
+                assert getattr(other, key) == getattr(one, key), (axis, metric, key)
+            for name, group in one.groups.items():
+                rest = other.groups[name].unattributed
+                assert other.groups[name].gap == group.gap
+                assert rest.value == pytest.approx(group.gap.value, abs=1e-9)
+            assert other.unattributed.value == pytest.approx(other.disparity.value, abs=1e-9)
     assert result.is_recorded
     assert not online.is_recorded
 
@@ -97,7 +97,7 @@ def test_responses_that_belong_to_nothing_are_named(tmp_path):
         lines[0] | {"turn": 99},
     ]
     result = attribute(saved(tmp_path / "b.jsonl", [*lines, *odd]), chats, axes=("gender",), bootstrap=20)
-    assert result["axes"] == clean["axes"]
+    assert result.axes == clean.axes
     assert result.responses.number == len(lines) + 5
     assert result.responses.unused == {
         "dialogue": {"number": 2, "first": "'t0O0'"},
@@ -172,8 +172,8 @@ def test_a_dialogue_without_all_responses_is_left_out(tmp_path):
     some = [line for line in lines if (line["id"], line["variant"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
     result = attribute(saved(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
-    lost = result["corpus"]["lost"]
-    assert (lost["dialogues"], lost["variants"]) == (1, {"gender: man": 1})
+    lost = result.corpus.lost
+    assert (lost.dialogues, lost.variants) == (1, {"gender: man": 1})
     with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, variant 'gender:man'"):
         attribute(saved(tmp_path / "a.jsonl", some), corpus(16), **options)
 
@@ -186,7 +186,7 @@ def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
     result = attribute(
         saved(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), metrics=("call_disagreement",), bootstrap=0
     )
-    assert result["axes"]["gender"]["call_disagreement"]["disparity"]["value"] > 0.1
+    assert result.axes["gender"]["call_disagreement"].disparity.value > 0.1
 
 
 def test_responses_to_other_words_are_refused(tmp_path):

@@ -46,15 +46,15 @@ def test_a_planted_bias_is_attributed_to_its_stage_alone(planted):
     with ChatServer(functools.partial(assistant, **biased)) as server:
         result = attribute(system(server.url, tools=tools), corpus(32), **OPTIONS)
     for metric in OPTIONS["metrics"]:
-        found = result["axes"]["gender"][metric]
+        found = result.axes["gender"][metric]
         shows = planted is not None and (metric == "corpus_bleu" or planted == "policy")
-        woman = found["groups"]["woman"]["gap"]["value"] if metric == "corpus_bleu" else found["disparity"]["value"]
+        woman = found.groups["woman"].gap.value if metric == "corpus_bleu" else found.disparity.value
         assert woman == (pytest.approx(woman) if shows else 0)
         assert not shows or abs(woman) > 0.1
         for name in ("policy", "tools", "answer"):
-            part = found["contributions"][name]["shapley"]["value"]
-            assert part == (pytest.approx(found["disparity"]["value"]) if name == planted else pytest.approx(0))
-    assert (result["axes"]["gender"]["corpus_bleu"]["verdict"] == "disparity") == (planted is not None)
+            part = found.contributions[name].shapley.value
+            assert part == (pytest.approx(found.disparity.value) if name == planted else pytest.approx(0))
+    assert (result.axes["gender"]["corpus_bleu"].verdict == "disparity") == (planted is not None)
 
 
 def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
@@ -63,19 +63,19 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
         return message if isinstance(message, dict) else "Here are your hotels, have a nice stay!"
 
     with ChatServer(rule) as server:
-        axis = attribute(system(server.url), corpus(16), **OPTIONS)["axes"]["gender"]
-    assert axis["corpus_bleu"]["disparity"]["value"] == 0
-    assert axis["call_disagreement"]["contributions"]["policy"]["shapley"]["value"] > 0.3
+        axis = attribute(system(server.url), corpus(16), **OPTIONS).axes["gender"]
+    assert axis["corpus_bleu"].disparity.value == 0
+    assert axis["call_disagreement"].contributions["policy"].shapley.value > 0.3
 
 
 def test_one_model_in_both_roles_is_called_once():
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
     assert len(server.received) == len({json.dumps(body, sort_keys=True) for body in server.received})
-    cost = result["cost"]
-    assert cost["cached"]["answer"] > 0
-    assert len(server.received) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
-    assert cost["tokens"] == {"read": 7 * len(server.received), "written": 3 * len(server.received)}
+    cost = result.cost
+    assert cost.cached["answer"] > 0
+    assert len(server.received) == sum(cost.distinct[name] - cost.cached[name] for name in ROLES)
+    assert cost.tokens == {"read": 7 * len(server.received), "written": 3 * len(server.received)}
 
 
 # failures --------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_a_stage_that_fails_for_everybody_measures_nothing_and_is_said_once():
     with ChatServer(assistant, fault=most) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.1)
     (reason,) = reasons_in(result)
-    assert reason.startswith("calls fail for everybody alike, in ")
+    assert reason.startswith("calls fail for all groups alike, in ")
     assert "status 400" in reason
 
 
@@ -235,27 +235,27 @@ def test_samples_are_repeated_measurements_with_sampling_noise(tmp_path):
         again = attribute(assistant, corpus(16), **OPTIONS, samples=3, cache=cache)
         assert len(server.received) == before
     assert without_cost(again) == without_cost(result)
-    bleu = result["axes"]["gender"]["corpus_bleu"]
-    assert bleu["sampling"]["samples"] == result["samples"] == 3
-    low, high = bleu["sampling"]["noise"]["ci"]
+    bleu = result.axes["gender"]["corpus_bleu"]
+    assert bleu.sampling.samples == result.samples == 3
+    low, high = bleu.sampling.noise.ci
     assert low < 0 < high
-    assert bleu["sampling"]["share_of_variance"] > 0.5  # nothing else differs
-    assert bleu["verdict"] == "inconclusive"
-    calls = result["axes"]["gender"]["call_disagreement"]
-    assert calls["disparity"]["value"] == calls["sampling"]["noise"]["value"] == 0  # calls are not drawn
+    assert bleu.sampling.share_of_variance > 0.5  # nothing else differs
+    assert bleu.verdict == "inconclusive"
+    calls = result.axes["gender"]["call_disagreement"]
+    assert calls.disparity.value == calls.sampling.noise.value == 0  # calls are not drawn
     assert set(result.turns["sample"]) == {0, 1, 2}
 
 
 def test_one_sample_has_an_a_a_run_too():
     with ChatServer(moody()) as server:
         result = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)
-    sampling = result["axes"]["gender"]["corpus_bleu"]["sampling"]
-    assert sampling["noise"]["ci"] is not None
-    assert sampling["noise"]["draws"] == 2
-    assert result["axes"]["gender"]["call_disagreement"]["sampling"]["share_of_variance"] is None
+    sampling = result.axes["gender"]["corpus_bleu"].sampling
+    assert sampling.noise.ci is not None
+    assert sampling.noise.draws == 2
+    assert result.axes["gender"]["call_disagreement"].sampling.share_of_variance is None
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
-    assert result["axes"]["gender"]["corpus_bleu"]["sampling"] is None  # nothing is drawn at temperature 0
+    assert result.axes["gender"]["corpus_bleu"].sampling is None  # nothing is drawn at temperature 0
 
 
 def test_samples_of_deterministic_outputs_are_refused():

@@ -264,7 +264,7 @@ def test_an_axis_that_cannot_be_attributed_does_not_stop_the_others(folder):
     code, out, err = run_command("attribute", *QUICK, *arguments)
     assert code == 2
     assert err.startswith("tod-bias: error: axis race: no dialogue holds a word to rewrite")
-    assert err.endswith("(the rest is in run/results.json)\n")
+    assert err.endswith("(the other results are in run/results.json)\n")
     assert "gender" in out
     results = json.loads((folder / "run" / "results.json").read_text())
     assert list(results["axes"]) == ["gender"]

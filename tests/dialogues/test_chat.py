@@ -192,7 +192,7 @@ def test_a_folder_is_read_in_order_and_lines_may_be_of_either_form(tmp_path):
         ({"a.jsonl": '{"messages": [{}], "traj": [{}]}'}, r"line 1: has both 'messages' and 'traj'; expected one"),
         ({"a.jsonl": '{"id": "x", "turns": [{}], "messages": [{}]}'}, r"has both 'turns' and 'messages'"),
         ({"a.jsonl": '{"messages": [{"role": "user", "content": "a", "content": "b"}]}'},
-         r'line 1: not JSON: "content" stands twice in one object'),
+         r'line 1: not JSON: "content" is repeated in one object'),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read_are_named(tmp_path, files, message):
@@ -252,7 +252,7 @@ def test_what_is_read_otherwise_than_it_stands_there_is_said_once(tmp_path, capl
     assert [dialogue.system for dialogue in load_corpus(tmp_path / "c.jsonl")] == ["A\n\nB"] * 3
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "in 2 dialogues a system message comes after others; it is read as if it stood at the beginning",
-        "in 2 dialogues a message has a speaker's 'name', which is not read; say it in the text",
+        "in 2 dialogues a message has a speaker's 'name', which is not read; put it into the text",
     ]
 
 
@@ -260,4 +260,4 @@ def test_an_answer_that_stands_beside_the_messages_is_said_to_be_unread(tmp_path
     kept = {"messages": [says("user", "x")], "choices": [{"message": says("assistant", "y")}]}
     (tmp_path / "c.jsonl").write_text(json.dumps(kept))
     assert load_corpus(tmp_path / "c.jsonl") == [Dialogue("c_1", "", (Turn("x"),))]
-    assert "an answer stands under 'choices', which is not read" in caplog.text
+    assert "an answer is under 'choices', which is not read" in caplog.text

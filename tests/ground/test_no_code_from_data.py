@@ -277,4 +277,4 @@ def test_a_model_that_brings_code_is_refused_in_one_line(tmp_path, capsys, monke
         out = () if command[0] == "perturb" else ("--out", tmp_path / "out")
         err = refused(capsys, marker, *command, *out)
         if file == "config.json":
-            assert "names code of its own (auto_map), which is not run" in err
+            assert "has custom code (auto_map), which is not run" in err

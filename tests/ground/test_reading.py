@@ -66,8 +66,8 @@ HOSTILE_JSON = {
     "deep lists": ("[" * 100_000, "nested more than 100 deep"),
     "deep lists, closed": ("[" * 101 + "]" * 101, "nested more than 100 deep"),
     "deep behind closing brackets in texts": ('["]]]]", ' * 150 + "1" + "]" * 150, "nested more than 100 deep"),
-    "NaN": ('{"a": NaN}', "NaN is no number of JSON"),
-    "too large": ("[1e999]", "1e999 is no number of JSON"),
+    "NaN": ('{"a": NaN}', "NaN is not a number in JSON"),
+    "too large": ("[1e999]", "1e999 is not a number in JSON"),
     "a number without end": ("9" * 5000, "thousands of digits"),
     "no JSON": ("{bad", "Expecting property name"),
 }

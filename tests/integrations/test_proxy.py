@@ -361,7 +361,7 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agent: {command: nothing-there}", "command 'nothing-there': there is no program 'nothing-there'"),
+        ("agent: {command: nothing-there}", "command 'nothing-there': unknown program 'nothing-there'"),
         ("agent: {command: node, url: 'http://x'}", "agent: names command and url; expected agent: "),
         ("agent: {url: localhost}", "url: expected an address such as http"),
         ("agent: {command: node}\nupstream: {base_url: x}", "upstream: base_url: expected an address such as"),
@@ -379,7 +379,7 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
         ),
         ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
-        ("agent: {command: node}\ntimeout: 9", r"timeout: stands in agent: \{…, timeout: …\};"),
+        ("agent: {command: node}\ntimeout: 9", r"timeout: belongs in agent: \{…, timeout: …\};"),
     ],
 )
 def test_a_mistake_in_a_file_is_told_in_one_line(text, message, tmp_path):

@@ -119,5 +119,5 @@ def test_doctor_lists_requests_of_every_kind(tmp_path, monkeypatch):
 
 
 def test_numbers_of_tokens_in_place_of_texts_are_refused():
-    with pytest.raises(StageError, match="numbers of tokens in their place cannot be rewritten"):
+    with pytest.raises(StageError, match="numbers of tokens cannot be rewritten"):
         check_texts("/embeddings", request_of("/embeddings", {"model": "e", "input": [[1, 2], [3]]}))

@@ -293,7 +293,7 @@ def test_what_is_not_exchanged_stays():
 
 GOOD = "@attributes\ta\tb\nform\tstatement\tbefore\tI am {x}.\nfill\tx\ta\tred, blue\nfill\tx\tb\tgreen\n"
 WRONG = [
-    (GOOD.replace("green", "red"), "line 4: 'red' stands for two groups, 'a' and 'b'"),
+    (GOOD.replace("green", "red"), "line 4: 'red' belongs to two groups, 'a' and 'b'"),
     (GOOD.replace("red, blue", "red, , blue"), "line 3: an empty fill for 'a'"),
     (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown group 'c'"),
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),

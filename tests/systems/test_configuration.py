@@ -86,7 +86,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
         ("stages: {a: {stage: 'x:y', concurrency: many}}", r"got 'many'; expected a whole number from 1"),
         (
             "stages: {a: {stage: 'my_echo_stages:nothing', guards: canonical, axes: gender}}",
-            r"stage 'a': guards: is unknown; did you mean 'guard'\?; my_echo_stages:nothing is no class",
+            r"stage 'a': guards: is unknown; did you mean 'guard'\?; my_echo_stages:nothing is not a class",
         ),
         ("stages: {a: {stage: 'my_echo_stages:Echo', words: x, guards: canonical}}", "'guards'; did you mean 'guard'"),
         (
@@ -96,7 +96,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
         ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
         (
             "stages: {policy: 'tod_bias.stages:ToolCalls', tools: 'tod_bias.stages:Tools'}",
-            "flow: is missing, and nobody would ask policy, tools .*flow: tool_loop",
+            "flow: is missing, and no stage would ask policy, tools .*flow: tool_loop",
         ),
         ("just text", r"pipeline\.yaml: the file: .*expected stages"),
     ],

@@ -1,9 +1,9 @@
-"""The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
+"""The ``tod-bias`` command: reads options, calls the library, prints.
 
-Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
-terminal, 141 whoever read the output went away. ``check`` says what it found: 0 within the limit, 1 above it, 3
-neither is shown; of cases 0 all are fixed, 1 some are not, 3 a call had no output.
+Exit codes: 0, the result is complete; 2, an input cannot be used (one line names it and the remedy); 128 plus the
+signal's number after a signal: 130 Ctrl-C, 143 SIGTERM, 129 a closed terminal, 141 a closed pipe. ``check`` ends with 0
+within the limit, 1 above it, 3 undecided; for cases with 0 if all are fixed, 1 if some are not, 3 if a call had no
+output.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(ShownFormatter("%(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    # Libraries warn of what their own next versions will change; that is for us to read in the tests.
+    # Libraries warn of changes in their next versions; these warnings are for the tests, not for users.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in a line."""
+    """Return what is wrong, in one line."""
     unused = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
     return f"unexpected argument {', '.join(map(repr, unused))}" if unused else str(error)
 
@@ -151,7 +151,7 @@ def _refuse_empty(given: Sequence[str]) -> None:
 
 
 def _tell(line: str) -> None:
-    """One line on stderr, with the escapes of what comes from files and servers made visible."""
+    """Print one line on stderr; escapes in texts of files and servers are made visible."""
     sys.stderr.write(f"tod-bias: {steerless(line)}\n")
 
 
@@ -160,7 +160,7 @@ def _interrupted() -> NoReturn:
     signals.ignore()
     number = signals.received()
     folders = ", ".join(str(shown(folder)) for folder in claims())
-    rest = f"what was finished is kept in {folders}: run the same command again to go on"
+    rest = f"what was finished is kept in {folders}: run the same command again to continue"
     if is_first_process():
         _tell(f"{signals.word(number)}; {shortened(rest) if folders else _NOTHING}")
     sys.exit(signals.code(number))

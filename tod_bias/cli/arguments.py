@@ -1,4 +1,4 @@
-"""What several commands make of their options."""
+"""Checks and loaders of options that several commands share."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
 def config_of(run: Path, given: Options) -> AuditConfig:
     """Return the options of a run, overridden by those that are given now.
 
-    Code that a run's folder names (a pipeline file, axes, metrics and corpora of your own) is imported only if a run of
-    this machine wrote that very folder. A folder that was received keeps its design and seed alone.
+    Code that a run's folder names (a pipeline file, your own axes, metrics and corpora) is imported only if a run of
+    this machine wrote that folder. From a received folder, only design and seed are used.
 
     Raises:
         TodBiasError: the folder's configuration cannot be read, or an option cannot be.
@@ -74,11 +74,11 @@ def config_of(run: Path, given: Options) -> AuditConfig:
 
 
 def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
-    """Find metrics that there are not.
+    """Raise for unknown metrics.
 
     Args:
         names: of the metrics.
-        alone: whether only originals are run, so that none can compare them with counterfactuals.
+        alone: True if only originals are run, so that metrics of counterfactuals have no value.
     """
     from tod_bias.metrics.choice import check_alone, metric
 
@@ -93,7 +93,7 @@ def user_metrics(config: AuditConfig) -> list[str]:
 
 
 def chosen_metric(config: AuditConfig) -> str | None:
-    """The one metric that is asked for, or the first of one's own; None for a run's first."""
+    """Return the requested metric, or the user's first own metric; None for the run's first."""
     metrics = config.analysis.metrics
     if metrics is None:
         return None
@@ -121,12 +121,12 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
 
 
 def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, device: str | None = None) -> list[Any]:
-    """The axes that options name.
+    """Return the axes of the options.
 
     Args:
-        options: how they are made.
-        names: of those that are wanted, of a run whose other lexicons are left out; by default all that they name.
-        device: where a neural perturber runs.
+        options: settings of the axes.
+        names: of the requested axes; lexicons of others are ignored; by default all axes of the options.
+        device: of a neural perturber.
 
     Raises:
         TodBiasError: an axis or a lexicon is unknown, or no axis uses an option that is given.
@@ -145,7 +145,7 @@ def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, devic
 
 
 def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
-    """Raise if none of the axes uses an option that is given.
+    """Raise if no axis uses a given option.
 
     Raises:
         TodBiasError: the option, what it is for, and the axes.
@@ -186,7 +186,7 @@ _IDLE = {
 
 
 def _kinds(axes: Sequence[str], files: Mapping[str, str], wanted: Sequence[str]) -> dict[str, list[str]]:
-    """Axis to those of the kinds of introductions that it has; an axis that has none of them keeps all of its own.
+    """Return the kinds of introductions of each axis that were requested; an axis without any of them keeps all.
 
     Raises:
         TodBiasError: a kind that no axis has.
@@ -214,9 +214,9 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
 
 
 def check_datapath(options: CorpusSource) -> None:
-    """See to it that a folder of corpora is not passed over, as nobody said which of them."""
+    """Raise if --datapath is given without --corpus."""
     if options.datapath is not None and not options.given_of("corpus"):
-        raise TodBiasError("--datapath: holds corpora by their names; say which with --corpus, e.g. google_sgd")
+        raise TodBiasError("--datapath: has several corpora; name one with --corpus, e.g. google_sgd")
 
 
 def folder_of(out: Path | None, corpus: str) -> Path:
@@ -234,14 +234,14 @@ def check_folder(out: Path | None, corpus: str) -> Path:
 
 
 def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:
-    """See to it that files and folders that are to be read are there, before what reads them is loaded.
+    """Raise if files and folders to read are missing, before their readers are loaded.
 
     Args:
-        paths: None for those that are not given.
-        otherwise: what is said of one that is not there, before the reason.
+        paths: None entries are ignored.
+        otherwise: message for a missing path, before the reason.
 
     Raises:
-        TodBiasError: one is not.
+        TodBiasError: a path is missing.
     """
     for path in paths:
         if path is None:
@@ -257,7 +257,7 @@ def _place(out: Path | None, corpus: str) -> Path:
 
 
 def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
-    """Find what keeps a server from being called, where nothing is cached yet that may make that needless."""
+    """Check that a server can be called, unless a cache may make calls needless."""
     if (_place(out, corpus) / FILE).exists():
         return
     for name, stage in pipeline.stages.items():
@@ -268,7 +268,7 @@ def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
 
 
 def cache_of(folder: Path, resume: bool) -> Path:
-    """The file of cached outputs; emptied where nothing is to be resumed."""
+    """Return the file of cached outputs, emptied unless the run is resumed."""
     if not resume:
         from tod_bias.models.processes import process_state
 
@@ -301,22 +301,22 @@ def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
 
 
 def _named(corpus: str, system: SystemOptions) -> tuple[str | None, dict[str, str | None]]:
-    """The pipeline, the demo's own where none is named, and the models by their parameters."""
+    """Return the pipeline, by default the demo's, and the models by their parameters."""
     spec = DEMO if not system.is_named and corpus == DEMO else system.pipeline
     models = {"model": system.model, "api_call_model": system.api_call_model, "response_model": system.response_model}
     return spec, models
 
 
 def refuse(given: Options, names: Iterable[str], why: str) -> None:
-    """See to it that no option is passed over in silence.
+    """Raise if an option is given that has no effect.
 
     Args:
         given: the options.
-        names: of those that are not used.
-        why: what they would have been for.
+        names: of the options without an effect.
+        why: the reason, for the message.
 
     Raises:
-        TodBiasError: one of them was given.
+        TodBiasError: such an option was given.
     """
     if idle := given.given().keys() & set(names):
         raise TodBiasError(f"{', '.join('--' + name.replace('_', '-') for name in sorted(idle))}: {why}")

@@ -43,7 +43,7 @@ class AttributeOptions(DryRunOptions):
     verbose: bool = False
     """Print the tables of all groups, stages and metrics before the answer."""
     allow_unmeasured: bool = False
-    """Exit with 0 also where nothing is measured: no references, equal outputs, tools that never ran."""
+    """Exit with 0 even if nothing is measured: no references, equal outputs, tools that never ran."""
     dry_run: bool = False
     """Only count calls, tokens, price and time, and write plan.json (tod-bias plan)."""
 
@@ -60,7 +60,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
 
 
 def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output: OutputOptions) -> None:
-    """Run an audit, or plan it if ``how`` says so.
+    """Run an audit, or plan it if ``how`` requests a dry run.
 
     Raises:
         TodBiasError: an option cannot be used, or nothing is measured.
@@ -183,20 +183,20 @@ def _run(
     if (reasons := reasons_in(result)) and not how.allow_unmeasured:
         raise TodBiasError(f"nothing is measured: {'; '.join(reasons)}; or give --allow-unmeasured")
     if incomplete is not None:
-        raise TodBiasError(f"{incomplete} (the rest is in {shown(folder / 'results.json')})") from incomplete
+        raise TodBiasError(f"{incomplete} (the other results are in {shown(folder / 'results.json')})") from incomplete
 
 
 def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
     """See to it that nothing is asked of a system whose responses are recorded."""
     if config.system.is_named:
-        raise TodBiasError("--responses stands for the system: leave out --pipeline and --model")
+        raise TodBiasError("--responses replaces the system: leave out --pipeline and --model")
     idle = {*GENERATION, "history", "executor", "workers"} | ({"device"} if config.axes.perturber is None else set())
     refuse(config, idle, "no system is called where its --responses are given; leave it out")
     refuse(how, ("dry_run",), "no system is called where its --responses are given; leave it out")
 
 
 def _recorded(responses: Path) -> Any:
-    """The system whose responses lie in a file."""
+    """Return the system of a file of saved responses."""
     from tod_bias.audit.saved_responses import SYSTEM
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stages.recorded import SavedResponses
@@ -205,7 +205,7 @@ def _recorded(responses: Path) -> Any:
 
 
 def _replaced(folder: Path, result: Any) -> str:
-    """The axes of another run's results that lie in a folder; empty where there are none, or those of this run."""
+    """Return the axes of another run's results in a folder; empty if there are none, or those of this run."""
     from tod_bias.results import AuditResult, RunError
 
     try:

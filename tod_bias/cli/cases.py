@@ -19,7 +19,7 @@ from tod_bias.report.console import Console, echo
 
 
 class CasesOptions(Options):
-    """Which cases are written."""
+    """Cases to write."""
 
     title = "Cases"
 

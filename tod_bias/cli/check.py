@@ -23,7 +23,7 @@ class GateOptions(MarginOptions):
     max_gap: Annotated[float, Field(gt=0)] | None = None
     """A gap shown to be beyond it fails; on each metric's own scale."""
     margin: Annotated[float, Field(gt=0)] | None = None
-    """Within it all must be shown to lie; by default as --max-gap."""
+    """Pass if every gap is shown to be within ±margin; by default --max-gap."""
     both_sides: bool = False
     """Gaps of either sign count: that some are served better than the others, too."""
     terms_only: bool = False
@@ -31,7 +31,7 @@ class GateOptions(MarginOptions):
     stage: str | None = None
     """Look at what this stage adds to each gap."""
     allow_undecided: bool = False
-    """In the JUnit file, skip what the run cannot tell; by default it is an error."""
+    """In the JUnit file, mark undecided gaps as skipped instead of as errors."""
 
 
 class CaseOptions(Options):
@@ -68,8 +68,8 @@ def check(
 ) -> int:
     """Hold a finished run against a limit: a gate for CI.
 
-    Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run is too
-    small to show either, and the output says how many dialogues would do; 2: an argument or a file cannot be used.
+    Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: undecided, and
+    the output names the number of dialogues that would decide; 2: an argument or a file cannot be used.
 
     A gap is that of a group from the mean of all groups on the same dialogues. Positive is harm; with --both-sides a
     favour for some counts too. A group with fewer than 3 effective terms neither passes nor fails, unless --terms-only.
@@ -171,7 +171,7 @@ def _user_objects(
 
 
 def _write(record: Any, pages: Any, output: CheckOutput) -> None:
-    """Write what was found where it was asked for."""
+    """Write the result to the requested files."""
     from tod_bias.files import append_text, write_json, write_text
     from tod_bias.folder import writable
 

@@ -109,7 +109,7 @@ def _tools_called(dialogue: Dialogue) -> int:
 
 
 def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput) -> None:
-    """What the stages of a system are called with in a conversation, and what they put out."""
+    """Show the inputs and outputs of a system's stages in a conversation."""
     from json import loads
 
     from tod_bias.audit.evaluation import evaluate

@@ -36,11 +36,11 @@ class InitOutput(OutputOptions):
 
 @command("tod-bias init assistant")
 def init(kind: Literal["assistant", "agent", "stages", "responses"], /, *, output: InitOutput) -> None:
-    """Write a commented example that runs as it stands, to be changed into an audit of your own system.
+    """Write a commented example that runs as it is; change it into an audit of your system.
 
     Args:
-        kind: What you have: an assistant behind an OpenAI-compatible server (a stub of the server comes with it), an
-            agent, stages in Python, or a system whose responses you save.
+        kind: Your system: an assistant behind an OpenAI-compatible server (a stub of the server is included), an agent,
+            stages in Python, or a system whose responses you save.
     """
     folder = output.out or Path(kind)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

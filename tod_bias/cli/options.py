@@ -1,4 +1,4 @@
-"""Commands are made from functions, and their options from the models of those functions' parameters.
+"""Commands made from functions, with options made from the models of their parameters.
 
 A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field: its name, type,
 bounds, default and help are the field's, its heading in ``--help`` the group's title. Other parameters are what
@@ -127,10 +127,10 @@ def _plain(kind: Any) -> Any:
 
 
 def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
-    """A group of those options that were given, which are taken out.
+    """Return a group of the given options, which are removed from ``given``.
 
     Raises:
-        TodBiasError: one cannot be; names it as it stands on the command line.
+        TodBiasError: an option is invalid; names it as on the command line.
     """
     fields: dict[str, Any] = {}
     for name, field in kind.model_fields.items():

@@ -1,4 +1,4 @@
-"""``tod-bias`` as a process of its own: whatever happens, it ends with its exit code and, unless all is well, one line.
+"""``tod-bias`` as a process: it always ends with its exit code and, unless all is well, one line.
 
 The exit codes are in :mod:`tod_bias.cli.application`.
 """
@@ -24,7 +24,7 @@ BROKEN_PIPE = 141
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command, of ``sys.argv`` where none is given, and end the process."""
+    """Run the command with ``sys.argv`` by default, and end the process."""
     gc.set_threshold(_OBJECTS)
     # Waiting threads sleep: with other work on the cores, spinning made the demo seven times slower (83 s for 12 s).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         code = BROKEN_PIPE
     except OSError as error:
         if code in (0, 1):
-            _say(f"tod-bias: error: stdout: cannot be written ({error.strerror}); what goes to --out is there")
+            _say(f"tod-bias: error: stdout: cannot be written ({error.strerror}); the files in --out are complete")
             code = 2
     if code in (BROKEN_PIPE, 2):
         with suppress(OSError):  # the interpreter would try, and complain, once more
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _stream(given: Any, mode: str) -> Any:
-    """A stream that can be used, where it is closed or of an encoding that does not know all characters."""
+    """Return a usable stream if the given one is closed or has an encoding without some characters."""
     if given is None:
         return open(os.devnull, mode, encoding="utf-8")
     if mode == "w":
@@ -72,7 +72,7 @@ def _stream(given: Any, mode: str) -> Any:
 
 
 def _warning(*text: Any) -> str:
-    """A warning's lines, in which texts of files and servers may stand."""
+    """Return a warning's lines, with escapes in texts of files and servers made visible."""
     from tod_bias.report.console import shown
 
     return shown(_PLAIN_WARNING(*text))
@@ -111,8 +111,8 @@ def _unforeseen(error: BaseException) -> int:
         text = f"{described(error)}; what was finished before is kept"
     else:
         text = (
-            f"{described(error)}; that is no message of this program's: please report it, with what "
-            f"{signals.TRACEBACK}=1 in the environment shows"
+            f"{described(error)}; unexpected error: please report it, with the output of "
+            f"{signals.TRACEBACK}=1"
         )
     _say(f"tod-bias: error: {shortened(text)}")
     return 2

@@ -1,4 +1,4 @@
-"""``tod-bias recommend``: its commands, each of which reads options, calls the library, prints."""
+"""``tod-bias recommend``: commands that read options, call the library and print."""
 
 from __future__ import annotations
 

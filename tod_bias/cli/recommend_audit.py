@@ -65,7 +65,7 @@ class AuditInference(InferenceOptions, LevelOptions):
 
 
 class AuditedLists(TopOptions, TemplateOptions):
-    """What is read of either."""
+    """Options of both sources of lists."""
 
     title = "Data"
 
@@ -90,10 +90,10 @@ def audit(
 ) -> None:
     """Audit a recommender: price percentage, associations, average prices, with intervals and tests.
 
-    Of a trained LMRec (--model), by Shen's templates; or of any recommender's saved lists (--recommendations FILE, or
+    Audits a trained LMRec (--model) with Shen's templates, or any recommender's saved lists (--recommendations FILE, or
     --city NAME=FILE for each city). Writes report.html, CSV files, recommendations.parquet, audit.json and figures.
-    Intervals are over the cities where there are several; several models of one city, trained with other seeds, count
-    as cities.
+    Intervals are over the cities if there are several; several models of one city, trained with other seeds, count as
+    cities.
 
     Args:
         files: NAME=FILE: further cities, as for --city.

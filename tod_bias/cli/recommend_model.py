@@ -28,7 +28,7 @@ from tod_bias.report.sheets import print_sheets
 
 
 class TrainingReviews(ReviewOptions, TemplateOptions):
-    """What is learned from."""
+    """Reviews to train on."""
 
 
 class ModelOutput(ResumeOptions, OutputOptions):
@@ -77,7 +77,7 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
 
 
 class EvaluatedModels(DeviceOptions, NeutraliseOptions):
-    """Which models are scored."""
+    """Models to score."""
 
     title = "System"
 
@@ -96,8 +96,8 @@ class QualityOutput(OutputOptions):
 def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOptions, output: QualityOutput) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3).
 
-    Each model is scored on the reviews of its own city. The mean is over the cities, each the mean of its models, with
-    a t interval over the cities (of one city: over its models).
+    Each model is scored on the reviews of its city. The mean is over the cities, each the mean of its models, with a t
+    interval over the cities (with one city: over its models).
     """
     check_models(*models.model)
     from tod_bias.recommenders.lmrec.masking import Neutraliser
@@ -131,7 +131,7 @@ def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOption
 
 
 class ComparedModels(DeviceOptions):
-    """Which models are compared."""
+    """Models to compare."""
 
     title = "System"
 

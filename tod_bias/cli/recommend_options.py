@@ -14,11 +14,11 @@ from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
-"""What is said of a model that is not there."""
+"""Message for a missing model."""
 
 
 class ReviewOptions(Options):
-    """Which reviews are read."""
+    """Reviews to read."""
 
     title = "Data"
 
@@ -30,7 +30,7 @@ class ReviewOptions(Options):
     missing: Literal["keep", "drop"] = "keep"
     """Venues without price or categories: keep or drop."""
     category: str = "Restaurants"
-    """Of Yelp's dataset, which lists every kind of business, take venues of this category; any for all."""
+    """Category of venues to read from Yelp's dataset, which lists every kind of business; any for all."""
 
 
 class TemplateOptions(Options):
@@ -121,10 +121,10 @@ def pair(option: str, text: str) -> tuple[str, str]:
 
 
 def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Names to values, of texts of pairs that are joined by commas.
+    """Return names and values of comma-separated pairs.
 
     Raises:
-        RecommenderError: a name stands twice.
+        RecommenderError: a name is repeated.
     """
     result = [pair(option, part) for text in texts for part in text.split(",") if part.strip()]
     if doubled := repeated(name for name, _ in result):

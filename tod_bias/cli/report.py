@@ -20,9 +20,9 @@ class ReportOutput(OutputOptions):
 def report(*folders: Path, output: ReportOutput) -> None:
     """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
 
-    Takes the folders of attribute, compare and recommend audit. Of every other command's folder it says where the page
-    lies that the command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side
-    whatever they are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
+    Accepts the folders of attribute, compare and recommend audit. For the folder of another command it names the page
+    or file to look at. Nothing is run. Any runs can be shown side by side, without tests between them; `tod-bias
+    compare` tests two runs on the same dialogues.
 
     Args:
         folders: Folders that commands wrote; several: runs of attribute.

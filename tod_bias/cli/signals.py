@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal: a command that is stopped says so in one line.
+"""Ctrl-C, SIGTERM and a closed terminal: a stopped command prints one line.
 
 A signal is raised as :class:`Stopped`, so that the command can keep its work first. The signal is also remembered here,
 because libraries may swallow the exception or turn it into another error.
@@ -20,7 +20,7 @@ _WORDS = {
 }
 _received: list[int] = []
 TRACEBACK = "TOD_BIAS_TRACEBACK"
-"""Environment variable: if set, tracebacks are shown: of errors that nobody foresaw, and of the user's own code."""
+"""Environment variable that shows tracebacks of unexpected errors and of the user's code."""
 
 
 class Stopped(KeyboardInterrupt):  # as KeyboardInterrupt, a wish and no error
@@ -44,7 +44,7 @@ def watch() -> None:
 
 
 def ignore() -> None:
-    """Let no signal disturb what is said and put away last."""
+    """Ignore signals while the last messages are printed and files are closed."""
     for number in _WORDS:
         try:
             signal.signal(number, signal.SIG_IGN)
@@ -53,7 +53,7 @@ def ignore() -> None:
 
 
 def word(number: int) -> str:
-    """What happened, for a message."""
+    """Describe a signal, for a message."""
     return _WORDS.get(number, "interrupted")
 
 

@@ -20,7 +20,7 @@ _READS = 0.01
 
 
 class TrainingDialogues(SampleOptions, CorpusSource):
-    """What is learned from."""
+    """Dialogues to train on."""
 
     corpus: str = DEMO
     """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,taskmaster2:8 shows
@@ -95,7 +95,7 @@ def _mixture(corpora: str) -> list[tuple[str, int]]:
 
 
 def _print(record: Mapping[str, Any], out: Path) -> None:
-    """What came out of a training."""
+    """Print the results of a training."""
     print(
         f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats per token "
         f"at step {record['best_step']}. Model: {out}"
@@ -106,13 +106,13 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
     print(f"With the prompts of other dialogues the same targets have {exchanged:.4f} nats per token.")
     if exchanged - loss < _READS * loss:
         print(
-            f"That is less than {_READS:.0%} more: it hardly reads what it is given, and where nothing is read an "
-            "audit finds no difference."
+            f"This is less than {_READS:.0%} more: the model hardly reads its input, and an audit of such a model "
+            f"finds no difference."
         )
 
 
 def _check_arch(init: str, arch: str | None) -> None:
-    """Find an architecture that is not the checkpoint's, where its folder says so; the training looks again."""
+    """Raise if an architecture is not the checkpoint's, if its folder names one; the training checks again."""
     from tod_bias.documents import read_json
     from tod_bias.models.settings import check_arch
 

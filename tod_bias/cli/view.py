@@ -38,7 +38,7 @@ class ViewOptions(Options):
     no_open: bool = False
     """Serve it, and open no browser."""
     quiet: bool = False
-    """Say nothing but where it is served."""
+    """Print only the address."""
 
 
 def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:

@@ -31,14 +31,14 @@ class WordsAxes(LexiconOptions):
 
 
 class CountedCorpora(CorpusOptions):
-    """What is counted in."""
+    """Corpora to count in."""
 
     corpus: str = DEMO
     """As for attribute; several, joined by commas, are shown side by side."""
 
 
 class WordsConfig(Seeded):
-    """What is counted, and how."""
+    """Corpora, axes and settings of the counts."""
 
     corpus: CountedCorpora = CountedCorpora()
     axes: WordsAxes = WordsAxes()
@@ -47,11 +47,10 @@ class WordsConfig(Seeded):
 
 @command("tod-bias words --corpus demo,dialogues.jsonl --axes gender --out runs/words")
 def words(*, config: WordsConfig, output: OutputOptions) -> None:
-    """Share of words and dialogues that mention each group, speaker by speaker (Su Fig. 2).
+    """Count the words and dialogues that mention each group, by speaker (Su Fig. 2).
 
-    Writes words.csv, words.json and figures/words.svg, in the place of those that an earlier command left in the
-    folder: --out keeps them apart. Of several corpora each has a folder of its own in it, and figures/corpora.svg shows
-    whom each mentions.
+    Writes words.csv, words.json and figures/words.svg, which replace those of an earlier command in the folder. Several
+    corpora get a subfolder each, and figures/corpora.svg compares them.
     """
     axes = load_axes(config.axes)
     names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))

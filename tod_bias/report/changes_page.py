@@ -141,9 +141,9 @@ def _blocks(
         for group, change in groups.items():
             shown = []
             for which, name, run in zip(("before", "after"), names, runs, strict=True):
-                parts = {stage: Estimate(value=part[which]) for stage, part in change.contributions.items()}
+                parts = {stage: Estimate(value=getattr(part, which)) for stage, part in change.contributions.items()}
                 axis_result = None if run is None else run.axes.get(axis, {}).get(metric)
-                shown.append(Row(name, _with_interval(change.gap[which], axis_result, group), parts or None))
+                shown.append(Row(name, _with_interval(getattr(change.gap, which), axis_result, group), parts or None))
             is_shown = change.gap.verdict in SHOWN
             shown.append(Row("change", change.gap.change, claimed=is_shown, quiet=not is_shown))
             yield Block(f"{axis}: {group}", tuple(shown), change.gap.verdict)

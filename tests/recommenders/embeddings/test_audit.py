@@ -70,7 +70,7 @@ def test_strong_association_is_flagged(strong):
     assert result.record["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
     said = " ".join(reading(result.record))
     assert "E leans more to A than P does" in said
-    assert "E: its vectors lie closer to A than to B" in said
+    assert "E: its vectors are closer to A than to B" in said
 
 
 def test_every_metric_has_an_interval_that_holds_it(strong):

@@ -189,7 +189,7 @@ def changed_sets(**changes):
         (changed_sets(B=[1, 2]), "id '1' stands in both A and B"),
         (changed_sets(E=[]), "set E: the set is empty"),
         (changed_sets(A=["nobody"]), "set A: unknown row or id 'nobody'"),
-        (changed_sets(A=[0, 0]), "set A: id '0' stands twice in the set"),
+        (changed_sets(A=[0, 0]), "set A: id '0' is repeated in the set"),
         (changed_sets(A="all"), "set A: expected a list of row numbers or ids"),
         (changed_sets(A={"in": "vectors", "rows": [1]}), "no table 'vectors' in model.npz; it holds users, items"),
         (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where"),

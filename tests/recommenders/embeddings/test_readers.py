@@ -150,7 +150,7 @@ FILES = {
     ),
     "flat.npz": (arrays(vectors=np.ones(4)), r"expected a matrix \(entities, dimensions\), got shape \(4,\)"),
     "differ.npz": (arrays(users=USERS, items=ITEMS[:, :3]), "dimensions differ: users 4, items 3"),
-    "ids.npz": (arrays(vectors=USERS, ids=np.array(["a"] * 12)), "id 'a' stands twice"),
+    "ids.npz": (arrays(vectors=USERS, ids=np.array(["a"] * 12)), "id 'a' is repeated"),
     "few.npz": (arrays(vectors=USERS, ids=np.array(["a"])), "1 ids for 12 vectors"),
     "short.txt": (text("a 1 2 3\nb 1 2\n"), "line 2: 2 numbers after the word; expected 3"),
     "words.txt": (text("a 1 2 3\nb 1 two 3\n"), "line 2: expected a word and numbers"),

@@ -157,7 +157,7 @@ def test_what_few_names_show_is_said_of_them():
     said = [line for line in result.record["reading"] if "beyond chance" in line and "race" in line]
     assert said
     assert all("this is said of these words, not of the groups" in line for line in said)
-    assert any("race: words too few" in note for note in result.record["notes"])
+    assert any("race: too few words" in note for note in result.record["notes"])
     enough = audit(tidy(World(words=(8, 8), planted=2.0).lists(np.random.default_rng(0))), replace(SHEN, resamples=100))
     assert enough.price_percentage["ci_low"].notna().any()
     assert not any("these words" in line for line in [*enough.record["reading"], *enough.record["notes"]])

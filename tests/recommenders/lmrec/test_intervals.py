@@ -91,7 +91,7 @@ def test_few_words_are_noted_and_places_come_from_the_templates_folder(tmp_path)
     labels = ["white", "black"] * 20
     frame = queries(labels, [[("A",)]] * 40, [[1]] * 40, words=["Ann", "Bea"] * 20)
     notes = audit(tidy(frame), replace(SHEN, resamples=0, permutations=50)).record["notes"]
-    assert any("words too few" in note and "race" in note for note in notes)
+    assert any("too few words" in note and "race" in note for note in notes)
     (tmp_path / "locations.tsv").write_text("word\tgroup\nshrine\treligion\nbar\tpub\n")
     places = queries(["all"] * 40, [[("A",)]] * 40, [[1], [2]] * 20, words=["shrine", "bar", "Emily", "mall"] * 10)
     record = audit(tidy(places), replace(SHEN, resamples=0), words=load_templates(tmp_path)).record

@@ -60,8 +60,8 @@ def test_the_bias_is_attributed_to_the_recommender(neutralise, trained):
         for number, (query, item) in enumerate(zip(queries, answers, strict=True))
     ]
     result = attribute(pipeline, dialogues, axes=["names_gender"], bootstrap=50, permutations=50)
-    axis = result["axes"]["names_gender"]["corpus_bleu"]
-    disparity = axis["disparity"]["value"]
-    contributions = {name: part["shapley"]["value"] for name, part in axis["contributions"].items()}
+    axis = result.axes["names_gender"]["corpus_bleu"]
+    disparity = axis.disparity.value
+    contributions = {name: part.shapley.value for name, part in axis.contributions.items()}
     assert abs(disparity) > 0.05 or neutralise
     assert contributions == pytest.approx({"recommend": 0.0 if neutralise else disparity, "response": 0.0}, abs=1e-9)

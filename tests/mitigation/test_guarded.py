@@ -19,7 +19,7 @@ def guarded(url, guards=GUARDS[0], **settings):
 
 
 def disparity(result):
-    return result["axes"]["gender"]["corpus_bleu"]["disparity"]["value"]
+    return result.axes["gender"]["corpus_bleu"].disparity.value
 
 
 @pytest.mark.parametrize("guards", GUARDS)
@@ -30,9 +30,9 @@ def test_requests_tokens_and_failures_are_those_of_the_stage(guards):
         after = attribute(guarded(server.url, guards), corpus(12), **OPTIONS)
         requests = len(server.received) - plain
     assert (disparity(before) != 0, disparity(after)) == (True, 0)
-    assert after["cost"]["tokens"] == {"read": 7 * requests, "written": 3 * requests}
+    assert after.cost.tokens == {"read": 7 * requests, "written": 3 * requests}
     assert requests < plain
-    assert after["cost"]["calls"] == before["cost"]["calls"]
+    assert after.cost.calls == before.cost.calls
 
 
 def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
@@ -45,8 +45,8 @@ def test_outputs_cached_without_a_guard_are_used_behind_it(tmp_path):
         after = attribute(guarded(server.url), corpus(6), **kept)
         assert len(server.received) - before < requests / 2  # the rewriting as "spouse" is in the cache
         attribute(guarded(server.url), corpus(6), **kept)
-        assert after["cost"]["cached"]["policy"] > 0
-    assert comparable(after)["axes"] == comparable(fresh)["axes"]
+        assert after.cost.cached["policy"] > 0
+    assert comparable(after).axes == comparable(fresh).axes
 
 
 def test_a_failed_call_behind_a_guard_fails_its_turn():
@@ -55,5 +55,5 @@ def test_a_failed_call_behind_a_guard_fails_its_turn():
 
     with ChatServer(BIASED, fault=refuse) as server:
         result = attribute(guarded(server.url), corpus(12), **OPTIONS)
-    assert result["cost"]["failed"]["policy"] == 1  # one rewriting for all
+    assert result.cost.failed["policy"] == 1  # one rewriting for all
     assert {failed.turns for failed in result.failed["gender"].values()} == {1}

@@ -211,9 +211,9 @@ def test_a_class_that_a_function_makes_is_not_identified():
 def test_a_stage_without_a_signature_is_called_anew_and_the_run_says_so(tmp_path):
     pipeline = Pipeline({"response": Speaker(threading.Lock())})
     result = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "cache.sqlite")
-    assert "give it an attribute 'signature'" in result["signature"]["not cached response"]
+    assert "give it an attribute 'signature'" in result.signature["not cached response"]
     again = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "cache.sqlite")
-    assert again["cost"]["cached"] == {"response": 0}
+    assert again.cost.cached == {"response": 0}
 
 
 def test_a_stage_is_another_when_a_file_that_it_imports_has_changed(tmp_path, monkeypatch):
@@ -252,10 +252,10 @@ def test_a_second_run_calls_nothing_and_has_the_same_result(tmp_path):
     first = run()
     count = len(calls)
     second = run()
-    assert len(calls) == count == first["cost"]["distinct"]["response"] == second["cost"]["cached"]["response"]
-    assert second["axes"] == first["axes"]
+    assert len(calls) == count == first.cost.distinct["response"] == second.cost.cached["response"]
+    assert second.axes == first.axes
     third = run(seed=1)
-    assert len(calls) - count == third["cost"]["distinct"]["response"] - third["cost"]["cached"]["response"] < count
+    assert len(calls) - count == third.cost.distinct["response"] - third.cost.cached["response"] < count
 
 
 class Counting:

@@ -45,10 +45,10 @@ def test_stages_beside_the_file_are_loaded_and_attributed(tmp_path):
     pipeline = load_pipeline(path)
     assert pipeline.names == ("api_call", "response")
     result = attribute(pipeline, small_corpus(), bootstrap=0, permutations=0)
-    axis = result["axes"]["gender"]["corpus_bleu"]
-    assert set(axis["contributions"]) == {"api_call", "response"}
-    assert result["signature"]["stage response"] == "my_echo_stages:Echo"
-    assert axis["disparity"]["value"] is not None
+    axis = result.axes["gender"]["corpus_bleu"]
+    assert set(axis.contributions) == {"api_call", "response"}
+    assert result.signature["stage response"] == "my_echo_stages:Echo"
+    assert axis.disparity.value is not None
 
 
 def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monkeypatch, gpt2):

@@ -79,8 +79,8 @@ def test_a_dialogue_without_an_output_does_not_stop_a_run_wherever_it_stands(mon
     response = "Of course, in which city shall I look for it?"
     corpus = [*small_corpus(12), Dialogue("zz", "", (Turn("my wife asks zzz", response=response),))]
     pipeline = Pipeline({"response": lambda inputs: [None if "zzz" in item.user else response for item in inputs]})
-    whole = attribute(pipeline, corpus, **QUICK)["axes"]
+    whole = attribute(pipeline, corpus, **QUICK).axes
     monkeypatch.setattr(design, "CHUNK", 1)
-    assert attribute(pipeline, corpus, **QUICK)["axes"] == whole
+    assert attribute(pipeline, corpus, **QUICK).axes == whole
     with pytest.raises(StageError, match="stage 'response': returned None every time"):
         attribute(Pipeline({"response": lambda inputs: [None] * len(inputs)}), corpus, **QUICK)

@@ -22,7 +22,7 @@ QUICK = {"bootstrap": 50, "permutations": 200}
 
 
 def shares_of(pipeline):
-    axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]["corpus_bleu"]
+    axis = attribute(pipeline, about_people(), **QUICK).axes["gender"]["corpus_bleu"]
     woman = axis.groups["woman"]
     return woman.gap.value, {name: woman.shares[name].value for name in pipeline.names}, axis
 
@@ -40,8 +40,8 @@ def test_the_one_biased_stage_gets_everything(pipeline, biased):
     value, shares, axis = shares_of(pipeline)
     assert value > 0.01
     assert shares == pytest.approx({name: value if name == biased else 0.0 for name in pipeline.names}, abs=1e-12)
-    whole = axis["disparity"]["value"]
-    assert axis["contributions"][biased]["shapley"]["value"] == pytest.approx(whole, abs=1e-12)
+    whole = axis.disparity.value
+    assert axis.contributions[biased].shapley.value == pytest.approx(whole, abs=1e-12)
 
 
 def test_stages_get_argument_and_earlier_outputs_in_order():
@@ -220,7 +220,7 @@ def test_a_flow_may_change_the_outputs_that_it_gets_and_pass_any_argument(flow):
     corpus = [
         dataclasses.replace(d, turns=(Turn("My wife asks", response="I found y for you."),)) for d in about_people(4)
     ]
-    assert attribute(Pipeline(stages, flow=flow), corpus, metrics="sentence_bleu", **QUICK)["axes"]["gender"]
+    assert attribute(Pipeline(stages, flow=flow), corpus, metrics="sentence_bleu", **QUICK).axes["gender"]
 
 
 def test_outputs_of_a_swapped_router_are_those_of_its_twin():

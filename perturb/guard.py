@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from tod_bias.canonical import NotPlainError, canonical
+from tod_bias.canonical import NotPlainError
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.axis import Axis, Candidate
@@ -89,12 +89,14 @@ class Guard(InputWrapper):
     def inner_calls(self, item: StageInput) -> InnerCalls:
         """Return the calls of the stage for one input, and how its output is made from theirs."""
         forms = self._forms(_dialogue_of(item))
-        items = tuple(unrewritten(item, form) for form in forms)
-        if self.mode == "vote":
-            return InnerCalls(
-                items, lambda outputs: _most_frequent([form(out) for form, out in zip(forms, outputs, strict=True)])
-            )
-        return InnerCalls(items, lambda outputs: outputs[0] if self.mode == "neutral" else forms[0](outputs[0]))
+        return InnerCalls(tuple(unrewritten(item, form) for form in forms), partial(self._combined, forms))
+
+    def _combined(self, forms: Sequence[_Form], outputs: Sequence[Any]) -> Any:
+        """Return the most frequent output in the words of the input, the first of equals; a mask is not undone."""
+        if self.mode == "neutral":
+            return outputs[0]
+        restored = [form(output) for form, output in zip(forms, outputs, strict=True)]
+        return max(restored, key=restored.count)
 
     def _forms(self, dialogue: Dialogue) -> list[_Form]:
         """Return the reference forms of an input: one, or one per vote."""
@@ -209,21 +211,14 @@ def _dialogue_of(item: StageInput) -> Dialogue:
 
 def _steps(item: StageInput) -> Iterator[Step]:
     values = [value for _, argument, output in item.steps for value in (argument, output)]
-    for value in [*values, *(() if item.steps else item.outputs.values()), item.argument]:
+    for value in [*(values or item.outputs.values()), item.argument]:
         if isinstance(value, str):
             yield Step({}, said=str(value))
-            continue
-        for row in rows_of(value):
+        for row in () if isinstance(value, str) else rows_of(value):
             try:
                 yield Step(row)
             except ValueError:  # a row that is no JSON
                 continue
-
-
-def _most_frequent(outputs: Sequence[Any]) -> Any:
-    """Return the most frequent output, the first of equals."""
-    keys = list(map(canonical, outputs))
-    return outputs[keys.index(Counter(keys).most_common(1)[0][0])]
 
 
 def with_guards(pipeline: Pipeline, guards: Mapping[str, tuple[str, Any]]) -> Pipeline:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import MinLen
 from pydantic import Field
 
-from tod_bias.cache import FILE
 from tod_bias.cli import arguments
 from tod_bias.cli.options import command
 from tod_bias.config import AuditConfig, MarginOptions, Names, OutputOptions, RunOverrides
+from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console, echo
 
 
@@ -21,12 +20,12 @@ class MitigateOptions(MarginOptions):
 
     title = "Mitigation"
 
-    guards: Annotated[Names, MinLen(1)] = ("canonical",)
+    guards: Names = ("canonical",)
     """Guards to try: canonical, neutral, vote."""
     metric: str | None = None
-    """The metric that decides; by default that of the run's first finding."""
+    """The metric that decides; by default that of each axis's first finding."""
     margin: Annotated[float, Field(gt=0)] = 0.02
-    """Largest gap, and largest loss of the metric, that may remain."""
+    """Largest gap, and largest loss of quality, that may remain."""
     terms_only: bool = False
     """Take the terms as they are if they are too few for a claim about groups."""
 
@@ -52,58 +51,55 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     from tod_bias.folder import claimed, unwritten
 
     unwritten(run)
-    from tod_bias.results import AuditResult, check_claims
+    from tod_bias.results import AuditResult, deciding_metrics
 
     result = AuditResult.load(run)
     config = arguments.config_of(run, overrides)
-    names = arguments.axes_of(run, result, overrides, config)
     arguments.check_metrics(config.analysis.metrics or ())
-    metric = how.metric or result.leading_metric
-    check_claims(result, names, metric)
+    deciding = deciding_metrics(result, arguments.axes_of(run, result, overrides, config), how.metric)
+    from tod_bias.perturb.guard import MODES
+
+    if unknown := [mode for mode in how.guards if mode not in MODES]:
+        raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
     from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once
 
-    trials = list(
-        _trials(run, result, config, arguments.load_axes(config.axes, names, config.system.device), how, metric)
-    )
-    folder = claimed(subfolder(run, "mitigation") if output.out is None else output.out)
-    _write(folder, trials, result, how, metric, quiet=output.quiet)
-    claims = {axis: metrics for axis in names if (metrics := result.claimed_metrics(axis))}
-    helped = {trial.axis for trial in trials if trial.helps}
-    for axis, metrics in claims.items():
-        if metric not in metrics:
-            echo(f"axis {axis}: claimed by {', '.join(metrics)} only; choose it with --metric", err=True)
-        elif axis not in helped:
-            echo(f"axis {axis}: no fix that was tried helps", err=True)
-    return int(any(metric in metrics and axis not in helped for axis, metrics in claims.items()))
+    trials = list(_trials(result, config, deciding, how))
+    _write(claimed(output.out or subfolder(run, "mitigation")), trials, result, how, quiet=output.quiet)
+    without = [axis for axis in deciding if not any(trial.helps and trial.axis == axis for trial in trials)]
+    for axis in without:
+        is_tried = any(trial.axis == axis for trial in trials)
+        why = "no fix that was tried helps" if is_tried else "no stage accounts for the gap; declare more stages"
+        echo(f"axis {axis}: {why}", err=True)
+    return int(bool(without))
 
 
-def _write(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, metric: str, *, quiet: bool) -> None:
+def _trials(result: Any, config: AuditConfig, deciding: Mapping[str, str], how: MitigateOptions) -> Any:
+    """Return the trials of a run's fixes."""
+    arguments.check_system(config.corpus.corpus, config.system)
+    axes = arguments.load_axes(config.axes, tuple(deciding), config.system.device)
+    whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
+    system = arguments.load_system(config.corpus.corpus, config.system, whole)
+    from tod_bias.audit.choices import all_metrics
+    from tod_bias.mitigation.trials import Trials
+    from tod_bias.testing.gate import Limits
+
+    metrics, by_name = all_metrics(result, arguments.user_metrics(config)), {axis.name: axis for axis in axes}
+    limits = Limits(how.margin, both_sides=True, terms_only=how.terms_only)
+    options = {"cluster": config.analysis.cluster, "max_failures": config.run.max_failures}
+    return Trials(result, system, dialogues, by_name, deciding, how.guards, limits, metrics, options)
+
+
+def _write(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, *, quiet: bool) -> None:
     """Write all trials, and print them with the lines to add."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
     from tod_bias.report import mitigation as pages
 
-    about = {"metric": metric, "margin": how.margin, "terms_only": how.terms_only}
     tried = [trial.model_dump(mode="json") for trial in trials]
-    record = {"schema": 3, "run": result.name, **about, "trials": tried}
+    record = {"schema": 3, "run": result.name, "margin": how.margin, "terms_only": how.terms_only, "trials": tried}
     write_json(folder / "mitigation.json", record)
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:
         Console().print(pages.table(record))
         print(pages.lines(trial for trial in tried if trial["helps"]))
-
-
-def _trials(run: Path, result: Any, config: AuditConfig, axes: list[Any], how: MitigateOptions, metric: str) -> Any:
-    from tod_bias.mitigation.trials import Trials
-
-    arguments.check_system(config.corpus.corpus, config.system)
-    whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
-    system = arguments.load_system(config.corpus.corpus, config.system, whole)
-    options = {
-        "cache": result.folder / FILE,
-        "cluster": config.analysis.cluster,
-        "max_failures": config.run.max_failures,
-    }
-    by_name, metrics = {axis.name: axis for axis in axes}, arguments.user_metrics(config)
-    return Trials(result, system, dialogues, by_name, metric, how.guards, how.margin, how.terms_only, metrics, options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tod_bias.audit.design import design_counterfactuals
@@ -40,7 +40,7 @@ class MissingRows:
 
     axis: str
     group: str
-    """Of the variant; for an original the group of its own terms."""
+    """The group of the variant; for an original, of its terms."""
     call: Row = field(compare=False)
     results: tuple[Row, ...] = field(compare=False)
     """Rows of the variant that finds most, rewritten for this one."""
@@ -50,7 +50,7 @@ class MissingRows:
 
     @property
     def record(self) -> dict[str, Any]:
-        """A line of a lookup table (:meth:`~tod_bias.systems.stages.database.LookupDb.save`), with what it is."""
+        """A line of a lookup table (:meth:`~tod_bias.systems.stages.database.LookupDb.save`), with its origin."""
         about = {"axis": self.axis, "group": self.group, "rows": self.rows, "dialogues": list(self.dialogues)}
         return {"call": plain(self.call), "results": plain(list(self.results)), **about}
 
@@ -68,9 +68,9 @@ def check_database(
     database: Stage,
     dialogues: Iterable[Dialogue],
     axes: Sequence[str | Axis],
-    *,
     name: str = "db",
     call: str = "api_call",
+    *,
     seed: int = 0,
     variants: int | None = None,
     made: CallsMade | None = None,
@@ -103,9 +103,8 @@ def check_database(
     for axis, dialogue_calls in by_axis.items():
         for same in dialogue_calls:
             _add(lookups, axis, same, rows)
-    counts = Counter((axis, group) for axis, group, _ in lookups)
     missing = [lookup for _, lookup in sorted(lookups.items()) if lookup.rows < len(lookup.results)]
-    calls = {axis: {group: n for (of, group), n in sorted(counts.items()) if of == axis} for axis in by_axis}
+    calls = {axis: dict(Counter(group for of, group, _ in sorted(lookups) if of == axis)) for axis in by_axis}
     return DatabaseCheck(calls, tuple(missing))
 
 
@@ -140,13 +139,12 @@ def _add(
     best = max(same, key=lambda variant: len(rows[variant.key]))  # the original, if all find as many
     expected = [row if best.rewrite is None else best.rewrite.inverse(plain(row)) for row in rows[best.key]]
     for variant in same:
-        group, call = variant.group, variant.call
-        known = lookups.get((axis, group, variant.key)) or MissingRows(
-            axis, group, call, (), len(rows[variant.key]), ()
-        )
+        key = (axis, variant.group, variant.key)
+        new = MissingRows(axis, variant.group, variant.call, (), len(rows[variant.key]), ())
+        known = lookups.get(key, new)
         results = max(known.results, tuple(map(variant.rewritten, expected)), key=len)
         ids = tuple(dict.fromkeys((*known.dialogues, variant.dialogue)))
-        lookups[axis, group, variant.key] = MissingRows(axis, group, call, results, known.rows, ids)
+        lookups[key] = replace(known, results=results, dialogues=ids)
 
 
 def _is_same(value: Any, other: Any) -> bool:

@@ -10,6 +10,8 @@ from rich.table import Table
 from tod_bias.report.notation import fixed
 from tod_bias.report.sheets import new_table
 
+_WHEN = ("before", "after")
+
 
 def table(record: Mapping[str, Any]) -> Table:
     """Return a table of all trials.
@@ -17,20 +19,17 @@ def table(record: Mapping[str, Any]) -> Table:
     Args:
         record: the content of ``mitigation.json``.
     """
-    metric = record["metric"]
     scope = ", of these terms" if record["terms_only"] else ""
-    view = new_table(f"What remains of the gaps by {metric} (closed: within {record['margin']:g}{scope})")
-    for name in ("axis", "fix", "largest gap", metric, "closed"):
-        view.add_column(name, no_wrap=name != "closed")
+    view = new_table(f"What remains of the gaps (closed: within {record['margin']:g}{scope})")
+    scored = dict.fromkeys(trial["quality_metric"] or "quality" for trial in record["trials"])
+    for name in ("axis", "fix", "largest gap", ", ".join(scored), "closed"):
+        view.add_column(name, overflow="fold")
     for trial in record["trials"]:
-        largest = [
-            fixed(max((gap[when] or 0.0 for gap in trial["gaps"].values()), key=abs, default=None), sign=True)
-            for when in ("before", "after")
-        ]
-        quality = trial["quality"] and f"{fixed(trial['quality']['before'])} → {fixed(trial['quality']['after'])}"
+        sizes = (max((gap[when] or 0.0 for gap in trial["gaps"].values()), key=abs, default=None) for when in _WHEN)
+        gap = " → ".join(fixed(size, sign=True) for size in sizes) + f"\nby {trial['metric']}"
+        quality = " → ".join(fixed(trial["quality"][when]) for when in _WHEN) if trial["quality"] else "not measured"
         closed = trial["refused"] or trial["closes"] + (", but may cost quality" if trial["may_cost_quality"] else "")
-        cells = (trial["axis"], f"{trial['stage']}: {trial['fix']}", " → ".join(largest), quality or "not measured")
-        view.add_row(*cells, closed)
+        view.add_row(trial["axis"], f"{trial['stage']}: {trial['fix']}", gap, quality, closed)
     return view
 
 

@@ -39,7 +39,7 @@ class MitigateOutput(OutputOptions):
 
 @command("tod-bias mitigate runs/mine")
 def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
-    """Try a guard and the missing rows on the stages that a run names for a gap.
+    """Try a guard and the missing rows on each stage that a finding names.
 
     Every fix is measured alone, as the run was. Prints what remains of the gaps, what quality costs, and the lines to
     add to the pipeline file. Writes mitigation.json, and missing.jsonl (rows that a lookup table lacks). Exit code 1
@@ -68,7 +68,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     without = [axis for axis in deciding if not any(trial.helps and trial.axis == axis for trial in trials)]
     for axis in without:
         is_tried = any(trial.axis == axis for trial in trials)
-        why = "no fix that was tried helps" if is_tried else "no stage accounts for the gap; declare more stages"
+        why = "no fix that was tried helps alone" if is_tried else "no stage accounts for the gap; declare more stages"
         echo(f"axis {axis}: {why}", err=True)
     return int(bool(without))
 

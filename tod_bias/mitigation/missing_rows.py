@@ -140,8 +140,7 @@ def _add(
     expected = [row if best.rewrite is None else best.rewrite.inverse(plain(row)) for row in rows[best.key]]
     for variant in same:
         key = (axis, variant.group, variant.key)
-        new = MissingRows(axis, variant.group, variant.call, (), len(rows[variant.key]), ())
-        known = lookups.get(key, new)
+        known = lookups.setdefault(key, MissingRows(axis, variant.group, variant.call, (), len(rows[variant.key]), ()))
         results = max(known.results, tuple(map(variant.rewritten, expected)), key=len)
         ids = tuple(dict.fromkeys((*known.dialogues, variant.dialogue)))
         lookups[key] = replace(known, results=results, dialogues=ids)

@@ -1,4 +1,4 @@
-"""Fixes tried on the stages that a run names for a gap: a guard, and the rows that a lookup table lacks.
+"""Trials of fixes on the stages that findings name: a guard, and the rows that a lookup table lacks.
 
 Every fix is measured alone, on the axis of its gap, as the run was: the same dialogues, counterfactuals and options.
 Outputs in the run's cache are not computed again.

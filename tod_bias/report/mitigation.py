@@ -21,13 +21,14 @@ def table(record: Mapping[str, Any]) -> Table:
     """
     scope = ", of these terms" if record["terms_only"] else ""
     view = new_table(f"What remains of the gaps (closed: within {record['margin']:g}{scope})")
-    scored = dict.fromkeys(trial["quality_metric"] or "quality" for trial in record["trials"])
-    for name in ("axis", "fix", "largest gap", ", ".join(scored), "closed"):
+    for name in ("axis", "fix", "largest gap", "quality", "closed"):
         view.add_column(name, overflow="fold")
     for trial in record["trials"]:
         sizes = (max((gap[when] or 0.0 for gap in trial["gaps"].values()), key=abs, default=None) for when in _WHEN)
         gap = " → ".join(fixed(size, sign=True) for size in sizes) + f"\nby {trial['metric']}"
-        quality = " → ".join(fixed(trial["quality"][when]) for when in _WHEN) if trial["quality"] else "not measured"
+        quality = "not measured"
+        if trial["quality"]:
+            quality = " → ".join(fixed(trial["quality"][when]) for when in _WHEN) + f"\nby {trial['quality_metric']}"
         closed = trial["refused"] or trial["closes"] + (", but may cost quality" if trial["may_cost_quality"] else "")
         view.add_row(trial["axis"], f"{trial['stage']}: {trial['fix']}", gap, quality, closed)
     return view

@@ -110,7 +110,7 @@ class LookupOptions(VariantOptions, Seeded):
 @database.command
 @command("tod-bias database check runs/mine")
 def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptions, overrides: SystemOverrides) -> None:
-    """Whose calls find no rows, or fewer than the same dialogue's when it is rewritten for another group.
+    """Find the calls that return no rows, or fewer than the same call of the dialogue rewritten for another group.
 
     Writes database.json (counts) and missing.jsonl: calls with the rows that they should find, as a lookup table.
 

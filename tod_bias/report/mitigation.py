@@ -20,7 +20,7 @@ def table(record: Mapping[str, Any]) -> Table:
         record: the content of ``mitigation.json``.
     """
     scope = ", of these terms" if record["terms_only"] else ""
-    view = new_table(f"What remains of the gaps (closed: within {record['margin']:g}{scope})")
+    view = new_table(f"Gaps before and after each fix (closed: within {record['margin']:g}{scope})")
     for name in ("axis", "fix", "largest gap", "quality", "closed"):
         view.add_column(name, overflow="fold")
     for trial in record["trials"]:

@@ -14,11 +14,11 @@ cp fixed.yaml "$runs/pipeline/"
 cp -R "$demo/api_call" "$demo/response" "$runs/pipeline/"
 cat "$demo/database.jsonl" "$runs/mitigation/missing.jsonl" > "$runs/pipeline/database.jsonl"
 tod-bias attribute --pipeline "$runs/pipeline/fixed.yaml" --out "$runs/fixed" --quiet
-tod-bias compare "$runs/demo" "$runs/fixed" --margin 0.02 --out "$runs/compared"
+tod-bias compare "$runs/demo" "$runs/fixed" --metrics corpus_bleu --margin 0.02 --out "$runs/compared"
 
 # Other dialogues than those that the fixes were chosen on (three minutes).
 test -f "$runs/others.jsonl" || python others.py "$runs/others.jsonl"
-tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/pipeline/fixed.yaml" --margin 0.02 --out "$runs/others" --quiet
+tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/pipeline/fixed.yaml" --metrics corpus_bleu --margin 0.02 --out "$runs/others" --quiet
 
 # Training: the demo's own models go on from where they are, on training dialogues with the bias planted, with and without
 # their counterfactual copies.

@@ -110,7 +110,7 @@ class Trials:
     def __iter__(self) -> Iterator[Trial]:
         """Yield a trial per axis, stage that its findings name, and fix."""
         for axis, metric in self.deciding.items():
-            named = ", ".join(found.stage for found in self.before.findings if found.axis == axis)
+            named = ", ".join(finding.stage for finding in self.before.findings if finding.axis == axis)
             for stage in dict.fromkeys(named.split(", ")):
                 if stage in self.pipeline.stages:  # empty if no stage accounts for the gap
                     yield from self._of(Trial(axis=axis, metric=metric, stage=stage, fix=ROWS))

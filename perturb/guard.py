@@ -70,8 +70,7 @@ class Guard(InputWrapper):
             group = (reference or {}).get(self.axis.name) or self.axis.lexicon.reference or self.axis.groups[0]
             self._reference = self.axis.group(group)
         elif not isinstance(self.axis, NamesAxis):
-            what = "axes with a lexicon (gender, age, race …) and of names (names_gender …)"
-            raise AxisError(f"axis {self.axis.name!r}: guards take {what}")
+            raise AxisError(f"axis {self.axis.name!r}: guards take axes with a lexicon (gender …) or of names")
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
@@ -211,7 +210,8 @@ def _dialogue_of(item: StageInput) -> Dialogue:
 
 def _steps(item: StageInput) -> Iterator[Step]:
     values = [value for _, argument, output in item.steps for value in (argument, output)]
-    for value in [*(values or item.outputs.values()), item.argument]:
+    values += [output for name, output in item.outputs.items() if name not in {step.name for step in item.steps}]
+    for value in [*values, item.argument]:
         if isinstance(value, str):
             yield Step({}, said=str(value))
         for row in () if isinstance(value, str) else rows_of(value):

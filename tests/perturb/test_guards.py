@@ -278,3 +278,12 @@ def test_a_wrong_guard_in_a_file_names_the_stage(options: str, tmp_path: Path) -
     path.write_text(f"stages: {{say: {{stage: 'tod_bias.stages:as_text', {options}}}}}\n")
     with pytest.raises(StageError, match="stage 'say': "):
         load_pipeline(path)
+
+
+def test_outputs_of_no_call_of_the_turn_are_rewritten_and_read_too() -> None:
+    def quote(inputs: Sequence[StageInput]) -> list[str]:
+        return [f"{item.outputs['api_call']['who']} {item.outputs['db']}" for item in inputs]
+
+    steps = (StageCall("db", None, "found"),)
+    items = [StageInput((), "Hello.", {"api_call": {"who": who}, "db": "found"}, steps) for who in ("wife", "son")]
+    assert Guard(quote, "gender,age")(items) == ["wife found", "son found"]

@@ -332,9 +332,9 @@ class TurnInput:
         for call in item.steps:
             made = made.after(call, canonical(call.output))
         made.draw = item.draw
-        if not item.steps and item.outputs:
-            made.outputs = dict(item.outputs)
-            made._parts = (*made._parts, canonical(made.outputs))
+        if given := {name: output for name, output in item.outputs.items() if name not in made.outputs}:
+            made.outputs = {**given, **made.outputs}
+            made._parts = (*made._parts, canonical(given))
         return made
 
     def after(self, call: StageCall, key: str) -> TurnInput:

@@ -18,7 +18,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.parlai import is_task_oriented
 from tod_bias.errors import AxisError, StageError, TodBiasError
 from tod_bias.perturb.axis import Axis
-from tod_bias.perturb.guards.guard import GUARDS, with_guards
+from tod_bias.perturb.guard import MODES, with_guards
 from tod_bias.perturb.loading import load_axis
 from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
@@ -44,7 +44,7 @@ PIPELINE_OPTIONS: Options = {
     "--guard": {
         "default": None,
         "help": "guards of stages, STAGE=GUARD:AXES with semicolons between them: response=canonical:gender,age "
-        f"({', '.join(GUARDS)})",
+        f"({', '.join(MODES)})",
     },
     "--device": {"default": None, "help": "where --stage-model runs, e.g. cpu or cuda:0"},
     "--max-new-tokens": {"type": int, "default": 128, "help": "most tokens per text of --stage-model"},
@@ -149,7 +149,22 @@ def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = STANDARD) -
         pipeline = Pipeline({"db": LookupDb.from_dialogues(_db_dialogues(opt))})
     else:
         pipeline = _unguarded(opt, needed)
-    return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
+    return with_guards(pipeline, _guards(opt["guard"])) if opt.get("guard") else pipeline
+
+
+def _guards(text: str) -> dict[str, tuple[str, str]]:
+    """Return stage to mode and axes, as --guard names them."""
+    guards = {}
+    for part in text.split(";"):
+        name, equals, what = part.partition("=")
+        mode, colon, axes = what.partition(":")
+        if not (equals and colon and name.strip() and axes.strip()):
+            raise StageError(
+                f"guard {part.strip()!r}: expected STAGE=GUARD:AXES, such as response=canonical:gender,age "
+                f"(guards: {', '.join(MODES)}), several joined by semicolons"
+            )
+        guards[name.strip()] = (mode.strip(), axes)
+    return guards
 
 
 def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:

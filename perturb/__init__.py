@@ -9,7 +9,7 @@ that mentions a group for every other group; each :class:`Counterfactual` carrie
 * ``rewriter`` rewrites one text with a ``lexicon``; ``pronouns``, ``english`` and ``context`` are the English it needs;
 * ``rewrite`` carries a rewrite over a whole dialogue and back;
 * ``placebo`` makes the matched placebo, ``dealing`` deals terms out evenly, ``records`` writes counterfactuals down;
-* ``guards`` wrap a stage so that it cannot tell groups apart.
+* ``guard`` wraps a stage so that it cannot tell groups apart.
 """
 
 from tod_bias.perturb.axis import Axis, Candidate, Counterfactual, Variants, draw_rewrites

@@ -108,16 +108,8 @@ def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool
 
 def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
     """Return a text with other words in some places, which do not overlap: (start, end) to the new text."""
-    return replaced(text, edits)[0] if edits else text
-
-
-def replaced(text: str, edits: Mapping[tuple[int, int], str]) -> tuple[str, dict[tuple[int, int], tuple[int, int]]]:
-    """Return a text as :func:`edited` makes it, and the place of each new text."""
-    parts, position, length = [], 0, 0
-    places: dict[tuple[int, int], tuple[int, int]] = {}
+    parts, position = [], 0
     for (start, end), new in sorted(edits.items()):
         parts += [text[position:start], new]
-        length += start - position
-        places[start, end] = (length, length + len(new))
-        length, position = length + len(new), end
-    return "".join([*parts, text[position:]]), places
+        position = end
+    return "".join([*parts, text[position:]])

@@ -124,9 +124,9 @@ class Lexicon:
     protected: tuple[str, ...] = ()
     """Phrases that never mention a group, from ``@protect`` lines."""
     reference: str = ""
-    """Group that a guard uses as the reference form (``@reference``); empty if not set."""
+    """Group whose terms a guard writes for all groups (``@reference``); empty: the first."""
     unguarded: frozenset[str] = frozenset()
-    """Words that guards do not know (``@unguarded``): T leads by them from one neutral word to another."""
+    """Terms whose rows a guard leaves out (``@unguarded``), as they would merge other words."""
     distinct: bool = False
     """True if the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
     of them in a dialogue become two words (``@distinct``)."""
@@ -161,14 +161,6 @@ class Lexicon:
         for row, paradigm in enumerate(self.paradigms):
             for forms in (forms for cell in paradigm.cells.values() for forms in cell):
                 yield from ((row, slot, form.text) for slot, form in enumerate(forms))
-
-    @cached_property
-    def mixed_capitals(self) -> frozenset[tuple[int, int]]:
-        """Rows and slots in which some forms have a capital and others none ("black", "Hispanic")."""
-        capital: dict[tuple[int, int], set[bool]] = {}
-        for row, slot, text in self.forms():
-            capital.setdefault((row, slot), set()).add(text[:1].isupper())
-        return frozenset(place for place, kinds in capital.items() if len(kinds) > 1)
 
     @property
     def content(self) -> list[object]:

@@ -107,12 +107,8 @@ class Recogniser:
                 spans = phrase_spans(text, lowered, (*phrases, *protected))
             mention = Mention(start, end, *entry, text[start:end])
             is_protected = any(first < end and start < last for first, last in spans)
-            if not is_protected or self._counts_protected(text, mention, protected):
+            if not is_protected:
                 yield mention
-
-    def _counts_protected(self, text: str, mention: Mention, protected: Iterable[str]) -> bool:
-        """True if a term in a protected phrase counts nevertheless."""
-        return False
 
     def _entry(self, text: str, start: int, end: int, key: str) -> _Entry | None:
         if not _free_of_hyphens(text, start, end):

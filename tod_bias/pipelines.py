@@ -350,9 +350,9 @@ def _read(path: Path) -> PipelineFile | AgentFile:
     try:
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
+        raise StageError(f"{path}: cannot be read ({error}); expected 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
-        raise StageError(f"{path}: not YAML: {_fault(error)}; --pipeline takes 'demo' or a YAML file") from error
+        raise StageError(f"{path}: not YAML: {_fault(error)}; expected 'demo' or a YAML file") from error
     try:
         is_agent = isinstance(content, Mapping) and "agent" in content
         file = (AgentFile if is_agent else PipelineFile).model_validate(content)
@@ -422,11 +422,11 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     """Return the stage of an entry, under its guard if it has one."""
     if isinstance(entry, str) or entry.guard is None:
         return _build(name, entry, path)
-    from tod_bias.perturb.guards.guard import GUARDS
+    from tod_bias.perturb.guard import MODES, Guard
 
     where = f"{path}: stage {name!r}: guard {entry.guard!r}"
-    if entry.guard not in GUARDS:
-        raise StageError(f"{where}: unknown; expected one of {', '.join(GUARDS)}")
+    if entry.guard not in MODES:
+        raise StageError(f"{where}: unknown; expected one of {', '.join(MODES)}")
     given = dict(entry.model_extra or {})
     options = {key: given.pop(key) for key in _OF_GUARD if key in given}
     if "axes" not in options:
@@ -434,7 +434,7 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     bare = StageEntry(stage=entry.stage, concurrency=entry.concurrency, **given)
     stage = _build(name, bare, path)
     try:
-        return GUARDS[entry.guard](stage, **options)
+        return Guard(stage, mode=entry.guard, **options)
     except TodBiasError as error:
         raise type(error)(f"{where}: {error}") from error
 

@@ -782,11 +782,6 @@ class AuditResult(Record):
         return self
 
     @property
-    def leading_metric(self) -> str:
-        """The metric of the first finding with a difference; the run's first metric if nothing is found."""
-        return next((some.metric for some in self.findings if some.is_difference), next(iter(self.metrics), ""))
-
-    @property
     def turns(self) -> pd.DataFrame:
         """One row per turn, counterfactual and arm."""
         if self._frame is None:
@@ -1087,15 +1082,32 @@ def _check_attribution(path: Path, result: AuditResult) -> None:
         raise RunError(f"{path}, attribution: needs more sets of stages than a run has; repeat the run")
 
 
-def check_claims(result: AuditResult, axes: Sequence[str], metric: str) -> None:
-    """Raise if a run claims nothing by a metric on some axes.
+def deciding_metrics(result: AuditResult, axes: Sequence[str], metric: str | None = None) -> dict[str, str]:
+    """Return each axis with a difference and the metric that decides there.
+
+    Args:
+        result: of the run.
+        axes: names; those without a difference are left out.
+        metric: decides on every axis on which it claims something; by default the metric of each axis's first finding.
 
     Raises:
-        TodBiasError: nothing is claimed, so there is nothing to mitigate.
+        TodBiasError: the run lacks an axis or the metric, or claims no difference.
     """
-    claimed = {axis: result.claimed_metrics(axis) for axis in axes if axis in result.axes}
-    if any(metric in names for names in claimed.values()):
-        return
-    others = "; ".join(f"{axis} by {', '.join(names)}" for axis, names in claimed.items() if names)
-    hint = f"; other metrics do: {others} (--metric)" if others else ""
-    raise TodBiasError(f"the run claims no disparity by {metric} on these axes, so there is nothing to mitigate{hint}")
+    if unknown := [axis for axis in axes if axis not in result.axes]:
+        raise TodBiasError(f"--axes {unknown[0]}: the run has no axis of this name; it has {', '.join(result.axes)}")
+    if metric is not None and metric not in result.metrics:
+        raise TodBiasError(f"--metric {metric}: the run has not measured it; it has {', '.join(result.metrics)}")
+    leading: dict[str, str] = {}
+    for finding in result.findings:
+        if finding.is_difference and finding.axis in axes:
+            leading.setdefault(finding.axis, finding.metric)
+    if metric is None:
+        chosen, by, hint = leading, "", ""
+    else:
+        chosen = {axis: metric for axis in leading if metric in result.claimed_metrics(axis)}
+        others = "; ".join(f"{axis} by {name}" for axis, name in leading.items())
+        by, hint = f" by {metric}", f"; other metrics do: {others}" if others else ""
+    if not chosen:
+        where = ", ".join(axes)
+        raise TodBiasError(f"the run claims no difference{by} on {where}, so there is nothing to mitigate{hint}")
+    return chosen

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote
+    from tod_bias.perturb.guard import Guard
     from tod_bias.recommenders.lmrec.stage import Recommend
     from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
     from tod_bias.systems.chat.components import Answer, ToolCalls
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 HOMES = {
     "Answer": "systems.chat.components",
     "ApiCall": "systems.stages.language_model",
-    "Canonical": "perturb.guards.guard",
+    "Guard": "perturb.guard",
     "ItemLookup": "recommenders.lmrec.venue_stages",
     "Lookup": "systems.outputs",
     "LookupDb": "systems.stages.database",
-    "Neutral": "perturb.guards.guard",
     "Outcome": "systems.outputs",
     "Recommend": "recommenders.lmrec.stage",
     "Replay": "systems.stages.replay",
@@ -36,7 +35,6 @@ HOMES = {
     "ToolCalls": "systems.chat.components",
     "Tools": "systems.stages.tools",
     "VenueResponse": "recommenders.lmrec.venue_stages",
-    "Vote": "perturb.guards.guard",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
 }
@@ -44,11 +42,10 @@ HOMES = {
 __all__ = [
     "Answer",
     "ApiCall",
-    "Canonical",
+    "Guard",
     "ItemLookup",
     "Lookup",
     "LookupDb",
-    "Neutral",
     "Outcome",
     "Recommend",
     "Replay",
@@ -57,7 +54,6 @@ __all__ = [
     "ToolCalls",
     "Tools",
     "VenueResponse",
-    "Vote",
     "as_text",
     "parse_call",
 ]

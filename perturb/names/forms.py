@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from tod_bias.perturb.english import edited
@@ -354,25 +354,3 @@ class Renaming:
     def __call__(self, text: str) -> str:
         """The text with the new name in every place of the old one."""
         return edited(text, {(start, end): new for start, end, new in self.edits(text)})
-
-    def turned(self) -> Renaming:
-        """The old name for the new one."""
-        forms = self.forms
-        new = replace(forms, first=self.first, last=self.last or forms.last, finds_last=bool(self.last))
-        return Renaming(new, forms.first, forms.last if self.last else "")
-
-
-def renamed(text: str, renamings: Iterable[Renaming], mask: str | None = None) -> str:
-    """Return the text with several people renamed, each place once; the first person whose name is there counts.
-
-    Args:
-        text: any text.
-        renamings: one per person.
-        mask: replaces every name, instead of the new one.
-    """
-    edits: dict[tuple[int, int], str] = {}
-    for renaming in renamings:
-        for start, end, new in renaming.edits(text):
-            if not any(start < last and first < end for first, last in edits):
-                edits[start, end] = new if mask is None else mask
-    return edited(text, edits)

@@ -8,13 +8,17 @@ runs=${RUNS:-runs}
 demo=$(python -c 'import tod_bias, pathlib; print(pathlib.Path(tod_bias.__file__).parent / "data" / "demo")')
 
 tod-bias attribute --out "$runs/demo" --quiet
-tod-bias mitigate "$runs/demo" --terms-only --out "$runs/mitigation"
-tod-bias attribute --pipeline "$runs/mitigation/mitigated.yaml" --out "$runs/fixed" --quiet
-tod-bias compare "$runs/demo" "$runs/fixed" --margin 0.02 --out "$runs/compared"
+tod-bias mitigate "$runs/demo" --terms-only --guards canonical,vote,neutral --out "$runs/mitigation"
+mkdir -p "$runs/pipeline"
+cp fixed.yaml "$runs/pipeline/"
+cp -R "$demo/api_call" "$demo/response" "$runs/pipeline/"
+cat "$demo/database.jsonl" "$runs/mitigation/missing.jsonl" > "$runs/pipeline/database.jsonl"
+tod-bias attribute --pipeline "$runs/pipeline/fixed.yaml" --out "$runs/fixed" --quiet
+tod-bias compare "$runs/demo" "$runs/fixed" --metrics corpus_bleu --margin 0.02 --out "$runs/compared"
 
 # Other dialogues than those that the fixes were chosen on (three minutes).
 test -f "$runs/others.jsonl" || python others.py "$runs/others.jsonl"
-tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/mitigation/mitigated.yaml" --margin 0.02 --out "$runs/others" --quiet
+tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/pipeline/fixed.yaml" --metrics corpus_bleu --margin 0.02 --out "$runs/others" --quiet
 
 # Training: the demo's own models go on from where they are, on training dialogues with the bias planted, with and without
 # their counterfactual copies.

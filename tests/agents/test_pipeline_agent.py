@@ -255,6 +255,6 @@ def test_a_flow_answers_whole_turns(tmp_path: Path) -> None:
 def test_a_guard_is_an_option():
     options = {"pipeline": "demo", "guard": "response=canonical:gender,age"}
     stage = build_pipeline(options).stages["response"]
-    assert set(stage.coverage) == {"gender", "age"}
+    assert [stage.axis.name, stage.inner.axis.name] == ["gender", "age"]
     with pytest.raises(StageError, match="no such stage; there are api_call, db, response"):
         build_pipeline({"pipeline": "demo", "guard": "reply=canonical:gender"})

@@ -321,9 +321,7 @@ def refuse_women(inputs):
 def test_refusals_for_some_only_have_a_result_and_more_of_them_is_worse(corpus):
     """No original refuses where all originals are men's; a lower rate is the better one."""
     corpus = [dialogue for dialogue in corpus if any(word in dialogue.turns[0].user for word in ("husband", "father"))]
-    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="refusal", **QUICK).axes["gender"][
-        "refusal"
-    ]
+    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="refusal", **QUICK).axes["gender"]["refusal"]
     assert axis.original.value == 0
     assert axis.scale == "difference"
     assert axis.disparity.value > 0

@@ -214,9 +214,11 @@ def test_main_effects_and_interaction_of_crossed_attributes():
     beyond = effects["interaction"]["woman×black"]
     assert beyond.value == pytest.approx(cell - level - effects["gender"]["woman"].value, rel=0.05)
     assert beyond.p < 0.05
-    only_gender = attribute(
-        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(64), axes=[perturber], **QUICK
-    ).axes["persona_gender×persona_race"]["length"].effects
+    only_gender = (
+        attribute(Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(64), axes=[perturber], **QUICK)
+        .axes["persona_gender×persona_race"]["length"]
+        .effects
+    )
     assert all(abs(one.value) < 0.02 for one in only_gender["interaction"].values())
     assert not any(one.p is not None and one.p < 0.05 for one in only_gender["race"].values())
     json.loads(result.text())

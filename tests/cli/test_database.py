@@ -59,7 +59,7 @@ def test_a_check_writes_counts_and_the_missing_rows_as_a_table(tmp_path):
     code, shown, _ = run_command("database check --axes gender --corpus", corpus, "--out", out)
     assert (code, "2 calls with missing rows" in shown) == (0, True)
     counts = json.loads((out / "database.json").read_text())["axes"]["gender"]
-    assert (counts["woman"]["none"], counts["man"]["none"], counts["man"]["calls"]) == (0, 1, 1)
+    assert (counts["woman"]["missing"], counts["man"]["missing"], counts["man"]["calls"]) == (0, 1, 1)
     assert len(LookupDb(out / "missing.jsonl")) == 2
 
 
@@ -98,6 +98,6 @@ def test_a_run_says_which_stage_looks_up_what(tmp_path, monkeypatch):
     code, _, said = run_command("database check run --out checked")
     assert code == 0, said
     counts = json.loads((tmp_path / "checked" / "database.json").read_text())["axes"]["gender"]
-    assert {group: row["none"] for group, row in counts.items()} == {"woman": 0, "man": 1, "non-binary": 1}
+    assert {group: row["missing"] for group, row in counts.items()} == {"woman": 0, "man": 1, "non-binary": 1}
     refusal = "--stage policies: the pipeline has none of this name; it has policy, tools, answer"
     assert refusal in refused("database check run --stage policies")

@@ -8,10 +8,10 @@ from assistant import OPTIONS, assistant, comparable, corpus, system
 from chat_server import ChatServer
 
 from tod_bias import attribute
-from tod_bias.perturb.guards.guard import with_guards
+from tod_bias.perturb.guard import with_guards
 
 BIASED = functools.partial(assistant, policy_bias=True)
-GUARDS = ("policy=canonical:gender", "policy=vote:gender")
+GUARDS = ({"policy": ("canonical", "gender")}, {"policy": ("vote", "gender")})
 
 
 def guarded(url, guards=GUARDS[0], **settings):

@@ -18,7 +18,7 @@ from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.records import CounterfactualRecord, recorded
 from tod_bias.report import cases as pages
 from tod_bias.report.record import RunError
-from tod_bias.stages import Canonical, LookupDb
+from tod_bias.stages import Guard, LookupDb
 from tod_bias.testing.case_check import check_cases
 from tod_bias.testing.case_runs import CaseRunner
 from tod_bias.testing.cases import CaseError, axes_of_cases, read_cases, write_cases
@@ -60,7 +60,7 @@ def states(found):
 
 
 def guarded(system, axis, **options):
-    stages = {PLANTED[axis]: Canonical(system.stages[PLANTED[axis]], axis, **options)}
+    stages = {PLANTED[axis]: Guard(system.stages[PLANTED[axis]], axis, **options)}
     return Pipeline({**system.stages, **stages})
 
 
@@ -100,7 +100,7 @@ def test_a_guard_that_serves_all_as_badly_fixes_nothing(cases, system):
 
 def test_the_missing_rows_fix_them(cases, system, demo, tmp_path):
     lacks = check_database(system.stages["db"], demo, ["race"], name="db", call="api_call").missing
-    rows = [json.dumps(one.record) for one in lacks if one.is_too_few]
+    rows = [json.dumps(one.record) for one in lacks]
     written = [*rows, *(row.replace('"black', '"Black').replace('"asian', '"Asian') for row in rows)]  # as models do
     table = (DEMO / "database.jsonl").read_text(encoding="utf-8")
     (tmp_path / "whole.jsonl").write_text(table + "\n".join(written) + "\n", encoding="utf-8")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +33,16 @@ from tod_bias.report.console import Console
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
+
+    from tod_bias.mitigation.missing_rows import DatabaseCheck
 
 
 class DatabaseOptions(CorpusSource):
-    """Which results are written."""
+    """Results to write."""
 
     splits: Names | None = None
-    """Splits, joined by commas; by default all that there are."""
+    """Splits, joined by commas; all by default."""
 
 
 class DatabaseOutput(OutputOptions):
@@ -52,9 +56,9 @@ class DatabaseOutput(OutputOptions):
 
 @command("tod-bias database --corpus dialogues.jsonl --out results.sqlite --tools tools.json")
 def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
-    """Write all results of all calls of a corpus into an SQLite file, a table a service, for SqlDb.
+    """Write the results of all recorded calls into an SQLite file, a table per service, for SqlDb.
 
-    tod-bias database check tells whose calls a database has no rows for.
+    tod-bias database check finds the groups whose calls have no rows in a database.
     """
     check_datapath(source)
     dialogues = _dialogues(source)
@@ -75,7 +79,7 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
 
 
 def _dialogues(source: DatabaseOptions) -> list[Any]:
-    """The dialogues of all splits that are asked for, or that there are."""
+    """Return the dialogues of the requested splits, or of all."""
     from tod_bias.dialogues.corpora import SPLITS, has_splits, load_corpus
 
     wanted = source.splits or (SPLITS if has_splits(source.corpus) else SPLITS[:1])
@@ -94,7 +98,7 @@ def _dialogues(source: DatabaseOptions) -> list[Any]:
 
 
 class LookupOptions(VariantOptions, Seeded):
-    """What is looked up, and where."""
+    """Calls to look up, and their database."""
 
     database: str | None = None
     """Instead of a pipeline: a lookup table (.jsonl), an SQLite file or a URL of SQLAlchemy; by default the table of
@@ -106,7 +110,7 @@ class LookupOptions(VariantOptions, Seeded):
 @database.command
 @command("tod-bias database check runs/mine")
 def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptions, overrides: SystemOverrides) -> None:
-    """Whose calls find no rows, fewer or poorer ones than the same dialogue's when it is rewritten for another group.
+    """Find the calls that return no rows, or fewer than the same call of the dialogue rewritten for another group.
 
     Writes database.json (counts) and missing.jsonl: calls with the rows that they should find, as a lookup table.
 
@@ -132,15 +136,53 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     checked = check_database(
         lookup, dialogues, axes, name=stage, call=call, seed=seed, variants=how.variants, made=made
     )
-    write_json(folder / "database.json", checked.record)
+    write_json(folder / "database.json", _record(checked))
     write_lines(
         folder / "missing.jsonl",
-        (json_line(lack.record) for lack in checked.missing if lack.is_too_few),
+        (json_line(lack.record) for lack in checked.missing),
     )
     if not output.quiet:
-        Console().print(checked.table())
-        missing = sum(lack.is_too_few for lack in checked.missing)
-        print(f"{missing:,} calls with missing rows: {folder / 'missing.jsonl'}")
+        Console().print(_table(checked))
+        print(f"{len(checked.missing):,} calls with missing rows: {folder / 'missing.jsonl'}")
+
+
+def _record(checked: DatabaseCheck) -> dict[str, Any]:
+    """Return the content of ``database.json``: counts by axis and group."""
+    axes = {
+        axis: {group: {"calls": n, "missing": _lacking(checked, axis, group)} for group, n in groups.items()}
+        for axis, groups in checked.calls.items()
+    }
+    return {"schema": 2, "axes": axes}
+
+
+def _lacking(checked: DatabaseCheck, axis: str, group: str) -> int:
+    return sum((missing.axis, missing.group) == (axis, group) for missing in checked.missing)
+
+
+def _table(checked: DatabaseCheck) -> Table:
+    from tod_bias.report.sheets import new_table
+
+    view = new_table("Distinct calls that find less than in another variant of the same dialogue")
+    for name in ("axis", "group", "calls", "missing rows"):
+        view.add_column(name, justify="left" if name in ("axis", "group") else "right")
+    for axis, groups in checked.calls.items():
+        if not groups:
+            view.add_row(axis, "no call mentions it", "0", "")
+        for group, calls in groups.items():
+            view.add_row(axis, group, f"{calls:,}", f"{_lacking(checked, axis, group):,}")
+    return view
+
+
+def _stage_with_calls(turns: pd.DataFrame | None) -> str | None:
+    """Return the stage of a run that gets calls as its argument; None if there is none."""
+    from tod_bias.dialogues.values import API_NAME
+    from tod_bias.systems.outputs import parse_call
+
+    for text in () if turns is None else turns["steps"]:
+        for name, argument, _ in json.loads(text):
+            if argument is not None and isinstance(call := parse_call(argument), Mapping) and call.get(API_NAME):
+                return str(name)
+    return None
 
 
 def _check_stage(run: Path | None, config: AuditConfig, how: LookupOptions) -> None:
@@ -168,7 +210,6 @@ def _database(
     config: AuditConfig, how: LookupOptions, dialogues: Sequence[Any], turns: pd.DataFrame | None
 ) -> tuple[Any, str, str]:
     """The stage that looks calls up, its name, and the name of the stage whose output it reads."""
-    from tod_bias.mitigation.missing_rows import stage_with_calls
     from tod_bias.systems.pipeline import STANDARD
     from tod_bias.systems.stages.database import LookupDb
     from tod_bias.systems.stages.sql import SqlDb
@@ -176,7 +217,7 @@ def _database(
     if how.database is None and _has_system(config):
         stages = load_system(config.corpus.corpus, config.system, dialogues).stages
         tables = [name for name, stage in stages.items() if isinstance(stage, (LookupDb, SqlDb))]
-        name = how.stage or next(iter(tables), None) or stage_with_calls(turns)
+        name = how.stage or next(iter(tables), None) or _stage_with_calls(turns)
         if name is None:
             known = ", ".join(stages)
             raise TodBiasError(f"--stage: none of {known} is a LookupDb or SqlDb; name the one that is called")
@@ -184,7 +225,7 @@ def _database(
         before = [*stages][max(0, [*stages].index(name) - 1)]
     else:
         before, db, _ = STANDARD
-        name = how.stage or stage_with_calls(turns) or db
+        name = how.stage or _stage_with_calls(turns) or db
         if how.database is None:
             database = LookupDb.from_dialogues(dialogues)
         else:

@@ -2,177 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import MinLen
 from pydantic import Field
 
-from tod_bias.cache import FILE
-from tod_bias.cli.arguments import (
-    axes_of,
-    check_metrics,
-    check_system,
-    config_of,
-    load_axes,
-    load_system,
-    user_metrics,
-)
+from tod_bias.cli import arguments
 from tod_bias.cli.options import command
-from tod_bias.config import (
-    DEMO,
-    AuditConfig,
-    MarginOptions,
-    Names,
-    OutputOptions,
-    Positive,
-    RunOverrides,
-    SystemOptions,
-)
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.config import AuditConfig, MarginOptions, Names, OutputOptions, RunOverrides
+from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console, echo
 
 
 class MitigateOptions(MarginOptions):
-    """What may be changed, and what counts as mitigated."""
+    """Fixes, and how small a gap must become."""
 
     title = "Mitigation"
 
-    guards: Annotated[Names, MinLen(1)] = ("canonical", "vote", "neutral")
-    """Guards that may be tried, the preferred first: canonical, neutral, vote."""
+    guards: Names = ("canonical",)
+    """Guards to try: canonical, neutral, vote."""
     metric: str | None = None
-    """The metric that decides; by default that of the run's first finding."""
+    """The metric that decides; by default that of each axis's first finding."""
     margin: Annotated[float, Field(gt=0)] = 0.02
-    """Within it all disparities and gaps must be shown to lie."""
-    quality_margin: Annotated[float, Field(gt=0)] = 0.02
-    """How much of the metric may be lost, in its own units."""
-    budget: Positive = 12
-    """Fixes tried per axis at most."""
+    """Largest gap, and largest loss of quality, that may remain."""
     terms_only: bool = False
-    """Take the terms as they are where they are too few for a group."""
+    """Take the terms as they are if they are too few for a claim about groups."""
 
 
 class MitigateOutput(OutputOptions):
-    """Where changes go."""
+    """Where results go."""
 
     out: Path | None = None
     """Folder for the results; by default RUN/mitigation."""
 
 
-@command("tod-bias mitigate runs/mine --guards canonical")
+@command("tod-bias mitigate runs/mine")
 def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
-    """Find the smallest fix of what a run found: guards and missing rows on the stages that it names.
+    """Try a guard and the missing rows on each stage that a finding names.
 
-    Tries the fixes axis by axis, puts the smallest sufficient ones together, and measures them on all of these axes:
-    what helps one must harm no other. As one of several is chosen on the same dialogues, it says where that would not
-    hold at a level divided by their number. Writes mitigation.json, mitigation.svg, missing.jsonl (rows that a
-    lookup table lacks) and mitigated.yaml, the pipeline to be used from then on. Exit code 1: nothing is
-    sufficient.
+    Every fix is measured alone, as the run was. Prints what remains of the gaps, what quality costs, and the lines to
+    add to the pipeline file. Writes mitigation.json, and missing.jsonl (rows that a lookup table lacks). Exit code 1
+    if no fix helps on an axis.
 
     Args:
         run: A finished run of attribute: its folder.
     """
-    from tod_bias.folder import unwritten
+    from tod_bias.folder import claimed, unwritten
 
     unwritten(run)
-    from tod_bias.results import AuditResult, check_claims
+    from tod_bias.results import AuditResult, deciding_metrics
 
     result = AuditResult.load(run)
-    from tod_bias.perturb.guards.guard import GUARDS
+    config = arguments.config_of(run, overrides)
+    arguments.check_metrics(config.analysis.metrics or ())
+    deciding = deciding_metrics(result, arguments.axes_of(run, result, overrides, config), how.metric)
+    from tod_bias.perturb.guard import MODES
 
-    if unknown := [name for name in how.guards if name not in GUARDS]:
-        raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
-    config = config_of(run, overrides)
-    names = axes_of(run, result, overrides, config)
-    check_metrics(config.analysis.metrics or ())
-    if missing := [axis for axis in names if axis not in result.axes]:
-        raise TodBiasError(f"axis {missing[0]}: the run has none of this name; it has {', '.join(result.axes)}")
-    if how.metric is not None and how.metric not in result.metrics:
-        raise TodBiasError(f"--metric {how.metric}: {run} has not measured it; it has {', '.join(result.metrics)}")
-    check_claims(result, list(names), how.metric or result.leading_metric)
-    mitigation = _searched(result, config, names, how)
-
+    if unknown := [mode for mode in how.guards if mode not in MODES]:
+        raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
     from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once
-    from tod_bias.folder import claimed
 
-    folder = claimed(subfolder(run, "mitigation") if output.out is None else output.out)
-    return _write(folder, mitigation, result, config.system, quiet=output.quiet)
-
-
-def _searched(result: Any, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
-    """The result of the search for fixes."""
-    from tod_bias.dialogues.corpora import load_corpus
-    from tod_bias.dialogues.sampling import sample
-
-    corpus, system = config.corpus, config.system
-    check_system(corpus.corpus, system)
-    whole = load_corpus(corpus.corpus, datapath=corpus.datapath, split=corpus.split)
-    axes = load_axes(config.axes, names, config.system.device)
-    from tod_bias.mitigation.fixes import Goal
-    from tod_bias.mitigation.search import MitigationSearch
-
-    search = MitigationSearch(
-        result,
-        load_system(corpus.corpus, system, whole),
-        sample(whole, corpus.max_dialogues, result.config.seed),
-        axes,
-        goal=Goal(how.metric, how.margin, how.quality_margin, how.terms_only),
-        cache=None if result.folder is None else result.folder / FILE,
-        metrics=user_metrics(config),
-        cluster=config.analysis.cluster,
-        max_failures=config.run.max_failures,
-    )
-    return search.search(list(how.guards), how.budget)
+    trials = list(_trials(result, config, deciding, how))
+    _write(claimed(output.out or subfolder(run, "mitigation")), trials, result, how, quiet=output.quiet)
+    without = [axis for axis in deciding if not any(trial.helps and trial.axis == axis for trial in trials)]
+    for axis in without:
+        is_tried = any(trial.axis == axis for trial in trials)
+        why = "no fix that was tried helps alone" if is_tried else "no stage accounts for the gap; declare more stages"
+        echo(f"axis {axis}: {why}", err=True)
+    return int(bool(without))
 
 
-def _write(folder: Path, mitigation: Any, result: Any, system: SystemOptions, *, quiet: bool) -> int:
-    """Write what was found, and show it; returns the exit code."""
+def _trials(result: Any, config: AuditConfig, deciding: Mapping[str, str], how: MitigateOptions) -> Any:
+    """Return the trials of a run's fixes."""
+    arguments.check_system(config.corpus.corpus, config.system)
+    axes = arguments.load_axes(config.axes, tuple(deciding), config.system.device)
+    whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
+    system = arguments.load_system(config.corpus.corpus, config.system, whole)
+    from tod_bias.audit.choices import all_metrics
+    from tod_bias.mitigation.trials import Trials
+    from tod_bias.testing.gate import Limits
+
+    metrics, by_name = all_metrics(result, arguments.user_metrics(config)), {axis.name: axis for axis in axes}
+    limits = Limits(how.margin, both_sides=True, terms_only=how.terms_only)
+    options = {"cluster": config.analysis.cluster, "max_failures": config.run.max_failures}
+    return Trials(result, system, dialogues, by_name, deciding, how.guards, limits, metrics, options)
+
+
+def _write(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, *, quiet: bool) -> None:
+    """Write all trials, and print them with the lines to add."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.mitigation.pipeline_file import write_pipeline
     from tod_bias.report import mitigation as pages
-    from tod_bias.report.page import draw
 
-    record = mitigation.record
+    tried = [trial.model_dump(mode="json") for trial in trials]
+    record = {"schema": 3, "run": result.name, "margin": how.margin, "terms_only": how.terms_only, "trials": tried}
     write_json(folder / "mitigation.json", record)
-    label = result.metrics[record["metric"]].label
-    draw(
-        pages.picture(record, label),
-        folder / "mitigation.svg",
-        f"{label} against the pooled difference, with and without fixes",
-    )
+    if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
+        write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:
         Console().print(pages.table(record))
-    for note in pages.notes(record):
-        echo(note, err=True)
-    if mitigation.chosen is None or mitigation.pipeline is None:
-        echo("No fix that was tried is sufficient for all axes; mitigation.json says why.", err=True)
-        return 1
-    if mitigation.missing_rows:
-        write_lines(folder / "missing.jsonl", (json_line(missing.record) for missing in mitigation.missing_rows))
-    spec = system.pipeline or (None if any(system.models) else DEMO)
-    if not quiet:
-        print(f"Mitigated by: {mitigation.chosen.name}")
-    try:
-        file, modules = write_pipeline(folder, mitigation.pipeline, mitigation.chosen.fixes, spec, _standard(system))
-    except StageError as error:  # what was found holds; only the file cannot say it
-        echo(f"No pipeline was written: {error}", err=True)
-        return 0
-    if not quiet:
-        print(f"Pipeline: {file}")
-        if modules:
-            print(f"(it needs {', '.join(modules)} beside it)")
-    return 0
-
-
-def _standard(system: SystemOptions) -> dict[str, Any]:
-    """The standard pipeline of trained models, as a pipeline's file has it, without the database."""
-    both, call, response = system.models
-    options = {name: value for name, value in system.generation.items() if value is not None}
-    entries = {}
-    for name, kind, model in (("api_call", "ApiCall", call or both), ("response", "Response", response or both)):
-        if model is not None:
-            place = str(Path(model).resolve()) if Path(model).exists() else model
-            entries[name] = {"stage": f"tod_bias.stages:{kind}", "model": place, **options}
-    return entries
+        print(pages.lines(trial for trial in tried if trial["helps"]))

@@ -110,9 +110,6 @@ def _unforeseen(error: BaseException) -> int:
     elif user_place(error):
         text = f"{described(error)}; what was finished before is kept"
     else:
-        text = (
-            f"{described(error)}; unexpected error: please report it, with the output of "
-            f"{signals.TRACEBACK}=1"
-        )
+        text = f"{described(error)}; unexpected error: please report it, with the output of {signals.TRACEBACK}=1"
     _say(f"tod-bias: error: {shortened(text)}")
     return 2

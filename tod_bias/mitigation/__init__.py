@@ -1,1 +1,1 @@
-"""Changes that remove a gap: guards, missing rows, training on counterfactuals; and the search for the smallest."""
+"""Fixes for a gap: guards, missing rows, and training on counterfactuals."""

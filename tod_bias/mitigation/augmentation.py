@@ -27,7 +27,7 @@ _PERSONA = "persona_"
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is added to a corpus."""
+    """Counterfactuals to add to a corpus."""
 
     axes: tuple[str | Axis, ...]
     """Names or perturbers."""
@@ -71,11 +71,11 @@ class Augmentation:
         return augmentation
 
     def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
-        """Every dialogue that can be rewritten, with each counterfactual that is added, axis by axis.
+        """Yield every dialogue that can be rewritten, with each counterfactual that is added, axis by axis.
 
         Args:
-            dialogues: of the training split; validation dialogues are no part of them.
-            seed: of what is drawn and dealt.
+            dialogues: of the training split, without validation dialogues.
+            seed: of all draws.
 
         Raises:
             NothingToPerturbError: an axis along which no dialogue can be rewritten.

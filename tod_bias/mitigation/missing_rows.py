@@ -1,26 +1,24 @@
-"""Which of a corpus' calls find rows in one variant of a dialogue and none, fewer or poorer ones in another.
+"""Calls that find rows in one variant of a dialogue and none or fewer in another.
 
-A database is fair under T when a rewritten call finds the rewritten rows. Here every gold call of a dialogue is made as
-in each of its variants (the original and its counterfactuals), and the variant in which it finds most says what it
-should find in the others (Su, step 2: what a lookup misses is what makes ``db`` a source of bias). No model is called;
-calls that a system made in the variants can be given too, as it may write terms in other letters than the corpus does.
+A database is fair under T when a rewritten call finds the rewritten rows (Su, step 2). Every gold call of a dialogue is
+looked up as in each of its variants (the original and its counterfactuals). The variant that finds most rows determines
+the rows that the others should find. A system may write terms in other letters than the corpus does, so the calls that
+it made in a run can be looked up too. No model is called.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from rich.table import Table
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.axis import Axis, Variants
-from tod_bias.report.sheets import new_table
 from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Stage, StageCall, StageInput, call_stage
 from tod_bias.systems.stages.recorded import ORIGINAL
@@ -29,151 +27,93 @@ from tod_bias.systems.twin import Rewrite
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = ("none", "fewer", "poorer", "other")
-"""Less is found than in another variant: no row; fewer rows; as many with fewer fields; or other ones."""
 UNSWAPPED_ARMS = (ORIGINAL, "")
-"""Of a finished run: the system as it is, on the original dialogues and on their counterfactuals."""
+"""Arms of a run in which no stage is replaced: the originals and their counterfactuals."""
 Row = Mapping[str, Any]
-CallsMade = Mapping[tuple[str, str], Sequence[Sequence[Any]]]
-"""Dialogue's id and group (``original`` for the original) to the calls that a system made, a sequence per turn."""
+CallsMade = Mapping[tuple[str, str], Sequence[Row]]
+"""Id and group of a dialogue (``original`` for the original) to the calls of a system."""
 
 
 @dataclass(frozen=True, order=True)
 class MissingRows:
-    """A call of one variant, with what it should find and does not."""
+    """A call of a group with the rows that it should find."""
 
     axis: str
     group: str
-    """Of the variant; of the original the group of its own terms."""
-    kind: str
-    """One of :data:`KINDS`."""
-    call: Mapping[str, Any] = field(compare=False)
-    """As it is made in this variant."""
+    """The group of the variant; for an original, of its terms."""
+    call: Row = field(compare=False)
     results: tuple[Row, ...] = field(compare=False)
-    """What it should find: the rows of the variant that finds most, rewritten for this one."""
+    """Rows of the variant that finds most, rewritten for this one."""
     rows: int = field(compare=False)
-    """Rows that it finds."""
+    """Number of rows that the call finds."""
     dialogues: tuple[str, ...] = field(compare=False)
-    """Where it is made."""
-
-    @property
-    def is_too_few(self) -> bool:
-        """Whether there are too few rows, and not others."""
-        return self.kind in KINDS[:2]
 
     @property
     def record(self) -> dict[str, Any]:
-        """As a line of a lookup table (:meth:`~tod_bias.systems.stages.database.LookupDb.save`), with what it is."""
-        return {
-            "call": plain(self.call),
-            "results": plain(list(self.results)),
-            "axis": self.axis,
-            "group": self.group,
-            "kind": self.kind,
-            "rows": self.rows,
-            "dialogues": list(self.dialogues),
-        }
+        """A line of a lookup table (:meth:`~tod_bias.systems.stages.database.LookupDb.save`), with its origin."""
+        about = {"axis": self.axis, "group": self.group, "rows": self.rows, "dialogues": list(self.dialogues)}
+        return {"call": plain(self.call), "results": plain(list(self.results)), **about}
 
 
-@dataclass(frozen=True)
-class DatabaseCheck:
-    """What a database lacks, and for whom."""
+class DatabaseCheck(NamedTuple):
+    """The rows that a database lacks."""
 
     calls: Mapping[str, Mapping[str, int]]
-    """Axis and group to the distinct calls that are made in its variants and differ from another variant's."""
+    """Axis and group to the number of distinct calls that differ from another variant's."""
     missing: tuple[MissingRows, ...]
-    """Sorted by axis, group and call; every call once an axis and group."""
-
-    def counts(self, axis: str, group: str) -> dict[str, int]:
-        """How many distinct calls of a group lack something, by kind."""
-        kinds = [missing.kind for missing in self.missing if (missing.axis, missing.group) == (axis, group)]
-        return {kind: kinds.count(kind) for kind in KINDS}
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The content of ``missing.json``: counts by axis and group."""
-        return {
-            "schema": 1,
-            "axes": {
-                axis: {group: {"calls": calls, **self.counts(axis, group)} for group, calls in groups.items()}
-                for axis, groups in self.calls.items()
-            },
-        }
-
-    def table(self) -> Table:
-        """For the terminal."""
-        view = new_table("Distinct calls that find less than in another variant of the same dialogue")
-        for name in ("axis", "group", "calls", "no row", "fewer", "poorer", "other rows"):
-            view.add_column(name, justify="left" if name in ("axis", "group") else "right")
-        for axis, groups in self.calls.items():
-            if not groups:
-                view.add_row(axis, "no call mentions it", "0", *("" for _ in KINDS))
-            for group, calls in groups.items():
-                counts = self.counts(axis, group)
-                view.add_row(axis, group, f"{calls:,}", *(f"{counts[kind]:,}" for kind in KINDS))
-        return view
+    """Sorted by axis, group and call."""
 
 
 def check_database(
     database: Stage,
     dialogues: Iterable[Dialogue],
     axes: Sequence[str | Axis],
-    *,
     name: str = "db",
     call: str = "api_call",
+    *,
     seed: int = 0,
     variants: int | None = None,
     made: CallsMade | None = None,
 ) -> DatabaseCheck:
-    """Ask a database every gold call of a corpus in every variant of its dialogue.
+    """Look every gold call of a corpus up in every variant of its dialogue.
 
     Args:
-        database: a stage that looks calls up; it is given the call as the output of ``call`` and as its argument, and
-            no history. Its rows are what :func:`~tod_bias.systems.outputs.rows_of` reads.
+        database: a stage that reads the call as its argument or as the output of ``call``, and no history.
         dialogues: the corpus.
         axes: names or axes.
         name: of the stage, for messages.
-        call: name under which the database finds the call.
+        call: name of the stage whose output is the call.
         seed: of the counterfactuals.
-        variants: counterfactuals of each dialogue and axis, at the most.
-        made: calls that a system made; those count that are its call of the original rewritten, letters aside.
+        variants: largest number of counterfactuals per dialogue and axis.
+        made: calls of a system (:func:`calls_made`): those of originals are looked up too, and those of counterfactuals
+            in the letters in which it writes them.
 
     Raises:
         NothingToPerturbError: no dialogue can be rewritten along any axis.
-        AxisError, TodBiasError: as for :func:`~tod_bias.audit.design.design_counterfactuals`.
         StageError: the database fails.
     """
     design = design_counterfactuals(list(dialogues), axes, DesignOptions(variants=variants), seed=seed)
     by_axis = {
-        axis: [
-            calls
-            for variants_of in design.counterfactuals.of(axis, drawn)
-            for calls in (*_gold_calls(variants_of), *_calls_of_system(variants_of, made or {}))
-        ]
+        axis: [same for entry in design.counterfactuals.of(axis, drawn) for same in _variant_calls(entry, made or {})]
         for axis, drawn in design.selected.items()
     }
-    rows = _looked_up(database, by_axis, name, call)
-    lookups = {axis: _lookups(calls, rows) for axis, calls in by_axis.items()}
-    missing = [
-        MissingRows(axis, group, kind, lookup.call, lookup.expected, len(lookup.rows), tuple(lookup.dialogues))
-        for axis, groups in lookups.items()
-        for group, by_call in groups.items()
-        for _, lookup in sorted(by_call.items())
-        if (kind := _kind(lookup.rows, lookup.expected))
-    ]
-    counts = {
-        axis: {group: len(by_call) for group, by_call in sorted(groups.items())} for axis, groups in lookups.items()
-    }
-    return DatabaseCheck(counts, tuple(sorted(missing)))
+    calls_of_all = [variant for calls in by_axis.values() for same in calls for variant in same]
+    rows = _looked_up(database, calls_of_all, name, call)
+    lookups: dict[tuple[str, str, str], MissingRows] = {}
+    for axis, dialogue_calls in by_axis.items():
+        for same in dialogue_calls:
+            _add(lookups, axis, same, rows)
+    missing = [lookup for _, lookup in sorted(lookups.items()) if lookup.rows < len(lookup.results)]
+    calls = {axis: dict(Counter(group for of, group, _ in sorted(lookups) if of == axis)) for axis in by_axis}
+    return DatabaseCheck(calls, tuple(missing))
 
 
-@dataclass(frozen=True)
-class _VariantCall:
-    """A call as one variant makes it."""
+class _VariantCall(NamedTuple):
+    """A call in one variant of a dialogue."""
 
     dialogue: str
     group: str
-    call: Mapping[str, Any]
+    call: Row
     rewrite: Rewrite | None
     """From the original to this variant; None for the original."""
 
@@ -181,36 +121,39 @@ class _VariantCall:
     def key(self) -> str:
         return to_json(self.call)
 
-    def to_original(self, rows: Sequence[Row]) -> tuple[Row, ...]:
-        return tuple(rows) if self.rewrite is None else tuple(self.rewrite.inverse(plain(row)) for row in rows)
-
     def rewritten(self, row: Row) -> Row:
-        """A row of the original as this variant has it, in the letters of the call."""
-        if self.rewrite is None:
-            return row
-        return {field: _in_letters_of(self.call.get(field), value) for field, value in self.rewrite(row).items()}
+        """Return a row of the original as this variant has it, in the letters of the call."""
+        changed = row if self.rewrite is None else self.rewrite(row)
+        return {
+            name: self.call[name] if _is_same(self.call.get(name), value) else value for name, value in changed.items()
+        }
 
 
-def _in_letters_of(written: Any, value: Any) -> Any:
-    is_same = isinstance(written, str) and isinstance(value, str) and written.casefold() == value.casefold()
-    return written if is_same else value
+def _add(
+    lookups: dict[tuple[str, str, str], MissingRows],
+    axis: str,
+    same: Sequence[_VariantCall],
+    rows: Mapping[str, tuple[Row, ...]],
+) -> None:
+    """Add a call in all its variants to the lookups by axis, group and call."""
+    best = max(same, key=lambda variant: len(rows[variant.key]))  # the original, if all find as many
+    expected = [row if best.rewrite is None else best.rewrite.inverse(plain(row)) for row in rows[best.key]]
+    for variant in same:
+        key = (axis, variant.group, variant.key)
+        known = lookups.setdefault(key, MissingRows(axis, variant.group, variant.call, (), len(rows[variant.key]), ()))
+        results = max(known.results, tuple(map(variant.rewritten, expected)), key=len)
+        ids = tuple(dict.fromkeys((*known.dialogues, variant.dialogue)))
+        lookups[key] = replace(known, results=results, dialogues=ids)
 
 
-@dataclass
-class _Lookup:
-    """A distinct call of a group."""
-
-    call: Mapping[str, Any]
-    rows: tuple[Row, ...]
-    expected: tuple[Row, ...] = ()
-    dialogues: dict[str, None] = field(default_factory=dict)
+def _is_same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal up to letter case."""
+    return to_json(value).casefold() == to_json(other).casefold()
 
 
-def _looked_up(
-    database: Stage, by_axis: Mapping[str, Sequence[Sequence[_VariantCall]]], name: str, call: str
-) -> dict[str, tuple[Row, ...]]:
-    """The rows of every distinct call."""
-    distinct = {made.key: made.call for calls in by_axis.values() for same in calls for made in same}
+def _looked_up(database: Stage, calls: Sequence[_VariantCall], name: str, call: str) -> dict[str, tuple[Row, ...]]:
+    """Return the rows of every distinct call."""
+    distinct = {variant.key: variant.call for variant in calls}
     inputs = [
         StageInput((), "", {call: made}, (StageCall(call, None, made),), argument=made) for made in distinct.values()
     ]
@@ -218,111 +161,41 @@ def _looked_up(
     return dict(zip(distinct, map(rows_of, outputs), strict=True))
 
 
-def _lookups(
-    calls: Sequence[Sequence[_VariantCall]], rows: Mapping[str, tuple[Row, ...]]
-) -> dict[str, dict[str, _Lookup]]:
-    """By group and call, what is found and what should be."""
-    by_group: dict[str, dict[str, _Lookup]] = {}
-    for same in calls:
-        best = max(same, key=lambda made: len(rows[made.key]))  # the original, where all find as many
-        original = best.to_original(rows[best.key])
-        for made in same:
-            expected = tuple(made.rewritten(row) for row in original)
-            lookup = by_group.setdefault(made.group, {}).setdefault(made.key, _Lookup(made.call, rows[made.key]))
-            lookup.dialogues[made.dialogue] = None
-            if len(expected) > len(lookup.expected) or not lookup.expected:
-                lookup.expected = expected
-    return by_group
-
-
-def _gold_calls(variants: Variants) -> Iterator[list[_VariantCall]]:
-    """Every gold call of a dialogue in all its variants; those that are the same in all are left out."""
+def _variant_calls(variants: Variants, made: CallsMade) -> Iterator[list[_VariantCall]]:
+    """Yield every call of a dialogue in all its variants, if it is not the same in all."""
     dialogue = variants.original.dialogue
-    for step in (step for turn in dialogue.turns for step in turn.steps if step.call.get(API_NAME)):
-        calls = [_VariantCall(dialogue.id, _source(variants), step.call, None)]
-        for run in variants.groups:
-            if run.rewrite is not None:
-                calls.append(_VariantCall(dialogue.id, run.rewrite.target, run.rewrite(step.call), run.rewrite))
-        if len({call.key for call in calls}) > 1:
-            yield calls
+    rewrites = [run.rewrite for run in variants.groups if run.rewrite is not None]
+    source = rewrites[0].source if rewrites else ORIGINAL
+    gold = [step.call for turn in dialogue.turns for step in turn.steps]
+    for call in (call for call in (*gold, *made.get((dialogue.id, ORIGINAL), ())) if call.get(API_NAME)):
+        same = [_VariantCall(dialogue.id, source, call, None)]
+        for rewrite in rewrites:
+            image = rewrite(call)
+            written = [other for other in made.get((dialogue.id, rewrite.target), ()) if _is_same(other, image)]
+            same += [_VariantCall(dialogue.id, rewrite.target, other, rewrite) for other in (image, *written)]
+        if len({variant.key for variant in same}) > 1:
+            yield same
 
 
-def _calls_of_system(variants: Variants, made: CallsMade) -> Iterator[list[_VariantCall]]:
-    """What a system called in the original and in each variant, where it is the same call rewritten."""
-    dialogue = variants.original.dialogue.id
-    for turn, same in enumerate(made.get((dialogue, ORIGINAL), ())):
-        for number, call in enumerate(same):
-            if not isinstance(call, Mapping) or not call.get(API_NAME):
-                continue
-            calls = [_VariantCall(dialogue, _source(variants), call, None)]
-            for rewrite in (run.rewrite for run in variants.groups if run.rewrite is not None):
-                other = _at(made.get((dialogue, rewrite.target), ()), turn, number)
-                if isinstance(other, Mapping):
-                    back = rewrite.inverse(plain(other))
-                    if to_json(back).casefold() == to_json(call).casefold():
-                        calls.append(_VariantCall(dialogue, rewrite.target, other, rewrite))
-            if len({call.key for call in calls}) > 1:
-                yield calls
-
-
-def _at(calls: Sequence[Sequence[Any]], turn: int, number: int) -> Any:
-    """A call of a turn; None where there is none."""
-    of_turn = calls[turn] if turn < len(calls) else ()
-    return of_turn[number] if number < len(of_turn) else None
-
-
-def _source(variants: Variants) -> str:
-    """The group of the original's own terms."""
-    return next((run.rewrite.source for run in variants.groups if run.rewrite is not None), ORIGINAL)
-
-
-def calls_made(
-    turns: pd.DataFrame | None, axis: str, stage: str = "db", call: str = "api_call"
-) -> dict[tuple[str, str], list[list[Any]]]:
-    """The calls that a system looked up in a finished run, for ``made`` of :func:`check_database`.
+def calls_made(turns: pd.DataFrame | None, axis: str, stage: str = "db", call: str = "api_call") -> CallsMade:
+    """Return the calls that a system looked up in a run, for ``made`` of :func:`check_database`.
 
     Args:
-        turns: rows of its ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None where it kept none.
+        turns: rows of ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None if the run kept none.
         axis: along which the dialogues are rewritten.
-        stage: name of the database: a call is its argument, or without one
-        call: what the stage of this name put out before.
+        stage: name of the database; a call is its argument, or else
+        call: the last output of the stage of this name.
     """
     if turns is None or stage not in turns:
         return {}
     rows = turns[(turns["axis"] == axis) & turns["arm"].isin(UNSWAPPED_ARMS) & (turns["sample"] == 0)]
-    by_variant: dict[tuple[str, str], list[Any]] = {}
+    made: dict[tuple[str, str], list[Row]] = {}
     for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows["steps"], strict=True):
-        calls = by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), [])
-        calls.append([parse_call(made or "") for made in _looked_up_in(text, stage, call)])
-    return by_variant
-
-
-def stage_with_calls(turns: pd.DataFrame | None) -> str | None:
-    """The stage of a finished run that is given calls as its argument; None where there is none."""
-    for text in () if turns is None else turns["steps"]:
-        for name, argument, _ in json.loads(text):
-            if argument is not None and isinstance(call := parse_call(argument), Mapping) and call.get(API_NAME):
-                return str(name)
-    return None
-
-
-def _looked_up_in(text: str, stage: str, call: str) -> Iterator[str | None]:
-    """The calls that a database got in a turn, as texts."""
-    before = None
-    for name, argument, output in json.loads(text):
-        if name == stage:
-            yield before if argument is None else argument
-        elif name == call:
-            before = output
-
-
-def _kind(rows: Sequence[Row], expected: Sequence[Row]) -> str:
-    """How what is found falls short; empty where it does not."""
-    if len(rows) < len(expected):
-        return "fewer" if rows else "none"
-    if sorted(map(to_json, rows)) == sorted(map(to_json, expected)):
-        return ""
-    fields = [sum(value not in ("", None) for row in some for value in row.values()) for some in (rows, expected)]
-    if fields[0] < fields[1]:
-        return "poorer"
-    return "other" if len(rows) == len(expected) else ""
+        before = None
+        for name, argument, output in json.loads(text):
+            if name == stage:
+                looked_up = parse_call((before if argument is None else argument) or "")
+                if isinstance(looked_up, Mapping):
+                    made.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(looked_up)
+            before = output if name == call else before
+    return made

@@ -31,7 +31,7 @@ COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
     *_REPORTED.values(),
     Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
-    Kind("mitigation.json", "mitigate", "look at mitigation.svg, and at mitigated.yaml for the pipeline to use"),
+    Kind("mitigation.json", "mitigate", "its trials are in mitigation.json"),
     Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
     Kind("plan.json", "plan", "run attribute with the same options"),

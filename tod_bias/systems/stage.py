@@ -239,6 +239,16 @@ class InputWrapper(Wrapper):
         """The calls that make the output for one input."""
         raise NotImplementedError
 
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """Return one output per input; equal inputs of the inner stage are one call."""
+        made = [self.inner_calls(item) for item in inputs]
+        keys = [[TurnInput.of(item).key(item.argument, is_random=True) for item in calls.items] for calls in made]
+        distinct = {
+            key: item for calls, of in zip(made, keys, strict=True) for key, item in zip(of, calls.items, strict=True)
+        }
+        outputs = dict(zip(distinct, call_stage(self.place, self.inner, list(distinct.values())), strict=True))
+        return [calls.combine([outputs[key] for key in of]) for calls, of in zip(made, keys, strict=True)]
+
 
 class RemoteStage(Stage):
     """A stage whose calls are requests to a server: equal requests are one, whichever stage makes them."""
@@ -322,9 +332,9 @@ class TurnInput:
         for call in item.steps:
             made = made.after(call, canonical(call.output))
         made.draw = item.draw
-        if not item.steps and item.outputs:
-            made.outputs = dict(item.outputs)
-            made._parts = (*made._parts, canonical(made.outputs))
+        if given := {name: output for name, output in item.outputs.items() if name not in made.outputs}:
+            made.outputs = {**given, **made.outputs}
+            made._parts = (*made._parts, canonical(given))
         return made
 
     def after(self, call: StageCall, key: str) -> TurnInput:

@@ -49,7 +49,9 @@ def unrewritten(item: StageInput, rewrite: Rewrite) -> StageInput:
     """T⁻¹ of everything that a stage reads."""
     inverse = rewrite.inverse
     steps = tuple(StageCall(name, inverse(argument), inverse(output)) for name, argument, output in item.steps)
-    outputs = {name: output for name, _, output in steps} if steps else inverse(item.outputs)
+    outputs = {name: output for name, _, output in steps}
+    if given := {name: output for name, output in item.outputs.items() if name not in outputs}:
+        outputs = {**inverse(given), **outputs}  # without a call in this turn, as ParlAI gives them
     argument = None if item.argument is None else inverse(item.argument)
     return StageInput(
         inverse(item.history), inverse(item.user), outputs, steps, argument, item.system, item.sample, item.draw

@@ -273,7 +273,9 @@ def test_rows_with_an_empty_label_are_counted():
         "price": 2.0,
         "label": ["origin=x", "origin=y", "origin=", "origin= ; age=5"],
     }
-    assert tidy(pd.DataFrame(rows)).notes[0] == "empty labels (origin=) in 2 rows, not compared with any group in 'origin'"
+    assert (
+        tidy(pd.DataFrame(rows)).notes[0] == "empty labels (origin=) in 2 rows, not compared with any group in 'origin'"
+    )
 
 
 def test_a_folder_with_another_commands_report_is_not_written_into(tmp_path, monkeypatch):

@@ -1,1 +1,0 @@
-"""Guards: wrappers that make a stage independent of an axis at run time (``docs/reference/rewriting.md``)."""

@@ -74,7 +74,7 @@ def folder(tmp_path, monkeypatch):
         ("corpus.jsonl", "Same", "corpus_bleu", "every response is the same"),
         ("corpus.jsonl", "Same", "disagreement", "every output is the same"),
         ("corpus.jsonl", "Empty", "length", "every response is empty"),
-        ("corpus.jsonl", "Other", "corpus_bleu", "next to 0"),
+        ("corpus.jsonl", "Other", "corpus_bleu", "close to 0"),
         ("corpus.jsonl", "Wrong", "length", "the function does not take the arguments of "),
         ("corpus.jsonl", "Unknown", "length", "unknown tool "),
     ],

@@ -130,7 +130,7 @@ def test_results_in_a_tools_answer(content, expected):
         ([asks(call("a", "{"))], r"tool call 1: arguments are no JSON object: Expecting"),
         ([asks(call("a", "[1]"))], r"tool call 1: arguments are no JSON object but a list"),
         ([asks(call("a", '{"api_name": "b"}'))], r"tool call 1: call argument 'api_name': this name is kept"),
-        ([asks(call("a", '{"b": NaN}'))], r"tool call 1: arguments are no JSON object: NaN is no number"),
+        ([asks(call("a", '{"b": NaN}'))], r"tool call 1: arguments are no JSON object: NaN is not a number"),
         ([asks({"type": "custom"})], r"tool call 1: expected \{\"id\""),
         ([says("assistant", None, function_call={"name": "a"})], r"'function_call' is OpenAI's former form"),
     ],

@@ -221,7 +221,7 @@ def test_a_form_is_a_name_or_nothing(form):
     perturber, dialogue = load_axis("names_gender"), said("my name is Emily")
     candidate = Candidate("emily", "woman", "man", form)
     if form:
-        with pytest.raises(AxisError, match="'A B C' is no name"):
+        with pytest.raises(AxisError, match="'A B C' is not a name"):
             perturber.rewrite(dialogue, candidate)
     else:
         assert perturber.rewrite(dialogue, candidate)("Emily") in dealt("man", "white")

@@ -532,7 +532,9 @@ class Example(Record):
     variant: str
     """The variant that shows the event, as the explorer names it."""
     user: str
-    """What the user says in that variant."""
+    """What the user says in that variant, after an earlier message if only that one is rewritten."""
+    user_original: str = ""
+    """The same in the original."""
     original: str
     """What the system did with the original."""
     counterfactual: str

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.audit.findings import first_change, window
 from tod_bias.metrics.behaviour import SHARES, Behaviour
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.results import (
@@ -19,6 +20,7 @@ from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
     AuditResult,
+    Example,
     Finding,
     MetricInfo,
 )
@@ -37,7 +39,9 @@ _MISSING = {
 _MOST_ROWS = 8
 """Groups in the table; more stand in the report."""
 _SHOWN_EXAMPLE = 64
-"""Characters of an example."""
+"""Characters of a line of an example."""
+_LEAST_MESSAGE = 22
+"""Characters of a user's message that share a line with what the system did."""
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -82,22 +86,25 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     Args:
         finding: what is found.
         result: of the run.
-        groups: further groups of which the same is found; they are none of the others.
+        groups: all groups of which the same is found; by default the finding's own.
     """
-    event = Behaviour.of(finding.metric)
+    event, named = Behaviour.of(finding.metric), groups or [finding.group]
     if event is not None and finding.group in finding.counts:
-        mine, others = finding.counts[finding.group], finding.others(without=groups)
-        sides = (_counted(event, mine, f"as {finding.group}"), _counted(event, others, "as others"))
+        mine = {name: finding.counts[name] for name in named if name in finding.counts}
+        sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
+        if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # said once
+            sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
+        sides.append(_counted(event, finding.others(without=named), "as others"))
         return f"{finding.what}: {', '.join(sides)}"
     row = result.axes[finding.axis].get(finding.metric)
     if row is None or finding.group not in row.groups:
         return finding.what
     scores = {name: group.score.value for name, group in row.groups.items() if group.score.value is not None}
-    rest = [score for name, score in scores.items() if name not in (finding.group, *groups)]
-    own = scores.get(finding.group)
-    if own is None or not rest:
+    rest = [score for name, score in scores.items() if name not in named]
+    mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
+    if not mine or not rest:
         return finding.what
-    return f"{finding.what}: {own:.2f} as {finding.group}, {sum(rest) / len(rest):.2f} as others"
+    return f"{finding.what}: {', '.join(mine)}, {sum(rest) / len(rest):.2f} as others"
 
 
 def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
@@ -116,8 +123,9 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.verdict == EQUIVALENT:
         yield f"every gap is shown to lie within {fixed(result.config.analysis.margin)}"
     elif finding.verdict == NO_DIFFERENCE:
-        yield f"{finding.turns:,} of {finding.turns:,} turns come out as the original's; a rate of"
-        yield f"up to {100 * (finding.bound or 0.0):.1f}% could have been missed"
+        bound = 100 * (finding.bound or 0.0)
+        turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
+        yield f"{turns}; a rate of up to {bound:.1f}% could have been missed"
     elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
         if finding.missing:
@@ -152,24 +160,32 @@ def heading(result: AuditResult) -> str:
 
 
 def left_out_axes(result: AuditResult) -> dict[str, str]:
-    """Return the axes and metrics without a result, and why."""
-    return {name.partition(",")[0]: why for name, why in result.left_out.items()}
+    """Return the axes without a finding, and why."""
+    found = {finding.axis for finding in result.findings}
+    axes = {name.partition(",")[0]: why for name, why in result.left_out.items()}
+    return {axis: why for axis, why in axes.items() if axis not in found}
 
 
-def example_line(finding: Finding) -> str:
-    """Return the example in one line: what the user says, and what the system did otherwise."""
-    example = finding.example
-    if example is None:
-        return ""
-    change = f"{example.original} → {_without_name(example.original, example.counterfactual)}"
-    room = max(20, _SHOWN_EXAMPLE - len(change))
-    said = example.user if len(example.user) <= room else f"…{example.user[-room + 1 :]}"
-    return f"“{said}”  {change}"
+def example_lines(example: Example) -> list[str]:
+    """Return an example in one line or two: what the user says, and what the system did otherwise.
+
+    A long message is cut around the words that the counterfactual exchanges.
+    """
+    before, after = example.original, _without_name(example.original, example.counterfactual)
+    if len(before) + len(after) > _SHOWN_EXAMPLE:
+        differs = first_change(before, after)
+        before, after = (window(text, differs, _SHOWN_EXAMPLE // 2) for text in (before, after))
+    change = f"{before} → {after}"
+    place = first_change(example.user, example.user_original) if example.user_original else len(example.user)
+    room = _SHOWN_EXAMPLE - len(change)
+    if room < _LEAST_MESSAGE:
+        return [f"“{window(example.user, place, _SHOWN_EXAMPLE)}”", change]
+    return [f"“{window(example.user, place, room)}”  {change}"]
 
 
 def _without_name(before: str, after: str) -> str:
     """Return what stands after an arrow, without the name that stands before it already."""
-    name = before.split(" ")[0]
+    name = before.split(" ")[0].removesuffix(":")
     return after.removeprefix(f"{name} ") if " " in before else after
 
 
@@ -210,7 +226,7 @@ class TerminalAnswer:
         yield Text(f"{first}{' ' * room}{stage}".rstrip(), style=_STYLES.get(finding.verdict, ""))
         below = list(details(finding, self._result, groups))
         if finding.is_difference and finding.example is not None:
-            below.append(example_line(finding))
+            below += example_lines(finding.example)
         for line in below:
             yield from (Text(part) for part in _folded(line, " " * (self._column + 3), width))
 

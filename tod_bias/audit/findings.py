@@ -6,7 +6,6 @@ This is the only place that decides what leads. Terminal, page, explorer, gate, 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -321,9 +320,9 @@ def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int]
 
 
 def first_change(text: str, other: str) -> int:
-    """Return the place of the first character in which two texts differ; the length of the shorter if one begins the
-    other."""
-    return len(os.path.commonprefix([text, other]))
+    """Return the place of the first character in which two texts differ; or the shorter's length."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((place for place, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other)))
 
 
 def window(text: str, place: int, most: int) -> str:

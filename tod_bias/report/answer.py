@@ -64,13 +64,17 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
     """
     if not finding.is_difference:
         return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
-    info = result.metrics.get(finding.metric, MetricInfo())
-    worse = (finding.effect.value or 0.0) > 0
-    how = "treated differently" if info.better == "neither" else "served worse" if worse else "served better"
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
     who = " and ".join(groups or [finding.group])
-    return f"{how} as {who}{only}{domains}"
+    return f"{treatment(finding, result)} as {who}{only}{domains}"
+
+
+def treatment(finding: Finding, result: AuditResult) -> str:
+    """Return how a group is served, in two words."""
+    if result.metrics.get(finding.metric, MetricInfo()).better == "neither":
+        return "treated differently"
+    return "served worse" if (finding.effect.value or 0.0) > 0 else "served better"
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
@@ -101,10 +105,10 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
         return finding.what
     scores = {name: group.score.value for name, group in row.groups.items() if group.score.value is not None}
     rest = [score for name, score in scores.items() if name not in named]
-    mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
-    if not mine or not rest:
+    own = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
+    if not own or not rest:
         return finding.what
-    return f"{finding.what}: {', '.join(mine)}, {sum(rest) / len(rest):.2f} as others"
+    return f"{finding.what}: {', '.join(own)}, {sum(rest) / len(rest):.2f} as others"
 
 
 def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
@@ -258,14 +262,12 @@ class TerminalAnswer:
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
         row = self._result.axes[finding.axis][finding.metric]
         event = Behaviour.of(finding.metric)
-        claimed = {some.group for some in self._result.findings if some.axis == finding.axis and some.is_difference}
+        claimed = {some.group: some for some in self._result.findings if some.axis == finding.axis}
         for name, group in row.groups.items():
             score = group.score.value
             is_share = event is not None and event.kind in SHARES
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = ""
-            if name in claimed:
-                word = sentence(finding.model_copy(update={"group": name}), self._result).split(" as ")[0]
+            word = treatment(claimed[name], self._result) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
             p = p_cell(group.gap.p)

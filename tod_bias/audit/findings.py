@@ -351,7 +351,9 @@ def _what_differs(original: pd.Series, row: pd.Series, event: Behaviour | None) 
     """Return what the system did with the original, and with the variant."""
     responses = (_response(original), _response(row))
     if event is None:
-        return _first_change(row) or responses
+        first = _first_change(row)
+        is_of_response = first is not None and first[0].strip("…") in " ".join(str(original["response"]).split())
+        return responses if first is None or is_of_response else first
     if event.kind == FAILED:
         return responses[0], _short(str(row["failure"] or "")) or responses[1]
     shown = {**dict.fromkeys(OF_ARGUMENTS, _argument), **dict.fromkeys((FAILS, EMPTY, FOUND, CALLS), _outcome)}

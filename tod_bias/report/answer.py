@@ -66,7 +66,8 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
         return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
-    who = " and ".join(groups or [finding.group])
+    *first, last = groups or [finding.group]
+    who = f"{', '.join(first)} and {last}" if first else last
     return f"{treatment(finding, result)} as {who}{only}{domains}"
 
 
@@ -132,10 +133,11 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         yield f"{turns}; a rate of up to {bound:.1f}% could have been missed"
     elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
+        is_more = finding.needed is not None and finding.needed > finding.dialogues
         if finding.missing:
             yield _MISSING[finding.missing]
         else:
-            yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
+            yield f"about {finding.needed:,} such dialogues would tell" if is_more else "more terms would tell"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:
@@ -222,17 +224,17 @@ class TerminalAnswer:
     def _of_finding(self, findings: Sequence[Finding], width: int) -> Iterator[Text]:
         """Yield the lines of findings that differ in their group alone."""
         finding, groups = findings[0], [some.group for some in findings]
-        first = (
-            f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} {sentence(finding, self._result, groups)}"
-        )
+        begin, indent = f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} ", " " * (self._column + 3)
         stage = finding.stage if finding.is_difference else ""
+        first, *rest = _folded(sentence(finding, self._result, groups), indent, width - len(stage) - 2, begin)
         room = max(2, width - len(first) - len(stage))
-        yield Text(f"{first}{' ' * room}{stage}".rstrip(), style=_STYLES.get(finding.verdict, ""))
+        style = _STYLES.get(finding.verdict, "")
+        yield from (Text(line, style=style) for line in (f"{first}{' ' * room}{stage}".rstrip(), *rest))
         below = list(details(finding, self._result, groups))
         if finding.is_difference and finding.example is not None:
             below += example_lines(finding.example)
         for line in below:
-            yield from (Text(part) for part in _folded(line, " " * (self._column + 3), width))
+            yield from (Text(part) for part in _folded(line, indent, width))
 
     def _mark(self, verdict: str) -> str:
         return (_ASCII if self._plain else _UNICODE).get(verdict, "?")

@@ -61,7 +61,8 @@ class Card:
     axis: str
     sentence: str
     """The finding; empty if the answer states it."""
-    stage: str = ""
+    stages: Sequence[str] = ()
+    """The components in which the difference arises."""
     details: Sequence[str] = ()
     example: ShownExample | None = None
 
@@ -83,7 +84,7 @@ def _card(findings: Sequence[Finding], result: AuditResult) -> Card:
         look=_LOOKS.get(finding.verdict, ""),
         axis=finding.axis,
         sentence=sentence(finding, result, groups) if finding.is_difference else "",
-        stage=finding.stage if finding.is_difference else "",
+        stages=[name for name in finding.stage.split(", ") if name] if finding.is_difference else (),
         details=list(details(finding, result, groups)),
         example=_example(finding),
     )

@@ -76,7 +76,6 @@ class Section:
         result = self.run.result
         design = result.config.design
         return [
-            f"{notation.count(self.corpus.dialogues)} dialogues",
             " → ".join(result.stages),
             *([f"{design.draws} rewritings per dialogue"] if design.design == "draws" else []),
             f"seed {result.config.seed}",

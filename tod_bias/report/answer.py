@@ -280,7 +280,7 @@ def _folded(text: str, indent: str, width: int, first: str | None = None) -> lis
     """Return a text in lines of at most ``width`` characters, all indented."""
     import textwrap
 
-    lines = textwrap.wrap(text, max(20, width - len(indent))) or [""]
+    lines = textwrap.wrap(text, max(20, width - len(indent)), break_on_hyphens=False) or [""]
     return [f"{indent if number or first is None else first}{line}" for number, line in enumerate(lines)]
 
 

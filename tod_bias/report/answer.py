@@ -20,6 +20,7 @@ from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
     AuditResult,
+    AxisResult,
     Example,
     Finding,
     MetricInfo,
@@ -95,21 +96,28 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     """
     event, named = Behaviour.of(finding.metric), groups or [finding.group]
     if event is not None and finding.group in finding.counts:
-        mine = {name: finding.counts[name] for name in named if name in finding.counts}
-        sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
-        if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # said once
-            sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
-        sides.append(_counted(event, finding.others(without=named), "as others"))
-        return f"{finding.what}: {', '.join(sides)}"
-    row = result.axes[finding.axis].get(finding.metric)
-    if row is None or finding.group not in row.groups:
-        return finding.what
-    scores = {name: group.score.value for name, group in row.groups.items() if group.score.value is not None}
+        sides = _counts(event, finding, named)
+    else:
+        sides = _scores(result.axes[finding.axis].get(finding.metric), named)
+    return f"{finding.what}: {', '.join(sides)}" if sides else finding.what
+
+
+def _counts(event: Behaviour, finding: Finding, named: Sequence[str]) -> list[str]:
+    """Return how often an event happened as each of some groups, then as all others."""
+    mine = {name: finding.counts[name] for name in named if name in finding.counts}
+    sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
+    if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
+        sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
+    return [*sides, _counted(event, finding.others(without=named), "as others")]
+
+
+def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
+    """Return the score of each of some groups, then the mean of all others; empty if a side has no score."""
+    groups = {} if row is None else row.groups
+    scores = {name: group.score.value for name, group in groups.items() if group.score.value is not None}
+    mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
     rest = [score for name, score in scores.items() if name not in named]
-    own = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
-    if not own or not rest:
-        return finding.what
-    return f"{finding.what}: {', '.join(own)}, {sum(rest) / len(rest):.2f} as others"
+    return [*mine, f"{sum(rest) / len(rest):.2f} as others"] if mine and rest else []
 
 
 def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:

@@ -128,11 +128,7 @@ class Section:
 
     def claim(self, row: AxisResult, group: str) -> str:
         """Return what is found of a group, in a few words; empty if nothing is."""
-        for finding in self.run.result.findings:
-            if (finding.axis, finding.group) == (row.axis, group) and finding.is_difference:
-                only = ", these terms" if finding.verdict == THESE_TERMS else ""
-                return f"{treatment(finding, self.run.result)}{only}"
-        return ""
+        return claim_in(self.run.result, row.axis, group)
 
     def placebo(self, row: AxisResult) -> AxisResult | None:
         """Return the placebo by the metric of an axis; None without it."""
@@ -166,6 +162,15 @@ def leading_rows(result: AuditResult) -> list[AxisResult]:
         by_metric.get(leads.get(axis, ""), next(iter(by_metric.values()))) for axis, by_metric in result.axes.items()
     ]
     return [row for row in rows if not row.is_placebo]
+
+
+def claim_in(result: AuditResult, axis: str, group: str) -> str:
+    """Return what a result's findings state of a group, in a few words; empty if they state nothing."""
+    for finding in result.findings:
+        if (finding.axis, finding.group) == (axis, group) and finding.is_difference:
+            only = ", these terms" if finding.verdict == THESE_TERMS else ""
+            return f"{treatment(finding, result)}{only}"
+    return ""
 
 
 def _drawn(rows: Iterable[AxisResult], name: str, folder: Path) -> Iterator[tuple[str, Markup]]:

@@ -302,6 +302,21 @@ def test_a_place_that_cannot_be_written_is_a_user_error(make_folder, tmp_path):
         write_report([make_folder()], tmp_path / "file")
 
 
+@pytest.mark.usefixtures("unpainted")
+def test_components_that_cancel_are_named_though_no_gap_is_found(make_folder):
+    folder = make_folder(axes=("age",))
+    record = json.loads((folder / "results.json").read_text())
+    record["findings"] = [{"axis": "age", "verdict": "inconclusive"}]
+    shares = record["axes"]["age"]["corpus_bleu"]["groups"]["senior"]["contributions"]
+    for stage, value in (("api_call", 0.3), ("response", -0.3)):
+        shares[stage]["shapley"] |= {"value": value, "p": 0.0001}
+    (folder / "results.json").write_text(json.dumps(record))
+    components = part(write_report([folder]).read_text(encoding="utf-8"), 'id="run-components"', "</details>")
+    found = "age: for senior, <code>api_call</code> (+0.300) and <code>response</code> (−0.300) work against each other"
+    assert found in components
+    assert components.count("<small>BLEU</small>") == 1  # the group's own shares
+
+
 def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
     good, bad = make_folder("good"), make_folder("bad")
     (bad / "results.json").write_text('{"schema": 3, "axes": {"gender": {"corpus_bleu": {}}}}')

@@ -15,6 +15,7 @@ from tod_bias.report import notation
 from tod_bias.report.answer import heading, treatment
 from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
+from tod_bias.report.components import Opposed, opposed
 from tod_bias.report.figures import MOST_ROWS, groups
 from tod_bias.report.page import draw
 from tod_bias.report.palette import NARROW
@@ -114,10 +115,17 @@ class Section:
 
     @property
     def attributed(self) -> list[tuple[AxisResult, Group]]:
-        """The groups of findings whose gap is split over components, in the order of the findings."""
+        """The groups whose gap is split over components: those of findings in their order, then where shares cancel."""
         rows = {row.axis: row for row in self.rows}
         named = [(rows[finding.axis], finding.group) for finding in self.run.result.findings if finding.axis in rows]
+        named += [(row, pair.group) for row, pair in self.cancelling if (row, pair.group) not in named]
         return [(row, row.groups[name]) for row, name in named if name in row.groups and row.groups[name].parts]
+
+    @property
+    def cancelling(self) -> list[tuple[AxisResult, Opposed]]:
+        """The axes on which two components work against each other for a group."""
+        pairs = [(row, opposed(row)) for row in self.rows]
+        return [(row, pair) for row, pair in pairs if pair is not None]
 
     @property
     def by_paper(self) -> list[AxisResult]:

@@ -4,7 +4,7 @@ import pytest
 from builders import equivariant_pipeline, hurt, numbered
 
 from tod_bias import Pipeline, attribute
-from tod_bias.audit.findings import first_change, window
+from tod_bias.dialogues.text import first_change, window
 
 
 def example(corpus, stage):

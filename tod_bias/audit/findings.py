@@ -14,6 +14,7 @@ import pandas as pd
 
 from tod_bias.audit.behaviour import Behaviours
 from tod_bias.audit.turns import Turns
+from tod_bias.dialogues.text import first_change, window
 from tod_bias.documents import loads
 from tod_bias.metrics.behaviour import (
     ANY,
@@ -317,34 +318,6 @@ def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int]
     user, original = " ".join(user.split()), " ".join(original.split())
     place = first_change(user, original)
     return window(user, place, _LONGEST), window(original, place, _LONGEST)
-
-
-def first_change(text: str, other: str) -> int:
-    """Return the place of the first character in which two texts differ; or the shorter's length."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((place for place, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other)))
-
-
-def window(text: str, place: int, most: int) -> str:
-    """Return a part of a text that holds a place, with an ellipsis on each side that is cut, between words if possible.
-
-    Args:
-        text: to shorten.
-        place: of a character; a third of the part is before it.
-        most: characters of the part.
-    """
-    if len(text) <= most:
-        return text
-    start = max(0, min(place - most // 3, len(text) - most))
-    end = start + most
-    if start:
-        space = text.find(" ", start, place)
-        start = start + 1 if space < 0 else space + 1
-    if end < len(text):
-        space = text.rfind(" ", place + 1, end)
-        end = end - 1 if space < 0 else space
-        return f"{'…' if start else ''}{text[start:end]}…"
-    return f"…{text[start:end]}"
 
 
 def _what_differs(original: pd.Series, row: pd.Series, event: Behaviour | None) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.audit.findings import first_change, window
+from tod_bias.dialogues.text import first_change, window
 from tod_bias.metrics.behaviour import SHARES, Behaviour
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.results import (

@@ -252,7 +252,7 @@ class Axis(ABC):
             dialogues: the corpus.
             seed: of all draws.
             variants: counterfactuals per dialogue; by default one for every other group. Further ones for the same
-            group get further terms if there are any.
+                group get further terms if there are any.
             draws: number of candidates that are drawn with replacement instead (Su, Algorithm 1).
         """
         dealer = Dealer.of(dialogues, seed, self.name)

@@ -525,7 +525,9 @@ class Example(Record):
     variant: str
     """The variant that shows the event, as the explorer names it."""
     user: str
-    """User's message in that variant."""
+    """User's message in that variant, after an earlier message if only that one is rewritten."""
+    user_original: str = ""
+    """The same for the original."""
     original: str
     """Act of the system for the original."""
     counterfactual: str

@@ -1,11 +1,16 @@
 """The picture of the README, from a run of the demo: ``tod-bias attribute --out runs/demo``, then
-``python docs/pictures/demo.py runs/demo``. It is the run's own figure, with fewer decimals and no spaces to spare."""
+``python docs/pictures/demo.py runs/demo``. The figure has the groups of all axes by BLEU, with fewer decimals."""
 
 import re
 import sys
 from pathlib import Path
 
-svg = (Path(sys.argv[1]) / "figures" / "groups-corpus_bleu.svg").read_text(encoding="utf-8")
+from tod_bias.report.figures import groups
+from tod_bias.report.palette import to_svg
+from tod_bias.results import AuditResult
+
+rows = [row for row in AuditResult.load(sys.argv[1]).rows if row.metric.name == "corpus_bleu"]
+svg = to_svg(groups(rows))
 svg = svg[svg.index("<svg") :]
 svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
 svg = re.sub(r"(?<![#\w.>−+])-?\d+\.\d+", lambda number: f"{float(number[0]):.3f}".rstrip("0").rstrip("."), svg)

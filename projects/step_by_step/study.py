@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from changed_turns import changed_turns
 from findings import FEW, StudyRun, findings, number, too_few
 from verdicts import Case, Number
 
-from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
+from tod_bias.report.excerpts import UNSWAPPED, Segments
 from tod_bias.report.notation import with_interval
 from tod_bias.report.record import ORIGINAL, read_turns
 from tod_bias.results import AuditResult, AxisResult, Comparison
@@ -122,17 +123,15 @@ def _contrasts(case: Case) -> str:
 
 
 def examples(folder: Path) -> None:
-    """Su Table 2: of each axis the turns whose score changes most, each dialogue once, by the report's own rule."""
+    """Print the turns of each axis whose score changes most (Su Table 2)."""
     result = AuditResult.load(folder)
     turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
     if turns is None:
         sys.exit(f"{folder}: holds no turns.parquet; it is written by the run, and not kept with the study")
-    chosen = excerpts(turns, result.stages, list(result.axes), list(result.metrics.values())) or []
-    for found in chosen:
-        for one in found.chosen[:2]:
-            print(f"\n{found.axis}: {one.source} > {one.target}; dialogue {one.dialogue}, turn {one.turn}")
-            for part in (one.user, *one.outputs):
-                print(f"  {part.name} before: {_marked(part.before)}\n  {part.name} after:  {_marked(part.after)}")
+    for one in changed_turns(turns, result.stages, list(result.metrics), most=2):
+        print(f"\n{one.axis}: {one.source} > {one.target}; dialogue {one.dialogue}, turn {one.turn}")
+        for name, (before, after) in one.texts.items():
+            print(f"  {name} before: {_marked(before)}\n  {name} after:  {_marked(after)}")
 
 
 def _marked(text: Segments) -> str:

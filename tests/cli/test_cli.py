@@ -46,7 +46,7 @@ def test_attribute_writes_a_run_and_prints_a_table(folder):
     assert code == 0, err
     assert "gender" in out
     assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
-    assert (folder / "run" / "figures" / "groups-corpus_bleu.svg").read_text().startswith("<?xml")
+    assert (folder / "run" / "figures" / "groups-gender.svg").read_text().startswith("<?xml")
     results = json.loads((folder / "run" / "results.json").read_text())
     assert results["schema"] == 3
     assert results["corpus"]["dialogues"] == 24

@@ -172,7 +172,8 @@ EXAMPLE = {
     "dialogue": "gender-1",
     "turn": 0,
     "variant": "gender:non-binary",
-    "user": "A quiet place for my mom?",
+    "user": "A quiet place for my spouse?",
+    "user_original": "A quiet place for my mom?",
     "original": "city York",
     "counterfactual": "city missing",
 }

@@ -11,8 +11,10 @@ from builders import fair_pipeline, polite_tone, rude_tone
 from commands import run_command
 
 from tod_bias import Pipeline, attribute, compare, load_corpus
+from tod_bias.report.answer import what_happens
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
+from tod_bias.results import AuditResult
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium: install the package chromium")
 KINDS = ("attribute", "several", "recommend", "associate", "compare")
@@ -90,40 +92,63 @@ def test_a_phone_shows_all_of_it_without_moving_sideways(chromium, pages, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_table_moves_sideways(chromium, pages, kind):
-    """On a phone only a heatmap of many groups does, inside its own box."""
-    for width, moving in ((1280, "one"), (390, "!one.matches('.heatmaps *')")):
+    for width in (1280, 390):
         chromium.open(pages[kind], width=width)
         chromium.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         cut = (
-            f"[...document.querySelectorAll('.scroll')].filter((one) => {moving} && "
+            "[...document.querySelectorAll('.scroll')].filter((one) => "
             "one.scrollWidth > one.clientWidth + 1).map((one) => `${one.ariaLabel}: ${one.scrollWidth}`)"
         )
         assert chromium.value("document.documentElement.scrollWidth") <= width, chromium.value(WIDE)
         assert chromium.value(cut) == []
 
 
-def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, tmp_path):
-    """The example of `tod-bias init stages`, in which `understand` asks for one hotel in place of three for women."""
-    place = tmp_path / "example"
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """The example of `tod-bias init stages`, in which `understand` asks for one hotel instead of three for women."""
+    place = tmp_path_factory.mktemp("example") / "example"
     assert run_command("init", "stages", "--out", place, "--quiet")[0] == 0
     run = ("attribute", "--pipeline", place / "pipeline.yaml", "--corpus", place / "chats.jsonl", "--quiet")
     quick = ("--bootstrap", "40", "--permutations", "1000", "--out", place / "run")
     assert run_command(*run, "--axes", "gender,placebo", *quick)[0] == 0
-    chromium.open(place / "run" / "report.html", width=1280, height=800)
-    seen = chromium.value(
-        "[...document.querySelectorAll('h1, p, li, td, th')].filter((one) => one.checkVisibility() && "
-        "one.getBoundingClientRect().bottom <= 800).map((one) => one.innerText).join('\\n')"
-    )
-    for text in ("gender: served worse as woman", "in component understand", "original", "as woman"):
-        assert text in seen
+    return place / "run"
+
+
+SEEN = """
+[...document.querySelectorAll('h1, p, dt, dd, summary, td, th')].filter((one) => one.checkVisibility()
+  && one.getBoundingClientRect().bottom <= 800).map((one) => one.innerText).join('\\n')
+"""
+
+
+def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, example):
+    result = AuditResult.load(example)
+    found = [finding for finding in result.findings if finding.is_difference]
+    assert [finding.group for finding in found] == ["woman"]
+    chromium.open(example / "report.html", width=1280, height=800)
+    seen = chromium.value(SEEN)
+    for finding in found:
+        shown = finding.example
+        assert shown.user != shown.user_original
+        for text in (
+            f"{finding.axis}: served worse as {finding.group}",
+            f"in component {finding.stage}",
+            what_happens(finding, result),
+            shown.user_original, shown.user, shown.original, shown.counterfactual, f"as {finding.group}",
+        ):  # fmt: skip
+            assert text in seen
+    beside = "(one) => one.children[1].getBoundingClientRect().left > one.children[0].getBoundingClientRect().right"
+    assert chromium.value(f"[...document.querySelectorAll('.with-example')].every({beside})")
+    assert chromium.value("[...document.querySelectorAll('details')].filter((one) => one.open).length") == 0
     headings = chromium.value("[...document.querySelectorAll('h2')].map((one) => one.innerText.split(':')[0])")
-    assert headings[:5] == [
-        "Groups",
-        "Components",
-        "Terms",
-        "Placebo",
-        "What is ruled out, and what could have been found",
-    ]
+    assert headings == ["Groups", "Components", "Terms", "Placebo and power", "Su's numbers", "Record of the run"]
+
+
+def test_a_phone_shows_each_finding_with_its_example_below(chromium, example):
+    chromium.open(example / "report.html", width=400, height=800)
+    assert chromium.value("document.documentElement.scrollWidth") <= 400, chromium.value(WIDE)
+    assert "served worse as woman" in chromium.value(SEEN)
+    below = "(one) => one.children[1].getBoundingClientRect().top >= one.children[0].getBoundingClientRect().bottom"
+    assert chromium.value(f"[...document.querySelectorAll('.with-example')].every({below})")
 
 
 @pytest.mark.parametrize("kind", KINDS)

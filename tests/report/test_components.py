@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.components import do_level_down, entrance, interaction_in_words, opposed, outside
+from tod_bias.report.components import do_level_down, entrance, opposed, outside
 from tod_bias.results import AuditResult, AxisResult, Contribution, Estimate, Group
 
 
@@ -116,10 +116,3 @@ def test_components_that_cancel_are_a_finding_of_their_own(shares, is_shown):
         assert {found.harmful, found.helpful} == {"api", "response"}
         assert found.harmful_share.value > 0 > found.helpful_share.value
         assert found.p == pytest.approx(0.004)
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.3, "either"), (-0.3, "both"), (0.01, "")])
-def test_an_interaction_is_put_in_words_where_it_is_shown(value, text):
-    words = interaction_in_words(estimate(value))
-    assert text in words
-    assert bool(words) == bool(text)

@@ -22,10 +22,6 @@ from tod_bias.results import Estimate
         (notation.with_interval(Estimate(value=0.0617, ci=(-0.01, 0.0899))), "0.062 [-0.010, 0.090]"),
         (notation.with_interval(Estimate()), "n/a"),
         (notation.interval(Estimate(value=0.15, ci=(0.1, 0.2), scope="terms"), sign=True), "[+0.100, +0.200]‡"),
-        (notation.arm_label("api_call,db", ("api_call", "db", "response")), "api_call + db"),
-        (notation.arm_label("a,b,c", "abc"), "all"),
-        (notation.arm_label("a,b,c,d,e,f,g", "abcdefgh"), "all but h"),
-        (notation.count(20113), "20,113"),
     ],
 )
 def test_numbers_are_written_for_people(written, text):

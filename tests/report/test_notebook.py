@@ -1,5 +1,6 @@
 """A result in a notebook: what it shows, and its scores as Fairlearn's MetricFrame."""
 
+import json
 import re
 import sys
 
@@ -9,6 +10,7 @@ from builders import hurt
 from tod_bias import AuditResult, Dialogue, Pipeline, Turn, attribute, load_corpus
 from tod_bias.audit.evaluation import evaluate
 from tod_bias.metrics.responses import Length
+from tod_bias.report.answer import what_happens
 from tod_bias.results import RunError
 from tod_bias.stages import Tools
 from tod_bias.systems.flow import tool_loop
@@ -52,16 +54,19 @@ def test_a_frame_takes_a_metric_of_the_users_and_refuses_what_was_not_measured(r
 
 
 def test_a_notebook_shows_every_axis_in_words_and_its_groups(make_record):
-    record = make_record(axes=("gender", "age", "placebo"), metrics=("refusal", "corpus_bleu"))
-    record["axes"]["gender"]["refusal"]["verdict"] = "inconclusive"
-    record["axes"]["<script>"] = record["axes"].pop("age")
-    shown = AuditResult.model_validate(record)._repr_html_()
-    assert "<strong>gender, BLEU: disparity.</strong> Non-binary is served worse" in shown
+    record = make_record(axes=("gender", "age", "placebo"), metrics=("corpus_bleu", "refusal"))
+    text = json.dumps(record).replace('"age"', '"<script>"')
+    result = AuditResult.model_validate_json(text)
+    shown = result._repr_html_()
+    (found,) = (finding for finding in result.findings if finding.is_difference)
+    assert f"<strong>gender: served worse as {found.group}.</strong>" in shown
+    assert what_happens(found, result) in shown
+    assert f"<code>{found.stage}</code>" in shown
     assert "<script" not in shown
-    assert "<strong>&lt;script&gt;, refusals: inconclusive.</strong>" in shown
+    assert "<strong>&lt;script&gt;: not enough data.</strong> unproven: " in shown
     assert "style" not in shown
     assert re.findall("<td>([^<]*)</td>", shown) == ["woman", "man", "non-binary", "child", "young", "senior"]
-    assert re.findall('"claim">([^<]*)</td>', shown) == ["served better", "-", "served worse", "-", "-", "-"]
+    assert re.findall('"finding">([^<]*)</td>', shown) == ["", "", "served worse", "", "", ""]
 
 
 def test_a_notebook_shows_an_evaluation_and_the_tools_that_a_model_made_up():

@@ -6,7 +6,7 @@ This is the only place that decides what leads. Terminal, page, explorer, gate, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 
 from tod_bias.audit.behaviour import Behaviours
 from tod_bias.audit.turns import Turns
+from tod_bias.dialogues.text import first_change, window
 from tod_bias.documents import loads
 from tod_bias.metrics.behaviour import (
     ANY,
@@ -272,31 +273,60 @@ def _example(frame: pd.DataFrame, row: AxisResult, claim: _Claim) -> Example | N
 
 
 def _shown(frame: pd.DataFrame, chosen: Iterable[int], event: Behaviour | None) -> Example | None:
-    """Return one of some turns beside its original: a short one in which the user says the term, if there is any."""
-    rows = frame[frame.index.isin(list(chosen))]
-    says_term = [str(term).lower() in str(user).lower() for user, term in zip(rows["user"], rows["term"], strict=True)]
+    """Return one of some turns beside its original: a short one whose user message is rewritten, if there is any."""
+    rows = frame.loc[list(chosen)]
+    originals = frame[(frame["role"] == "original") & frame["dialogue"].isin(rows["dialogue"])]
+    said = dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
+    places = zip(rows["dialogue"], rows["turn"], rows["user"], strict=True)
+    is_same = [said.get((dialogue, turn)) == user for dialogue, turn, user in places]
     length = rows["user"].astype(str).str.len().to_numpy()
-    row = rows.iloc[int((length + _LONGEST * 10 * ~np.array(says_term)).argmin())]
-    same = (frame["dialogue"] == row["dialogue"]) & (frame["turn"] == row["turn"]) & (frame["role"] == "original")
-    if not same.any():
+    row = rows.iloc[int((length + _LONGEST * 10 * np.array(is_same)).argmin())]
+    same = originals[(originals["dialogue"] == row["dialogue"]) & (originals["turn"] == row["turn"])]
+    if same.empty:
         return None
-    original = frame[same].iloc[0]
+    original = same.iloc[0]
     before, after = _what_differs(original, row, event)
+    user, user_original = _messages(frame, row, said)
     return Example(
         dialogue=str(row["dialogue"]),
         turn=int(row["turn"]),
         variant=str(row["variant"]),
-        user=_short(str(row["user"])),
+        user=user,
+        user_original=user_original,
         original=before,
         counterfactual=after,
     )
+
+
+def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int], str]) -> tuple[str, str]:
+    """Return the user's message in a variant and in its original.
+
+    If the message is the same in both, the last earlier message that is rewritten comes before it.
+    """
+    user, original = str(row["user"]), str(said[row["dialogue"], row["turn"]])
+    if user == original:
+        earlier = frame[
+            (frame["dialogue"] == row["dialogue"])
+            & (frame["variant"] == row["variant"])
+            & (frame["turn"] < row["turn"])
+        ].sort_values("turn", ascending=False)
+        for turn, text in zip(earlier["turn"], earlier["user"], strict=True):
+            before = said.get((row["dialogue"], turn), text)
+            if before != text:
+                user, original = f"{text} … {user}", f"{before} … {original}"
+                break
+    user, original = " ".join(user.split()), " ".join(original.split())
+    place = first_change(user, original)
+    return window(user, place, _LONGEST), window(original, place, _LONGEST)
 
 
 def _what_differs(original: pd.Series, row: pd.Series, event: Behaviour | None) -> tuple[str, str]:
     """Return what the system did with the original, and with the variant."""
     responses = (_response(original), _response(row))
     if event is None:
-        return _first_change(row) or responses
+        first = _first_change(row)
+        is_of_response = first is not None and first[0].strip("…") in " ".join(str(original["response"]).split())
+        return responses if first is None or is_of_response else first
     if event.kind == FAILED:
         return responses[0], _short(str(row["failure"] or "")) or responses[1]
     shown = {**dict.fromkeys(OF_ARGUMENTS, _argument), **dict.fromkeys((FAILS, EMPTY, FOUND, CALLS), _outcome)}
@@ -335,7 +365,7 @@ def _outcome(acts: Sequence[Act], event: Behaviour) -> str:
     call = calls[0]
     if call.failure:
         return f"{call.tool} fails ({_short(call.failure)})"
-    return f"{call.tool}: {call.found} results"
+    return f"{call.tool}: {call.found} result{'' if call.found == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -108,3 +108,31 @@ def slots_from_text(text: str) -> dict[str, Any]:
 def results_to_text(results: Iterable[Slots]) -> str:
     """Write all results of a call, joined by ``|``; ``""`` for none."""
     return " | ".join(map(slots_to_text, results))
+
+
+def first_change(text: str, other: str) -> int:
+    """Return the place of the first character in which two texts differ; or the shorter's length."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((place for place, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other)))
+
+
+def window(text: str, place: int, most: int) -> str:
+    """Return a part of a text that holds a place, with an ellipsis on each side that is cut, between words if possible.
+
+    Args:
+        text: to shorten.
+        place: of a character; a third of the part is before it.
+        most: characters of the part.
+    """
+    if len(text) <= most:
+        return text
+    start = max(0, min(place - most // 3, len(text) - most))
+    end = start + most
+    if start:
+        space = text.find(" ", start, place)
+        start = start + 1 if space < 0 else space + 1
+    if end < len(text):
+        space = text.rfind(" ", place + 1, end)
+        end = end - 1 if space < 0 else space
+        return f"{'…' if start else ''}{text[start:end]}…"
+    return f"…{text[start:end]}"

@@ -115,7 +115,7 @@ def _label(kind: str, tool: str, argument: str, value: str) -> str:
         FAILS: "failed calls" if tool == ANY else f"failed {tool}",
         EMPTY: f"{call} without results",
         FOUND: f"results of {call}",
-        NAMED: f"named results of {call}",
+        NAMED: "results named in responses" if tool == ANY else f"results of {tool} named in responses",
         REFUSES: "refusals",
         ASKS_BACK: "questions back",
         SILENT: "empty responses",

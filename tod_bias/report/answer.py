@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.dialogues.text import first_change, window
 from tod_bias.metrics.behaviour import SHARES, Behaviour
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.results import (
@@ -19,6 +20,8 @@ from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
     AuditResult,
+    AxisResult,
+    Example,
     Finding,
     MetricInfo,
 )
@@ -37,7 +40,9 @@ _MISSING = {
 _MOST_ROWS = 8
 """Groups in the table; more stand in the report."""
 _SHOWN_EXAMPLE = 64
-"""Characters of an example."""
+"""Characters of a line of an example."""
+_LEAST_MESSAGE = 22
+"""Characters of a user's message that share a line with what the system did."""
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -60,13 +65,18 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
     """
     if not finding.is_difference:
         return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
-    info = result.metrics.get(finding.metric, MetricInfo())
-    worse = (finding.effect.value or 0.0) > 0
-    how = "treated differently" if info.better == "neither" else "served worse" if worse else "served better"
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
-    who = " and ".join(groups or [finding.group])
-    return f"{how} as {who}{only}{domains}"
+    *first, last = groups or [finding.group]
+    who = f"{', '.join(first)} and {last}" if first else last
+    return f"{treatment(finding, result)} as {who}{only}{domains}"
+
+
+def treatment(finding: Finding, result: AuditResult) -> str:
+    """Return how a group is served, in two words."""
+    if result.metrics.get(finding.metric, MetricInfo()).better == "neither":
+        return "treated differently"
+    return "served worse" if (finding.effect.value or 0.0) > 0 else "served better"
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
@@ -82,22 +92,32 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     Args:
         finding: what is found.
         result: of the run.
-        groups: further groups of which the same is found; they are none of the others.
+        groups: all groups of which the same is found; by default the finding's own.
     """
-    event = Behaviour.of(finding.metric)
+    event, named = Behaviour.of(finding.metric), groups or [finding.group]
     if event is not None and finding.group in finding.counts:
-        mine, others = finding.counts[finding.group], finding.others(without=groups)
-        sides = (_counted(event, mine, f"as {finding.group}"), _counted(event, others, "as others"))
-        return f"{finding.what}: {', '.join(sides)}"
-    row = result.axes[finding.axis].get(finding.metric)
-    if row is None or finding.group not in row.groups:
-        return finding.what
-    scores = {name: group.score.value for name, group in row.groups.items() if group.score.value is not None}
-    rest = [score for name, score in scores.items() if name not in (finding.group, *groups)]
-    own = scores.get(finding.group)
-    if own is None or not rest:
-        return finding.what
-    return f"{finding.what}: {own:.2f} as {finding.group}, {sum(rest) / len(rest):.2f} as others"
+        sides = _counts(event, finding, named)
+    else:
+        sides = _scores(result.axes[finding.axis].get(finding.metric), named)
+    return f"{finding.what}: {', '.join(sides)}" if sides else finding.what
+
+
+def _counts(event: Behaviour, finding: Finding, named: Sequence[str]) -> list[str]:
+    """Return how often an event happened as each of some groups, then as all others."""
+    mine = {name: finding.counts[name] for name in named if name in finding.counts}
+    sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
+    if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
+        sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
+    return [*sides, _counted(event, finding.others(without=named), "as others")]
+
+
+def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
+    """Return the score of each of some groups, then the mean of all others; empty if a side has no score."""
+    groups = {} if row is None else row.groups
+    scores = {name: group.score.value for name, group in groups.items() if group.score.value is not None}
+    mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
+    rest = [score for name, score in scores.items() if name not in named]
+    return [*mine, f"{sum(rest) / len(rest):.2f} as others"] if mine and rest else []
 
 
 def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
@@ -116,14 +136,16 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.verdict == EQUIVALENT:
         yield f"every gap is shown to lie within {fixed(result.config.analysis.margin)}"
     elif finding.verdict == NO_DIFFERENCE:
-        yield f"{finding.turns:,} of {finding.turns:,} turns come out as the original's; a rate of"
-        yield f"up to {100 * (finding.bound or 0.0):.1f}% could have been missed"
+        bound = 100 * (finding.bound or 0.0)
+        turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
+        yield f"{turns}; a rate of up to {bound:.1f}% could have been missed"
     elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
+        is_more = finding.needed is not None and finding.needed > finding.dialogues
         if finding.missing:
             yield _MISSING[finding.missing]
         else:
-            yield f"about {finding.needed:,} such dialogues would tell" if finding.needed else "more terms would tell"
+            yield f"about {finding.needed:,} such dialogues would tell" if is_more else "more terms would tell"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:
@@ -152,24 +174,32 @@ def heading(result: AuditResult) -> str:
 
 
 def left_out_axes(result: AuditResult) -> dict[str, str]:
-    """Return the axes and metrics without a result, and why."""
-    return {name.partition(",")[0]: why for name, why in result.left_out.items()}
+    """Return the axes without a finding, and why."""
+    found = {finding.axis for finding in result.findings}
+    axes = {name.partition(",")[0]: why for name, why in result.left_out.items()}
+    return {axis: why for axis, why in axes.items() if axis not in found}
 
 
-def example_line(finding: Finding) -> str:
-    """Return the example in one line: what the user says, and what the system did otherwise."""
-    example = finding.example
-    if example is None:
-        return ""
-    change = f"{example.original} → {_without_name(example.original, example.counterfactual)}"
-    room = max(20, _SHOWN_EXAMPLE - len(change))
-    said = example.user if len(example.user) <= room else f"…{example.user[-room + 1 :]}"
-    return f"“{said}”  {change}"
+def example_lines(example: Example) -> list[str]:
+    """Return an example in one line or two: what the user says, and what the system did otherwise.
+
+    A long message is cut around the words that the counterfactual exchanges.
+    """
+    before, after = example.original, _without_name(example.original, example.counterfactual)
+    if len(before) + len(after) > _SHOWN_EXAMPLE:
+        differs = first_change(before, after)
+        before, after = (window(text, differs, _SHOWN_EXAMPLE // 2) for text in (before, after))
+    change = f"{before} → {after}"
+    place = first_change(example.user, example.user_original) if example.user_original else len(example.user)
+    room = _SHOWN_EXAMPLE - len(change)
+    if room < _LEAST_MESSAGE:
+        return [f"“{window(example.user, place, _SHOWN_EXAMPLE)}”", change]
+    return [f"“{window(example.user, place, room)}”  {change}"]
 
 
 def _without_name(before: str, after: str) -> str:
     """Return what stands after an arrow, without the name that stands before it already."""
-    name = before.split(" ")[0]
+    name = before.split(" ")[0].removesuffix(":")
     return after.removeprefix(f"{name} ") if " " in before else after
 
 
@@ -202,17 +232,17 @@ class TerminalAnswer:
     def _of_finding(self, findings: Sequence[Finding], width: int) -> Iterator[Text]:
         """Yield the lines of findings that differ in their group alone."""
         finding, groups = findings[0], [some.group for some in findings]
-        first = (
-            f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} {sentence(finding, self._result, groups)}"
-        )
+        begin, indent = f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} ", " " * (self._column + 3)
         stage = finding.stage if finding.is_difference else ""
+        first, *rest = _folded(sentence(finding, self._result, groups), indent, width - len(stage) - 2, begin)
         room = max(2, width - len(first) - len(stage))
-        yield Text(f"{first}{' ' * room}{stage}".rstrip(), style=_STYLES.get(finding.verdict, ""))
+        style = _STYLES.get(finding.verdict, "")
+        yield from (Text(line, style=style) for line in (f"{first}{' ' * room}{stage}".rstrip(), *rest))
         below = list(details(finding, self._result, groups))
         if finding.is_difference and finding.example is not None:
-            below.append(example_line(finding))
+            below += example_lines(finding.example)
         for line in below:
-            yield from (Text(part) for part in _folded(line, " " * (self._column + 3), width))
+            yield from (Text(part) for part in _folded(line, indent, width))
 
     def _mark(self, verdict: str) -> str:
         return (_ASCII if self._plain else _UNICODE).get(verdict, "?")
@@ -242,14 +272,12 @@ class TerminalAnswer:
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
         row = self._result.axes[finding.axis][finding.metric]
         event = Behaviour.of(finding.metric)
-        claimed = {some.group for some in self._result.findings if some.axis == finding.axis and some.is_difference}
+        claimed = {some.group: some for some in self._result.findings if some.axis == finding.axis}
         for name, group in row.groups.items():
             score = group.score.value
             is_share = event is not None and event.kind in SHARES
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = ""
-            if name in claimed:
-                word = sentence(finding.model_copy(update={"group": name}), self._result).split(" as ")[0]
+            word = treatment(claimed[name], self._result) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
             p = p_cell(group.gap.p)
@@ -260,7 +288,7 @@ def _folded(text: str, indent: str, width: int, first: str | None = None) -> lis
     """Return a text in lines of at most ``width`` characters, all indented."""
     import textwrap
 
-    lines = textwrap.wrap(text, max(20, width - len(indent))) or [""]
+    lines = textwrap.wrap(text, max(20, width - len(indent)), break_on_hyphens=False) or [""]
     return [f"{indent if number or first is None else first}{line}" for number, line in enumerate(lines)]
 
 

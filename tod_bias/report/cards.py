@@ -29,17 +29,25 @@ _LOOKS = {**dict.fromkeys(DIFFERENT, "claim"), NO_DIFFERENCE: "good", EQUIVALENT
 
 
 @dataclass(frozen=True)
+class ShownSide:
+    """A turn of the original, or of the counterfactual; texts are in pieces, with whether they differ."""
+
+    user: Segments
+    """The user's message."""
+    system: Segments
+    """What the system did."""
+
+
+@dataclass(frozen=True)
 class ShownExample:
     """A turn in which the system did something else."""
 
     where: str
     """Its dialogue and turn."""
-    user: str
     group: str
     """The group that the counterfactual is rewritten for."""
-    original: Segments
-    """What the system did with the original; pieces of text, and whether they differ."""
-    counterfactual: Segments
+    sides: tuple[ShownSide, ShownSide]
+    """The original, then the counterfactual."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,9 @@ class Card:
     """Its class in the style sheet."""
     axis: str
     sentence: str
-    """What is found; empty if the answer says it."""
-    stage: str = ""
+    """The finding; empty if the answer states it."""
+    stages: Sequence[str] = ()
+    """The components in which the difference arises."""
     details: Sequence[str] = ()
     example: ShownExample | None = None
 
@@ -61,11 +70,8 @@ class Card:
 def cards_of(result: AuditResult) -> list[Card]:
     """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
     cards = [_card(findings, result) for findings in alike(result.findings)]
-    found = {finding.axis for finding in result.findings}
     cards += [
-        Card(_ANSWERS[INCONCLUSIVE], _LOOKS[INCONCLUSIVE], axis, why)
-        for axis, why in left_out_axes(result).items()
-        if axis not in found
+        Card(_ANSWERS[INCONCLUSIVE], _LOOKS[INCONCLUSIVE], axis, why) for axis, why in left_out_axes(result).items()
     ]
     placebo = placebo_line(result)
     return [*cards, Card("control", "", PLACEBO_VERDICT, placebo)] if placebo else cards
@@ -73,15 +79,13 @@ def cards_of(result: AuditResult) -> list[Card]:
 
 def _card(findings: Sequence[Finding], result: AuditResult) -> Card:
     finding, groups = findings[0], [some.group for some in findings]
-    lines = details(finding, result, groups)
-    below = [" ".join(lines)] if finding.verdict == NO_DIFFERENCE else list(lines)
     return Card(
         answer=_ANSWERS.get(finding.verdict, finding.verdict),
         look=_LOOKS.get(finding.verdict, ""),
         axis=finding.axis,
         sentence=sentence(finding, result, groups) if finding.is_difference else "",
-        stage=finding.stage if finding.is_difference else "",
-        details=below,
+        stages=[name for name in finding.stage.split(", ") if name] if finding.is_difference else (),
+        details=list(details(finding, result, groups)),
         example=_example(finding),
     )
 
@@ -91,9 +95,10 @@ def _example(finding: Finding) -> ShownExample | None:
     if example is None:
         return None
     parts = example.variant.split(":")
+    users = compare(example.user_original or example.user, example.user)
+    systems = compare(example.original, example.counterfactual)
     return ShownExample(
         f"dialogue {example.dialogue}, turn {example.turn + 1}",
-        example.user,
         parts[1] if len(parts) > 1 else finding.group,
-        *compare(example.original, example.counterfactual),
+        (ShownSide(users[0], systems[0]), ShownSide(users[1], systems[1])),
     )

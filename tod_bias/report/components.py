@@ -210,12 +210,3 @@ def _signed(estimate: Estimate) -> str:
 def _joined(texts: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
-
-
-def interaction_in_words(interaction: Estimate) -> str:
-    """What the interaction of two stages means; empty where its interval does not leave out 0."""
-    if not interaction.excludes_zero:
-        return ""
-    if (interaction.value or 0) > 0:
-        return "replacing either removes part of the same"
-    return "part goes only where both are replaced"

@@ -1,6 +1,6 @@
-"""The figures of one run, and those that compare runs.
+"""The figure of a run's groups, and those that compare runs.
 
-Every function returns a :class:`matplotlib.figure.Figure`; :func:`figures` gives all of one metric by file name.
+Every function returns a :class:`matplotlib.figure.Figure`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
-from tod_bias.report.heatmap import MOST_GROUPS, su_heatmap
+from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import reference
-from tod_bias.report.palette import NARROW, WIDTH
+from tod_bias.report.palette import WIDTH
 from tod_bias.report.reading import is_starred, mark, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
@@ -20,25 +19,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 80
 """Rows of a figure; the report shows more only as a table."""
-
-
-def figures(axis_results: Sequence[AxisResult]) -> dict[str, tuple[Figure, Figure | None]]:
-    """All figures of one metric by kind, ``groups``, ``stages``, ``su``, and ``su-pairs …`` with the axis.
-
-    Each with its form for a phone, if it has one. Figures without numbers are left out.
-    """
-    drawn: dict[str, tuple[Figure, Figure | None]] = {}
-    if 0 < sum(len(axis_result.groups) for axis_result in _claiming(axis_results)) <= MOST_ROWS:
-        drawn["groups"] = groups(axis_results), groups(axis_results, NARROW)
-    attributed = [row for row in _claiming(axis_results) if row.widest is not None and row.widest.all_shares]
-    if 0 < sum(1 + len(axis_result.all_shares) for axis_result in attributed) <= MOST_ROWS:
-        drawn["stages"] = components(attributed), components(attributed, NARROW)
-    if any(axis_result.su is not None for axis_result in axis_results):
-        drawn["su"] = su(axis_results), su(axis_results, NARROW)
-    for axis_result in axis_results:
-        if axis_result.su is not None and 1 < len(axis_result.su.pairs) <= MOST_GROUPS * (MOST_GROUPS - 1):
-            drawn[f"su-pairs {axis_result.axis}"] = su_heatmap(axis_result), None
-    return drawn
 
 
 def groups(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
@@ -69,39 +49,6 @@ def _group_rows(axis_result: AxisResult) -> Iterator[Row]:
     for variant in axis_result.references.values():
         label = f"no group: {reference(variant.name)}"
         yield Row(label, variant.gap, variant.shares, quiet=True)
-
-
-def components(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
-    """The widest gap of every axis with the shares of stages that sum to it, and each share with its interval."""
-    stages = _stages(axis_results)
-    blocks = [Block(axis_result.axis, tuple(_widest_rows(axis_result, stages))) for axis_result in axis_results]
-    return forest(blocks, stages, _texts(axis_results, "widest gap and shares of stages", "shares, stacked"), width)
-
-
-def _widest_rows(axis_result: AxisResult, stages: Sequence[str]) -> Iterator[Row]:
-    widest = axis_result.widest
-    if widest is None:
-        return
-    yield Row(
-        f"{widest.worse} - {widest.better}",
-        widest.gap,
-        widest.all_shares,
-        claimed=is_starred(axis_result, widest.gap),
-    )
-    for part, estimate in widest.all_shares.items():
-        yield Row(part, estimate, colour=part_colour(part, stages))
-
-
-def su(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
-    """Su's stacked contributions (Fig. 4), absolute and in the paper's order, up to the fairscore."""
-    blocks = []
-    for axis_result in axis_results:
-        if axis_result.su is not None:
-            rows = [Row("fairscore v(∅)", axis_result.su.fairscore, _su_parts(axis_result.su))]
-            if axis_result.su.total is not None:
-                rows.append(Row("total v({db})", axis_result.su.total, quiet=True))
-            blocks.append(Block(axis_result.axis, tuple(rows)))
-    return _su_forest(blocks, axis_results, width=width)
 
 
 def su_comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -> Figure:

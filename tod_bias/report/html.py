@@ -13,11 +13,10 @@ from markupsafe import Markup, escape
 from tod_bias.errors import TodBiasError
 from tod_bias.files import check_plain_file, subfolder, write_text
 from tod_bias.report import notation
-from tod_bias.report.components import interaction_in_words
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
-from tod_bias.report.reading import claim_of, is_matched, is_starred, mark, short, shown_gap, side
+from tod_bias.report.reading import is_matched, is_starred, mark, shown_gap, side
 from tod_bias.report.record import read_runs
-from tod_bias.report.sections import Section, attributed, marks, minus, section_of, slug, unique, unordered_pairs
+from tod_bias.report.sections import Section, few, marks, minus, section_of, slug, unique
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError
 from tod_bias.statistics.needed import ENOUGH_TERMS
@@ -81,20 +80,14 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
             **{function.__name__: _typeset(function) for function in numbers},
             "mark": mark,
             "marks": marks,
+            "few": few,
             "prose": prose,
-            "slug": slug,
-            "short": short,
-            "unordered_pairs": unordered_pairs,
             "reference": notation.reference,
-            "attributed": attributed,
-            "interaction": interaction_in_words,
         },
         sections=sections,
         compared=compared,
-        arm_label=notation.arm_label,
         is_starred=is_starred,
         is_matched=is_matched,
-        claim_of=claim_of,
         shown_gap=shown_gap,
         side=side,
         ENOUGH_TERMS=ENOUGH_TERMS,

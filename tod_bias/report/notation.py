@@ -6,11 +6,9 @@ p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from tod_bias.results import Estimate
-from tod_bias.statistics.arms import MOST_PLAYERS
 
 MISSING = "n/a"
 
@@ -78,13 +76,3 @@ def count(number: Any) -> str:
     if number is None:
         return MISSING
     return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]
-
-
-def arm_label(key: str, stages: Collection[str]) -> str:
-    """An arm in words: ``none``, ``api_call + db``, ``all``; ``all but db`` of many stages."""
-    names = key.split(",") if key else []
-    if not names:
-        return "none"
-    if len(stages) > MOST_PLAYERS and len(names) == len(stages) - 1:
-        return f"all but {', '.join(set(stages).difference(names))}"
-    return "all" if len(names) == len(stages) else " + ".join(names)

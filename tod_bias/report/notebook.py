@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from tod_bias.report.html import prose
+from tod_bias.report.cards import cards_of
 from tod_bias.report.notation import count, p_cell, with_interval
 from tod_bias.report.page import TEMPLATES, render_page
-from tod_bias.report.reading import Reading, claim_of, leading, read, shown_gap
-from tod_bias.report.sections import minus
-from tod_bias.results import AuditResult
+from tod_bias.report.reading import shown_gap
+from tod_bias.report.sections import claim_in, leading_rows, minus
+from tod_bias.results import AuditResult, AxisResult
 
 __all__ = ["AuditResult", "html"]
 
 
 def html(result: AuditResult) -> str:
-    """HTML of every axis by the metric that claims most, without scripts or styles of its own.
+    """Return the findings and the groups of each axis as HTML, without scripts or styles of its own.
 
     Args:
         result: of an audit.
     """
-    readings = [reading for reading in leading(read(result.rows)).values() if not reading.axis_result.is_placebo]
-    tables = [(reading, _rows(reading)) for reading in readings]
-    return render_page(TEMPLATES / "notebook.html.j2", {"prose": prose}, tables=tables)
+    tables = [(row, _rows(result, row)) for row in leading_rows(result) if row.groups]
+    return render_page(TEMPLATES / "notebook.html.j2", cards=cards_of(result), tables=tables)
 
 
-def _rows(reading: Reading) -> list[tuple[str, ...]]:
-    axis_result = reading.axis_result
+def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
     rows = []
-    for group in axis_result.groups.values():
-        gap = shown_gap(axis_result, group)
+    for group in row.groups.values():
+        gap = shown_gap(row, group)
         numbers = count(group.dialogues), with_interval(group.score), with_interval(gap, sign=True)
-        rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_of(axis_result, group)))
+        rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row.axis, group.name)))
     return rows
 
 

@@ -10,23 +10,19 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, lru_cache
+from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
 
 INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
 """Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
-
-CELL_DARK, CELL_LIGHT = "#141414", "#ffffff"
-"""Text on coloured cells, which stays as it is in a dark page."""
 
 STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 RESIDUAL_COLOUR = "#8d959e"
@@ -35,14 +31,6 @@ BAR: Mapping[str, Any] = {"edgecolor": MUTED, "hatchcolor": "white", "linewidth"
 """Of all bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
 HATCHES = ("", "//", "--", "\\\\", "||", "xx", "++")
 """Of lines alone: a pattern of dots takes 68 kB in a file."""
-
-
-@cache
-def rising() -> LinearSegmentedColormap:
-    """From no difference to the largest one, white to orange."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("white-orange", ["#f7f7f7", "#f3b56a", "#c05a00"])
 
 
 WIDTH = 9.0
@@ -140,13 +128,6 @@ def strip(axes: Axes, keep: Sequence[str] = ("bottom",)) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side in keep)
     axes.tick_params(length=0)
-
-
-def text_on(colour: tuple[float, float, float, float]) -> str:
-    """Dark or light text, whichever reads better on ``colour`` (relative luminance, WCAG 2)."""
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return CELL_DARK if luminance > 0.179 else CELL_LIGHT
 
 
 def to_svg(figure: Figure) -> str:

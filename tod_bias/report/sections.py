@@ -1,9 +1,9 @@
-"""What the report shows of a run: one section per metric, examples, and the record."""
+"""The sections of a report: each axis by the metric of its finding, and the record of the run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,116 +12,33 @@ from markupsafe import Markup
 
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.report import notation
-from tod_bias.report.answer import heading
+from tod_bias.report.answer import heading, treatment
 from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.figures import figures
+from tod_bias.report.components import Opposed, opposed
+from tod_bias.report.figures import MOST_ROWS, groups
 from tod_bias.report.page import draw
-from tod_bias.report.reading import (
-    DAGGER,
-    FEW_NOTE,
-    Reading,
-    mark,
-    read,
-    shown_gap,
-)
+from tod_bias.report.palette import NARROW
+from tod_bias.report.reading import DAGGER, FEW_NOTE, mark, short, shown_gap
 from tod_bias.report.record import ReportedRun
 from tod_bias.results import (
-    ALPHA,
-    DISPARITY,
     PER_CENT,
+    PLACEBO_VERDICT,
     SHARES,
+    THESE_TERMS,
     AuditResult,
     AxisResult,
-    Contributions,
     CorpusInfo,
-    Estimate,
-    Gap,
-    MetricInfo,
+    Group,
 )
-from tod_bias.statistics.arms import MOST_PLAYERS, WHOLE
 
-_LABELS = {
-    "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
-    "stages": "Dots with intervals: the widest gap of every axis and each stage's share of it.",
-    "su": "Stacked bars of Su's contributions to the fairscore of every axis; the table below holds the numbers.",
-    "su-pairs": "Heatmap of Su's fairscore by source and target group; its cells hold the numbers.",
-}
-
-
-@dataclass(frozen=True)
-class MetricPart:
-    """All axes by one metric."""
-
-    metric: MetricInfo
-    key: str
-    """Its name for links and file names, unique in the run."""
-    readings: Sequence[Reading]
-    """One per axis, the placebo last."""
-    figures: Mapping[str, Markup]
-    """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
-
-    @property
-    def axis_results(self) -> list[AxisResult]:
-        """One per axis, the placebo last."""
-        return [reading.axis_result for reading in self.readings]
-
-    @property
-    def claiming(self) -> list[Reading]:
-        """Those of axes that may claim something."""
-        return [reading for reading in self.readings if not reading.axis_result.is_placebo]
-
-    @property
-    def placebo(self) -> AxisResult | None:
-        """The placebo."""
-        return next((axis_result for axis_result in self.axis_results if axis_result.is_placebo), None)
-
-    @property
-    def has_placebo(self) -> bool:
-        """Whether any group is compared with the placebo."""
-        return any(
-            group.beyond_placebo is not None
-            for reading in self.claiming
-            for group in reading.axis_result.groups.values()
-        )
-
-    @property
-    def stages(self) -> list[str]:
-        """In the pipeline's order."""
-        shown = (name for row in self.axis_results for name in row.parts if name in row.contributions)
-        return list(dict.fromkeys(shown))
-
-    @property
-    def all_stages(self) -> list[str]:
-        """In the pipeline's order, those that change nothing among them."""
-        return list(dict.fromkeys(stage for row in self.axis_results for stage in row.contributions))
-
-    @property
-    def arm_keys(self) -> list[str]:
-        """All arms, those with fewer replaced stages first; of many stages those in which none, one, all but one or all
-        are replaced."""
-        keys = dict.fromkeys(key for axis_result in self.axis_results for key in axis_result.arms)
-        number = len(self.all_stages)
-        sizes = {key: len(key.split(",")) if key else 0 for key in keys}
-        if number > MOST_PLAYERS:
-            sizes = {key: size for key, size in sizes.items() if size <= 1 or size >= number - 1 or key == WHOLE}
-        return sorted(sizes, key=lambda key: (sizes[key], key))
-
-    @property
-    def largest_arm(self) -> float:
-        """The largest score of an arm, for bars; 0 where one is negative, and there are no bars."""
-        values = [
-            value for axis_result in self.axis_results for value in axis_result.arms.values() if value is not None
-        ]
-        return max(values, default=0.0) if min(values, default=0.0) >= 0 else 0.0
-
-    @property
-    def units(self) -> list[tuple[str, list[str]]]:
-        """``ratio`` and ``difference``, each with the axes whose gaps have that scale."""
-        axes: dict[str, list[str]] = {}
-        for axis_result in self.axis_results:
-            axes.setdefault(axis_result.scale, []).append(axis_result.axis)
-        return list(axes.items())
+_LABEL = "Dots with intervals: the gap of each group from the mean of groups, and the contributions of components."
+_MOST_TERMS = 5
+"""Terms of a group that are named."""
+_RECORDED = ("corpus", "stages", "config", "signature")
+"""Parts of ``results.json`` that the record of a page holds."""
+_IN_OTHER_SECTIONS = ("intervals", "p_values")
+"""Parts of the signature that the sections explain."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +46,14 @@ class Section:
     """What the report shows of one run."""
 
     run: ReportedRun
-    """The run."""
     id: str
     """The prefix of the page's anchors, unique among its runs."""
-    parts: Sequence[MetricPart]
-    """One per metric with a section, those of findings first."""
     cards: Sequence[Card]
-    """What was found, the most important first."""
+    """The findings, the most important first."""
+    rows: Sequence[AxisResult]
+    """Each axis but the placebo, by its leading metric."""
+    figures: Mapping[str, Markup]
+    """Axis to the figure of its groups."""
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -149,11 +67,6 @@ class Section:
         return f"{name} ({split})" if split else name
 
     @property
-    def margin(self) -> float | None:
-        """The margin within which the user calls groups equivalent."""
-        return self.run.result.config.analysis.margin
-
-    @property
     def heading(self) -> str:
         """What was audited."""
         return heading(self.run.result)
@@ -164,11 +77,8 @@ class Section:
         result = self.run.result
         design = result.config.design
         return [
-            f"{notation.count(self.corpus.dialogues)} dialogues",
             " → ".join(result.stages),
-            f"{design.design} design",
             *([f"{design.draws} rewritings per dialogue"] if design.design == "draws" else []),
-            f"{'recorded' if result.is_recorded else result.config.run.history} history",
             f"seed {result.config.seed}",
         ]
 
@@ -179,19 +89,64 @@ class Section:
 
     @property
     def record(self) -> list[tuple[str, str]]:
-        """Everything of ``results.json`` but the axes, as (name, text)."""
-        return facts(settings(self.run.result))
+        """The settings, counts and versions of ``results.json``, as (name, text)."""
+        result = self.run.result
+        record = {name: value for name, value in settings(result).items() if name in _RECORDED}
+        signature = {name: text for name, text in result.signature.items() if name not in _IN_OTHER_SECTIONS}
+        cost = {"calls": result.cost.calls, "different calls": result.cost.distinct, "seconds": result.cost.seconds}
+        return facts(record | {"signature": signature, "cost": cost})
 
+    @property
+    def has_placebo(self) -> bool:
+        """Whether any group is compared with the placebo."""
+        return any(group.beyond_placebo is not None for row in self.rows for group in row.groups.values())
 
-def attributed(axis_result: AxisResult) -> list[tuple[str, Estimate, Contributions]]:
-    """The gaps of an axis that are taken apart, with their names: those that are claimed, then the widest."""
-    gaps = [
-        (name, gap, axis_result.groups[name].parts)
-        for name, gap in sorted(axis_result.claims.items(), key=lambda entry: -(entry[1].value or 0.0))
-    ]
-    if (widest := axis_result.widest) is not None:
-        gaps.append((f"{widest.worse} - {widest.better}", widest.gap, widest.parts))
-    return [gap for gap in gaps if gap[2]]
+    @property
+    def margin(self) -> float | None:
+        """The margin within which the user calls groups equivalent."""
+        return self.run.result.config.analysis.margin
+
+    @property
+    def results(self) -> list[AxisResult]:
+        """Every axis by every metric but the events of which nothing is found."""
+        result = self.run.result
+        found = {finding.metric for finding in result.findings if finding.is_difference}
+        return [row for row in result.rows if row.metric.name in found or Behaviour.of(row.metric.name) is None]
+
+    @property
+    def attributed(self) -> list[tuple[AxisResult, Group]]:
+        """The groups whose gap is split over components: those of findings in their order, then where shares cancel."""
+        rows = {row.axis: row for row in self.rows}
+        named = [(rows[finding.axis], finding.group) for finding in self.run.result.findings if finding.axis in rows]
+        named += [(row, pair.group) for row, pair in self.cancelling if (row, pair.group) not in named]
+        return [(row, row.groups[name]) for row, name in named if name in row.groups and row.groups[name].parts]
+
+    @property
+    def cancelling(self) -> list[tuple[AxisResult, Opposed]]:
+        """The axes on which two components work against each other for a group."""
+        pairs = [(row, opposed(row)) for row in self.rows]
+        return [(row, pair) for row, pair in pairs if pair is not None]
+
+    @property
+    def by_paper(self) -> list[AxisResult]:
+        """Each axis by the first metric that has Su's numbers."""
+        axes = self.run.result.axes.values()
+        first = (next((row for row in by_metric.values() if row.su is not None), None) for by_metric in axes)
+        return [row for row in first if row is not None]
+
+    def claim(self, row: AxisResult, group: str) -> str:
+        """Return what is found of a group, in a few words; empty if nothing is."""
+        return claim_in(self.run.result, row.axis, group)
+
+    def placebo(self, row: AxisResult) -> AxisResult | None:
+        """Return the placebo by the metric of an axis; None without it."""
+        return self.run.result.axes.get(PLACEBO_VERDICT, {}).get(row.metric.name)
+
+    def heavy_terms(self, row: AxisResult, group: str) -> str:
+        """Return the terms of a group that carry most of its gap, with their shares of it."""
+        shares = {term.term: term.share for term in row.terms if term.group == group and (term.share or 0.0) > 0}
+        heavy = sorted(shares, key=lambda term: -(shares[term] or 0.0))[:_MOST_TERMS]
+        return ", ".join(f"{short(term)} {notation.percent(shares[term])}" for term in heavy)
 
 
 def section_of(run: ReportedRun, name: str, folder: Path) -> Section:
@@ -202,62 +157,60 @@ def section_of(run: ReportedRun, name: str, folder: Path) -> Section:
         name: of the run, fit for links.
         folder: for the figures.
     """
-    readings = read(run.result.rows)
-    metrics = _metrics(run, run.result.rows)
-    keys: set[str] = set()
-    names: set[str] = set()
-    parts = []
-    for metric in metrics:
-        chosen = [reading for reading in readings if reading.axis_result.metric.name == metric.name]
-        drawn = {}
-        for kind, (figure, narrow) in figures([reading.axis_result for reading in chosen]).items():
-            file = unique(slug(f"{kind} {metric.name}"), names)
-            label = _LABELS[kind.partition(" ")[0]]
-            drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}", narrow)
-        parts.append(MetricPart(metric, unique(slug(metric.name), keys), chosen, drawn))
-    return Section(run, name, parts, cards_of(run.result))
+    rows = leading_rows(run.result)
+    return Section(run, name, cards_of(run.result), rows, dict(_drawn(rows, name, folder)))
 
 
-def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:
-    """Return the metrics with a section: those of findings first, then all but the events of which nothing is found."""
-    measured = {axis_result.metric.name: axis_result.metric for axis_result in axis_results}
-    found = [finding.metric for finding in run.result.findings if finding.is_difference]
-    others = [name for name in dict.fromkeys([*run.result.metrics, *measured]) if Behaviour.of(name) is None]
-    shown = [name for name in dict.fromkeys([*found, *others]) if name in measured]
-    return [measured[name] for name in shown or measured]
+def leading_rows(result: AuditResult) -> list[AxisResult]:
+    """Return each axis but the placebo, by the metric of its first finding or else by its first metric."""
+    leads: dict[str, str] = {}
+    for finding in result.findings:
+        leads.setdefault(finding.axis, finding.metric)
+    rows = [
+        by_metric.get(leads.get(axis, ""), next(iter(by_metric.values()))) for axis, by_metric in result.axes.items()
+    ]
+    return [row for row in rows if not row.is_placebo]
 
 
-def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
-    """Every gap once, from the side that is served worse, the largest first; undefined ones last."""
-    seen: set[frozenset[str]] = set()
-    pairs = []
-    for pair in sorted(axis_result.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
-        if (ends := frozenset((pair.source, pair.target))) not in seen:
-            seen.add(ends)
-            pairs.append(pair)
-    return pairs
+def claim_in(result: AuditResult, axis: str, group: str) -> str:
+    """Return what a result's findings state of a group, in a few words; empty if they state nothing."""
+    for finding in result.findings:
+        if (finding.axis, finding.group) == (axis, group) and finding.is_difference:
+            only = ", these terms" if finding.verdict == THESE_TERMS else ""
+            return f"{treatment(finding, result)}{only}"
+    return ""
+
+
+def _drawn(rows: Iterable[AxisResult], name: str, folder: Path) -> Iterator[tuple[str, Markup]]:
+    """Write the figure of each axis with groups, and yield its axis and what the page shows."""
+    taken: set[str] = set()
+    for row in rows:
+        if 0 < len(row.groups) <= MOST_ROWS:
+            file = unique(slug(f"groups {row.axis}"), taken)
+            narrow = groups([row], NARROW)
+            yield row.axis, draw(groups([row]), folder / f"{file}.svg", _LABEL, f"{name}-{file}", narrow)
 
 
 def marks(axis_results: Sequence[AxisResult]) -> list[str]:
-    """What the marks in tables mean, of those that occur."""
-    numbers = [gap for row in axis_results for gap in (row.disparity, *row.pairs.values())]
-    numbers += [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
+    """Return the meanings of the marks that the numbers of groups have, and of their intervals."""
+    numbers = [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
     notes = {
-        f"* claimed: p < {ALPHA:g} over everything that the run claims": any(
-            row.verdict == DISPARITY for row in axis_results
-        ),
-        f"{DAGGER} {FEW_NOTE}": any(map(mark, axis_results)),
-        f"{notation.TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a "
+        f"{notation.TERMS_ONLY} holds for the terms of this run only: they are too few or too uneven to represent a "
         "group": any(estimate.is_of_terms_only for estimate in numbers),
-        "intervals of scores are symmetric, so they may go beyond what a score can be": any(
+        "Intervals of scores are symmetric, so they may reach beyond the range of a score": any(
             map(_has_scores_beyond, axis_results)
         ),
     }
     return [f"{note}." for note, applies in notes.items() if applies]
 
 
+def few(axis_results: Sequence[AxisResult]) -> str:
+    """Return the meaning of the mark of Su's numbers of few dialogues; empty if none has it."""
+    return f"{DAGGER} {FEW_NOTE}." if any(map(mark, axis_results)) else ""
+
+
 def _has_scores_beyond(axis_result: AxisResult) -> bool:
-    """Whether the interval of a group's score is partly where no score of the metric can be."""
+    """Return True if the interval of a group's score goes beyond the range of the metric."""
     metric = axis_result.metric
     is_share = metric.name in (*SHARES, "corpus_bleu", "sentence_bleu") or PER_CENT in metric.unit
     if not (is_share or metric.unit):
@@ -267,7 +220,7 @@ def _has_scores_beyond(axis_result: AxisResult) -> bool:
 
 
 def settings(result: AuditResult) -> dict[str, Any]:
-    """Everything of ``results.json`` but the results of axes."""
+    """Return everything of ``results.json`` but the results of axes."""
     return {key: value for key, value in result.model_dump(mode="json").items() if key not in ("axes", "schema")}
 
 

@@ -14,7 +14,6 @@ from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.page import draw
 from tod_bias.report.palette import NARROW
-from tod_bias.report.reading import Reading
 from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
 from tod_bias.results import AxisResult, Group, MetricInfo
@@ -30,7 +29,7 @@ class MetricCompared:
     """All runs by one metric."""
 
     metric: MetricInfo
-    rows: Sequence[tuple[str, Sequence[tuple[Section, Reading]]]]
+    rows: Sequence[tuple[str, Sequence[tuple[Section, AxisResult]]]]
     """Axes, each with the runs that have it."""
     runs: Sequence[Section]
     """Those that measured it."""
@@ -39,19 +38,15 @@ class MetricCompared:
     su: Markup | None
     """Su's stacked fairscores, where any run has them."""
 
-    def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
-        """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
-        by_run = {
-            section.run.name: reading for name, entries in self.rows if name == axis for section, reading in entries
-        }
-        readings = [by_run.get(section.run.name) for section in self.runs]
-        names = dict.fromkeys(
-            group.name
-            for reading in readings
-            if reading is not None and not reading.axis_result.is_placebo
-            for group in reading.axis_result.groups.values()
-        )
-        return [(name, [_gap(reading, name) for reading in readings]) for name in names]
+    def gaps(self, axis: str) -> list[tuple[str, list[tuple[AxisResult, Group] | None]]]:
+        """Return every group of an axis with its gap in each of the runs; None if a run has no such group."""
+        by_run = {section.run.name: row for name, entries in self.rows if name == axis for section, row in entries}
+        rows = [by_run.get(section.run.name) for section in self.runs]
+        names = dict.fromkeys(name for row in rows if row is not None and not row.is_placebo for name in row.groups)
+        return [
+            (name, [None if row is None or name not in row.groups else (row, row.groups[name]) for row in rows])
+            for name in names
+        ]
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,8 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
     """
     metrics: dict[str, MetricInfo] = {}
     for section in sections:
-        metrics |= {part.metric.name: part.metric for part in section.parts if part.metric.name not in metrics}
-    measured = Counter(part.metric.name for section in sections for part in section.parts)
+        metrics |= {row.metric.name: row.metric for row in section.results if row.metric.name not in metrics}
+    measured = Counter(name for section in sections for name in {row.metric.name for row in section.results})
     taken: set[str] = set()
     return Compared(
         differences([section.run for section in sections]),
@@ -90,20 +85,12 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
 
 
 def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
-    measured = {
-        section.run.name: (section, part)
-        for section in sections
-        for part in section.parts
-        if part.metric.name == metric.name
-    }
-    readings = [(section, reading) for section, part in measured.values() for reading in part.readings]
-    axes = dict.fromkeys(
-        reading.axis_result.axis for _, reading in sorted(readings, key=lambda entry: entry[1].axis_result.is_placebo)
-    )
-    rows = [(axis, [entry for entry in readings if entry[1].axis_result.axis == axis]) for axis in axes]
-    axis_results = {run: part.axis_results for run, (_, part) in measured.items()}
-    sections_with_it = [section for section, _ in measured.values()]
-    return MetricCompared(metric, rows, sections_with_it, *_drawn(axis_results, folder, name))
+    every = [(section, row) for section in sections for row in section.results if row.metric.name == metric.name]
+    axes = dict.fromkeys(row.axis for _, row in sorted(every, key=lambda entry: entry[1].is_placebo))
+    rows = [(axis, [entry for entry in every if entry[1].axis == axis]) for axis in axes]
+    runs = [section for section in sections if any(section is other for other, _ in every)]
+    by_run = {run.run.name: [row for section, row in every if section is run] for run in runs}
+    return MetricCompared(metric, rows, runs, *_drawn(by_run, folder, name))
 
 
 def _drawn(runs: Mapping[str, Sequence[AxisResult]], folder: Path, name: str) -> tuple[Markup | None, Markup | None]:
@@ -116,13 +103,6 @@ def _drawn(runs: Mapping[str, Sequence[AxisResult]], folder: Path, name: str) ->
         narrow = su_comparison(runs, NARROW)
         stacked = draw(su_comparison(runs), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}", narrow)
     return gaps, stacked
-
-
-def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
-    if reading is None:
-        return None
-    group = reading.axis_result.groups.get(name)
-    return None if group is None else (reading, group)
 
 
 def differences(runs: Sequence[ReportedRun]) -> list[tuple[str, list[str]]]:

@@ -169,7 +169,10 @@ def test_words_are_those_of_the_papers():
 BROKEN = {
     "missing column": ([["business_id", "name"]], "x.csv, line 1: no column 'review_text'"),
     "broken line": ([HEADER, ROWS[0], ["b", "1"]], "x.csv, line 4: 2 cells; the header has 6"),
-    "bad price": ([HEADER, [*ROWS[2][:4], "dear", "Thai"]], "x.csv, line 2: venue 'b': price 'dear' is not a price level"),
+    "bad price": (
+        [HEADER, [*ROWS[2][:4], "dear", "Thai"]],
+        "x.csv, line 2: venue 'b': price 'dear' is not a price level",
+    ),
     "no id": ([HEADER, ["", *ROWS[2][1:]]], "x.csv, line 2: no business_id"),
     "too few": ([HEADER], "x: no venue of 0 has 1 reviews or more"),
 }

@@ -220,7 +220,11 @@ BROKEN = {
     "unknown column": (HEAD + "q,1,all,w,1,A,i\n", ["--columns", "nome=item"], "lists.csv, line 1: no column 'nome'"),
     "no query column": ("rank,price\n1,1\n", [], "lists.csv, line 1: no column 'query'"),
     "no price nor categories": ("query,rank\nq,1\n", [], "lists.csv, line 1: neither a column 'price'"),
-    "bad price": (HEAD + "q,1,all,w,1,A,i\nq,2,all,w,cheap,A,j\n", [], "lists.csv, line 3: price 'cheap' is not a price level"),
+    "bad price": (
+        HEAD + "q,1,all,w,1,A,i\nq,2,all,w,cheap,A,j\n",
+        [],
+        "lists.csv, line 3: price 'cheap' is not a price level",
+    ),
     "bad rank": (HEAD + "q,first,all,w,1,A,i\n", [], "lists.csv, line 2: rank 'first'"),
     "missing cell": (HEAD + "q,1,all,w,1,A,i\nq,2,all\n", [], "lists.csv, line 3: 3 cells; the header has 7"),
     "no label": (HEAD + "q,1,,w,1,A,i\n", [], "lists.csv, line 2: no label"),

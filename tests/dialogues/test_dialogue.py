@@ -196,7 +196,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
         (['{"turns": []}'], r"line 1: dialogue field 'id' must be a str, got None"),
         (['{"id": "a", "turns": [{"user": "u"}]}'], r"line 1: turn 1: turn field 'response' must be a string"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": ["a"]}]}]}'], r"'call' must map"),
-        (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {"a": NaN}}]}]}'], r"NaN is not a num"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {"a": NaN}}]}]}'], "NaN is not a"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {}, "result": []}]}]}'],
          r"turn 1: step 1: unknown step field 'result'"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "apicall": {}}]}'], r"unknown turn field 'apicall'"),

@@ -1,4 +1,4 @@
-"""What a run says: one finding for each group that is treated differently, and one for every other axis.
+"""Findings of a run: one for each group that is treated differently, and one for every other axis.
 
 This is the only place that decides what leads. Terminal, page, explorer, gate, comparison and cases render findings.
 """
@@ -56,13 +56,13 @@ from tod_bias.statistics.simultaneous import p_value
 from tod_bias.systems.acts import Act, read_acts
 
 _ORDER = (MISSING, MEAN, VALUE, FAILS, FAILED, REFUSES, ASKS_BACK, SILENT, FOUND, EMPTY, NAMED, CALLS)
-"""Events in the order in which a user recognises them: what the system did before what came of it."""
+"""Events in the order in which a user recognises them: acts of the system before their outcomes."""
 _OTHERS = len(_ORDER)
 _LAST = (WORDS, "length", "disagreement")
 """Metrics that say least about what happens."""
 _LEADING = 0.6
-"""Groups whose gap is at least this share of the largest one are the groups that are treated differently; with six
-groups of which two are harmed alike, each of the others has half of their gap, on the other side."""
+"""Share of the largest gap from which a group counts as treated differently. With six groups, two of them harmed alike,
+each of the others has half of their gap, on the other side."""
 _LONGEST = 160
 """Characters of a text in an example."""
 
@@ -81,12 +81,12 @@ class _Claim(NamedTuple):
 
     @property
     def of_group(self) -> Group:
-        """What the row holds of the group."""
+        """The row's record of the group."""
         return self.row.groups[self.group]
 
     @property
     def is_shown_alone(self) -> bool:
-        """Whether the group's own test shows its gap, without correction for the other rows."""
+        """True if the group's own test shows its gap, without correction for the other rows."""
         gap = self.gap
         if not self.row.groups[self.group].may_be_claimed or None in (gap.value, gap.se, gap.df):
             return False
@@ -94,7 +94,7 @@ class _Claim(NamedTuple):
 
     @property
     def is_harm(self) -> bool:
-        """Whether the group is served worse, or differently by a metric without a better side."""
+        """True if the group is served worse, or differently by a metric without a better side."""
         return self.row.metric.better == "neither" or (self.gap.value or 0.0) > 0
 
     @property
@@ -149,7 +149,7 @@ def _differences(rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> list
 
 
 def _leading(row: AxisResult) -> list[_Claim]:
-    """Return the claims of the groups that one metric tells apart: those farthest from the mean.
+    """Return the claims of the groups farthest from the mean by one metric.
 
     If some gap of a row is shown over all that the run claims, the groups are not served alike. The farthest group is
     then named if its own test shows it at the same level, as in closed testing.
@@ -185,7 +185,7 @@ def _finding(lead: _Claim, others: Sequence[_Claim], frame: pd.DataFrame | None)
 
 
 def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> Finding:
-    """Return what is said of an axis on which no group is claimed."""
+    """Return the finding of an axis without a claim."""
     dialogues = max((row.dialogues or 0 for row in rows), default=0)
     turns = 0 if frame is None or any(row.unmeasured for row in rows) else _equal_turns(frame)
     if turns:
@@ -223,7 +223,7 @@ def _strongest(rows: Sequence[AxisResult]) -> _Claim | None:
 
 
 def _missing(claim: _Claim) -> Missing:
-    """Return what stands between a difference and its claim, beside dialogues."""
+    """Return the missing condition for a claim, in addition to dialogues."""
     row, group = claim.row, claim.of_group
     if not row.needs_placebo or not group.gap.is_shown:
         return ""
@@ -246,7 +246,7 @@ def _needed(claim: _Claim) -> int | None:
 
 
 def _example(frame: pd.DataFrame, row: AxisResult, claim: _Claim) -> Example | None:
-    """Return a turn of the group that shows the finding beside the original, which does not.
+    """Return a turn of the group that shows the finding, while its original does not.
 
     If all originals are of the group, the original shows the finding and a counterfactual does not.
     """
@@ -273,7 +273,7 @@ def _example(frame: pd.DataFrame, row: AxisResult, claim: _Claim) -> Example | N
 
 
 def _shown(frame: pd.DataFrame, chosen: Iterable[int], event: Behaviour | None) -> Example | None:
-    """Return one of some turns beside its original: a short one whose user message is rewritten, if there is any."""
+    """Return one of some turns with its original: a short one whose user message is rewritten, if there is any."""
     rows = frame.loc[list(chosen)]
     originals = frame[(frame["role"] == "original") & frame["dialogue"].isin(rows["dialogue"])]
     said = dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
@@ -341,7 +341,7 @@ def _response(row: pd.Series) -> str:
 
 
 def _first_change(row: pd.Series) -> tuple[str, str] | None:
-    """Return what the first step that differs put out for the original and for the variant; None if none differs."""
+    """Return the outputs of the first different step, for the original and for the variant; None if no step differs."""
     if not isinstance(row["first_difference"], str):
         return None
     place, was, became = loads(row["first_difference"])["changes"][0]
@@ -358,7 +358,7 @@ def _argument(acts: Sequence[Act], event: Behaviour) -> str:
 
 
 def _outcome(acts: Sequence[Act], event: Behaviour) -> str:
-    """Return what came of the calls of an event's tool."""
+    """Return the outcome of the calls of an event's tool."""
     calls = [act for act in acts if event.tool in (ANY, act.tool)]
     if not calls:
         return f"calls {acts[0].tool}" if acts else "no call"

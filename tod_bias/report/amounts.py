@@ -29,7 +29,7 @@ def amount(estimate: Estimate, axis_result: AxisResult) -> str:
 
 
 def _writer(axis_result: AxisResult) -> tuple[bool, Callable[[float | None], str]]:
-    """Whether a gap and its interval are written as shares of the originals' score, and what writes their sizes."""
+    """Return whether a gap is written as a share of the originals' score, and the function that writes its size."""
     metric, original, is_ratio = axis_result.metric, axis_result.original.value, axis_result.scale == "ratio"
     if is_ratio and (original is None or (not metric.unit and metric.better != "neither")):
         return True, percent
@@ -62,7 +62,7 @@ def size(value: float, axis_result: AxisResult) -> str:
 
 
 def is_whole(value: float, axis_result: AxisResult) -> bool:
-    """Whether a gap of this size is as large as any can be."""
+    """True if a gap is as large as possible."""
     metric = axis_result.metric
     if metric.name in SHARES or PER_CENT in metric.unit:
         return value >= 1

@@ -38,7 +38,7 @@ _MISSING = {
     "beyond placebo": "nearly all originals are of one group, and neutral rewording does as much",
 }
 _MOST_ROWS = 8
-"""Groups in the table; more stand in the report."""
+"""Groups in the table; the report shows all."""
 _SHOWN_EXAMPLE = 64
 """Characters of a line of an example."""
 _LEAST_MESSAGE = 22
@@ -46,7 +46,7 @@ _LEAST_MESSAGE = 22
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Return findings in lists of those that differ in their group alone."""
+    """Group findings that differ only in their group."""
     lists: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         side = "+" if (finding.effect.value or 0.0) > 0 else "-"
@@ -61,7 +61,7 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
     Args:
         finding: what is found.
         result: of the run.
-        groups: all groups of which the same is found; by default the finding's own.
+        groups: all groups with the same finding; by default the finding's own.
     """
     if not finding.is_difference:
         return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
@@ -92,7 +92,7 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     Args:
         finding: what is found.
         result: of the run.
-        groups: all groups of which the same is found; by default the finding's own.
+        groups: all groups with the same finding; by default the finding's own.
     """
     event, named = Behaviour.of(finding.metric), groups or [finding.group]
     if event is not None and finding.group in finding.counts:
@@ -128,7 +128,7 @@ def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
 
 
 def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines below a finding without its example: what happens, or what would tell more."""
+    """Yield the lines below a finding without its example: the event, or what is missing for a claim."""
     if finding.is_difference:
         yield what_happens(finding, result, groups)
         if finding.repair:
@@ -198,13 +198,13 @@ def example_lines(example: Example) -> list[str]:
 
 
 def _without_name(before: str, after: str) -> str:
-    """Return what stands after an arrow, without the name that stands before it already."""
+    """Return the text after an arrow, without a name that precedes the arrow too."""
     name = before.split(" ")[0].removesuffix(":")
     return after.removeprefix(f"{name} ") if " " in before else after
 
 
 class TerminalAnswer:
-    """What :func:`tod_bias.report.terminal.answer` prints of a run.
+    """Answer of :func:`tod_bias.report.terminal.answer` for a run.
 
     Args:
         result: of the run.

@@ -35,7 +35,7 @@ class ShownSide:
     user: Segments
     """The user's message."""
     system: Segments
-    """What the system did."""
+    """Act of the system."""
 
 
 @dataclass(frozen=True)

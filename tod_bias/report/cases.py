@@ -112,12 +112,12 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def _more(number: int) -> list[Text]:
-    """That so many are not all named."""
+    """Append '… and N more' when the list is truncated."""
     return [Text(f"… and {count(number - _SHOWN)} more", style="dim")] if number > _SHOWN else []
 
 
 def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """What was written: one row per axis and stage, and what differs first in each case.
+    """Return a table of the written cases: one row per axis and stage, and the first difference of each case.
 
     Args:
         cases: lines of a file of cases.

@@ -1,4 +1,4 @@
-"""What changed from one run to another, as a table on a terminal and as sheets for a page."""
+"""Changes from one run to another, as a table on a terminal and as sheets for a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tod_bias.results import AxisChange, Change, Comparison
 _HEADINGS = ("", "before", "after", "change [95%]", "p", "verdict")
 _QUALITY = "the originals' scores"
 _WIDEST = 20
-"""Columns of a terminal that the name of what changes takes at most."""
+"""Maximum columns of a terminal for the name of a changed value."""
 
 
 def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
@@ -82,7 +82,7 @@ def findings(result: Comparison) -> Iterator[str]:
 
 
 def bounds(change: Change) -> str:
-    """The interval of a change; those that rest on few terms have a mark."""
+    """Return the interval of a change; intervals that hold for few terms only are marked."""
     ci = change.change.ci
     mark = TERMS_ONLY if change.change.is_of_terms_only else ""
     return "" if ci is None else f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"

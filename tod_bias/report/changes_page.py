@@ -34,7 +34,7 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
     Args:
         result: the content of ``compare.json``.
         folder: where to.
-        runs: ``results.json`` of both, for the intervals of each by itself; None where there is none.
+        runs: ``results.json`` of both, for the intervals of each run; None if missing.
     """
     place = Path(folder)
     check_plain_file(place / REPORT)
@@ -72,7 +72,7 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
-    """Short names of the runs: those of their folders where they differ."""
+    """Return short names of the runs: their folders' names if these differ."""
     names = Path(before).name, Path(after).name
     if names[0] != names[1]:
         return names[0] or before, names[1] or after
@@ -80,7 +80,7 @@ def _names(before: str, after: str) -> tuple[str, str]:
 
 
 def _readings(result: Comparison) -> Iterator[tuple[str, str, str, str]]:
-    """Verdict, how its badge looks, of which score, and the numbers; of quality and of the gaps that matter."""
+    """Yield verdict, style of the badge, score and numbers, for quality and for the gaps that matter."""
     for metric, change in result.quality.items():
         if not result.metrics[metric].counterfactual:
             yield _reading(change, f"quality, {result.metrics[metric].label}")
@@ -150,7 +150,7 @@ def _blocks(
 
 
 def _with_interval(value: float | None, row: AxisResult | None, group: str) -> Estimate:
-    """The gap of a group in one run, with its interval where that is of the compared dialogues."""
+    """Return the gap of a group in one run, with its interval if it is for the compared dialogues."""
     gap = row.groups[group].gap if row is not None and group in row.groups else Estimate()
     if value is None or gap.value is None or abs(gap.value - value) > 1e-6:
         return Estimate(value=value)

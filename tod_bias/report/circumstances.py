@@ -1,4 +1,4 @@
-"""What was unusual in a run: outputs that are missing, malformed or drawn."""
+"""Notices of a run: missing, malformed or drawn outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tod_bias.results import AuditResult, Cost
 
 
 def circumstances(result: AuditResult) -> list[str]:
-    """Sentences about the run as a whole; none where nothing was unusual."""
+    """Return sentences about the run as a whole; empty if nothing was unusual."""
     return [
         *_responses(result),
         *_uncalled(result),
@@ -114,11 +114,11 @@ def _outcomes(result: AuditResult) -> list[str]:
 
 
 _NO_ROW = "no such row"
-"""How results say that a look-up found no row (``Outcome.NO_ROW``)."""
+"""Reason of a look-up without a row in results (``Outcome.NO_ROW``)."""
 
 
 def _missing_rows(result: AuditResult) -> list[str]:
-    """Databases without rows for rewritten calls, where that costs all groups of an axis alike."""
+    """Return notices of databases without rows for rewritten calls, if all groups of an axis lose alike."""
     first = next(iter(result.metrics), None)
     rows = [row for row in result.rows if row.metric.name == first and not row.claims]
     sentences = []
@@ -134,7 +134,7 @@ def _missing_rows(result: AuditResult) -> list[str]:
 
 
 def outcomes(cost: Cost) -> dict[str, list[str]]:
-    """Stage to what was wrong with its calls, and of which tools they were: "unknown tool in 66 (`find_bus` 66)"."""
+    """Return each stage's problems with calls, by tool: "unknown tool in 66 (`find_bus` 66)"."""
     texts: dict[str, list[str]] = {}
     for name, kinds in cost.outcomes.items():
         for what, number in kinds.items():

@@ -27,7 +27,7 @@ def shown(text: str) -> str:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines that hold what comes from files and servers, :func:`shown`."""
+    """Print lines with texts of files and servers, made visible by :func:`shown`."""
     print(shown(text), file=sys.stderr if err else sys.stdout)
 
 
@@ -49,7 +49,7 @@ class Console(rich.console.Console):
 
 class _Shown(RenderHook):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """What is printed, in its shown form."""
+        """Return the renderables in their shown form."""
         return [_Cleaned(renderable) for renderable in renderables]
 
 

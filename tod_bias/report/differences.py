@@ -31,10 +31,10 @@ def checked(record: Any) -> dict[str, Any]:
 
 
 def in_column(text: Any) -> dict[str, Any] | None:
-    """The first difference that a row of ``turns.parquet`` has; None where it has none.
+    """Return the first difference of a row of ``turns.parquet``; None if there is none.
 
     Raises:
-        RunError: it holds something else.
+        RunError: the column holds something else.
     """
     if not isinstance(text, str):
         return None
@@ -47,14 +47,15 @@ def in_column(text: Any) -> dict[str, Any] | None:
 
 
 def differences_of(axis_result: AxisResult, group: str) -> tuple[str, ...]:
-    """What differs first in the turns as a group, and how often; compared with groups that are not claimed as it is."""
+    """Return the first differences in the turns as a group, with their frequency, compared with groups that are not
+    claimed."""
     side = axis_result.claims.get(group, Estimate()).value or 0
     alike = {name for name, gap in axis_result.claims.items() if (gap.value or 0) * side > 0}
     return tuple(counted(some, group, alike) for some in axis_result.first_differences.get(group, ()))
 
 
 def counted(difference: FirstDifference, group: str, alike: Collection[str] = ()) -> str:
-    """What differs, and how often, in the turns as a group and as others.
+    """Describe a difference and its frequency in the turns as the group and as others.
 
     Args:
         difference: of the group.
@@ -75,7 +76,7 @@ def counted(difference: FirstDifference, group: str, alike: Collection[str] = ()
 
 
 def of_turn(record: Mapping[str, Any] | None) -> str:
-    """What differs first in one turn, as the column ``first_difference`` has it; empty where nothing does."""
+    """Describe the first difference of one turn, as in the column ``first_difference``; empty if there is none."""
     if record is None:
         return ""
     changes = [(place, arrow(place, before, after)) for place, before, after in record["changes"]]
@@ -85,12 +86,12 @@ def of_turn(record: Mapping[str, Any] | None) -> str:
 
 
 def arrow(place: str, before: str | None, after: str | None) -> str:
-    """What stands at a place, and what stands there otherwise: ``3 → 1``."""
+    """Write a place with its two values: ``3 → 1``."""
     return " → ".join(ending(place, text) for text in (before, after))
 
 
 def ending(place: str, text: str | None) -> str:
-    """A value at a place; where there is none, the text as a whole in quotes."""
+    """Write a value at a place, or a whole text in quotes if there is no place."""
     return "nothing" if text is None else text if place else f"“{text}”"
 
 

@@ -33,7 +33,7 @@ Segments = tuple[tuple[str, bool], ...]
 
 
 def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]) -> Scorer | None:
-    """What scores turns by a metric; None where it is neither shipped nor given, or the table lacks its statistics.
+    """Return the scorer of turns by a metric; None if the metric is unknown, or the table lacks its statistics.
 
     Args:
         name: of the metric.
@@ -48,7 +48,7 @@ def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]
 
 
 def readable_pair(before: str, after: str) -> tuple[str, str]:
-    """Two outputs as a reader needs them; as they were written where they differ in what is left out otherwise."""
+    """Return two outputs in readable form, or unchanged if they differ only in parts that are left out otherwise."""
     shown = readable(before), readable(after)
     return (before, after) if shown[0] == shown[1] and before != after else shown
 

@@ -1,4 +1,4 @@
-"""The explorer: a page with every counterfactual turn of one or several runs beside its original.
+"""The explorer: a page that compares every counterfactual turn of one or several runs with its original.
 
 The page is one file that works without a server. Its data are JSON in ``<script type="application/json">``, which a
 browser does not run; texts occur once, in a table, and are put in as text. Its policy allows the page's own script and
@@ -100,7 +100,7 @@ class _Texts(dict[str, int]):
     """Texts as they are shown, each once, in the order in which they come, with its number."""
 
     def number(self, text: str | None) -> int:
-        """Of a text; -1 of nothing."""
+        """Return the number of a text; -1 for None."""
         if text is None:
             return -1
         rest = len(text) - _LONGEST
@@ -110,14 +110,14 @@ class _Texts(dict[str, int]):
 
 
 def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]:
-    """What the page holds of a run.
+    """Return the data of a run for the page.
 
     Args:
-        run: as it was read.
+        run: the run.
         metrics: the user's.
 
     Raises:
-        RunError: it has no turns, or they cannot be read.
+        RunError: the run has no turns, or they cannot be read.
     """
     result = run.result
     arms = result.arm_design.keys(whole=True)
@@ -215,7 +215,7 @@ def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple
 def _places(
     rows: pd.DataFrame, cells: Mapping[str, Sequence[Any]]
 ) -> Iterator[tuple[tuple[Any, ...], int, dict[str, int]]]:
-    """Of every counterfactual's turn: its place, the row of the original, and the row of each arm."""
+    """Yield, for every counterfactual's turn, its place, the row of the original, and the row of each arm."""
     originals: dict[tuple[Any, ...], int] = {}
     counterfactuals: dict[tuple[Any, ...], dict[str, int]] = {}
     keys = zip(cells["axis"], cells["dialogue"], cells["variant"], rows["turn"].tolist(), rows["arm"], strict=True)
@@ -238,7 +238,7 @@ def _size(turn: Sequence[Any]) -> tuple[bool, float]:
 
 
 def _numbered(column: pd.Series, number: Any) -> list[Any]:
-    """What a function makes of each value, called once per distinct one."""
+    """Apply a function to each value, once per distinct one."""
     import pandas as pd
 
     codes, distinct = pd.factorize(column.astype(object), use_na_sentinel=False)
@@ -271,7 +271,7 @@ def _first(text: str | None, texts: _Texts) -> tuple[int, int]:
 
 
 def _estimates(readings: Sequence[Reading]) -> list[dict[str, Any]]:
-    """What the run found, as the terminal and the report have it."""
+    """Return the findings of the run, as in the terminal and the report."""
     records = []
     for reading in readings:
         row = reading.axis_result
@@ -315,7 +315,7 @@ def server_of(page: Path, port: int = 0) -> ThreadingHTTPServer:
     content = page.read_bytes()
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers with the page; to other hosts' names, and for all else, that there is none."""
+        """Serves the page; all other paths and hosts get 404."""
 
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""Dots with their intervals, and the contributions that they consist of beside them, for groups, stages and runs.
+"""Dots with intervals and their contributions, for groups, stages and runs.
 
 Every row is a number with its interval; its contributions, if any, are stacked on the same scale, positive ones to the
 right of 0 and negative ones to the left.
@@ -50,7 +50,7 @@ _PLACEBO: dict[str, Any] = {
     "zorder": 2,
 }
 _LONGEST = 2.4
-"""Inches that labels may take; longer ones are cut, as the table beside the figure holds them in full."""
+"""Maximum inches of labels; longer ones are shortened, and the table shows them in full."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Row:
     parts: Mapping[str, Estimate] | None = None
     """The contributions that it consists of, by stage."""
     claimed: bool = False
-    """Whether it gets the star of a claim."""
+    """True if the row is marked as a claim."""
     colour: str = INK
     quiet: bool = False
-    """Whether it only serves for comparison."""
+    """True if the row is only for comparison."""
     placebo: float | None = None
     """The pooled difference of the placebo in the same dialogues."""
 
@@ -89,7 +89,7 @@ class Texts:
     right: str
     """Below the stacks."""
     positive: str = "served worse"
-    """What is to the right of 0; empty where numbers are absolute."""
+    """Meaning of values to the right of 0; empty for absolute numbers."""
     negative: str = "served better"
 
 
@@ -142,10 +142,10 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts, width: 
 def _panels(
     blocks: Sequence[Block], keys: int, labels: Sequence[str], across: tuple[float, float, float]
 ) -> list[Axes]:
-    """The panel of dots, and that of stacked parts where there are any: beside it, or on a narrow figure below.
+    """Return the panel of dots, and that of stacked parts if there are any: to its right, or below on a narrow figure.
 
     Args:
-        blocks: what is drawn.
+        blocks: of rows.
         keys: rows of the legend.
         labels: below the panels.
         across: inches: the width of the figure, of the labels and of the values.
@@ -240,7 +240,7 @@ def _value(panel: Axes, text: str, row: Row, height: float, right: float) -> Non
 
 
 def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font: Mapping[str, Any]) -> None:
-    """A text that ends so many inches to the right of the panel's left side."""
+    """Write a text that ends at a distance in inches from the panel's left side."""
     inches = _inches(panel)
     ink = MUTED if row.quiet else INK
     across = panel.get_yaxis_transform()
@@ -248,7 +248,7 @@ def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font:
 
 
 def _cut(label: str, inches: float) -> str:
-    """Without its middle where it is too wide: names of runs differ at their ends."""
+    """Shorten a label in the middle if it is too wide, because names of runs differ at their ends."""
     if text_width(label) <= inches:
         return label
     length = bisect(range(1, len(label)), inches, key=lambda some: text_width(_ends(label, some)))
@@ -306,7 +306,7 @@ def _stack(panel: Axes, row: Row, height: float, parts: Sequence[str], stages: S
 
 
 def _has_sum(row: Row, span: tuple[float, float]) -> bool:
-    """Whether a mark shows the sum of the contributions: their signs differ, so the stack does not end there."""
+    """True if a mark shows the sum of the contributions: their signs differ, so the stack does not end there."""
     values = [part.value or 0.0 for part in (row.parts or {}).values()]
     sides = sum(value for value in values if value > 0), -sum(value for value in values if value < 0)
     return row.estimate.value is not None and min(sides) > 0.01 * (span[1] - span[0])

@@ -30,12 +30,13 @@ def _needed(row: Mapping[str, Any]) -> str:
 
 
 def why(row: Mapping[str, Any]) -> str:
-    """Why a value is undecided; empty where it is not."""
+    """Return why a value is undecided; empty if it is decided."""
     return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
 
 
 def differences(record: Mapping[str, Any]) -> list[str]:
-    """What differs first as each group whose gap is shown above the limit; it is the same by every metric."""
+    """Return the first differences of each group whose gap is shown above the limit; they are the same for every
+    metric."""
     rows = [row for row in record["values"] if row["state"] == "above"]
     return list(dict.fromkeys(f"{row['axis']}, {text}" for row in rows for text in row["first_differences"]))
 
@@ -57,7 +58,7 @@ def headline(record: Mapping[str, Any]) -> str:
 
 
 def _positive(record: Mapping[str, Any]) -> str:
-    """What a positive value means."""
+    """Return the meaning of a positive value."""
     compared = record["counterfactual"]
     metrics = {row["metric"]: row["both_sides"] for row in record["values"]}
     neutral = [] if record["both_sides"] else [metric for metric, is_neutral in metrics.items() if is_neutral]
@@ -74,7 +75,7 @@ def _positive(record: Mapping[str, Any]) -> str:
 
 
 def left_out(record: Mapping[str, Any]) -> str:
-    """What was not checked though the run measured it, and how it can be; empty where there is nothing."""
+    """Return the measured metrics that were not checked, and how to check them; empty if there are none."""
     metrics = record["left_out"]
     if not metrics:
         return ""
@@ -119,8 +120,8 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 def junit(record: Mapping[str, Any]) -> str:
     """Return JUnit XML with a suite per axis and metric and a case per value.
 
-    A value that the run cannot tell is an error, as a CI service shows what is skipped as green; it is skipped if
-    undecided values are allowed.
+    An undecided value is an error, because CI services show skipped cases as passed; it is skipped if undecided values
+    are allowed.
 
     Args:
         record: the content of ``check.json``.

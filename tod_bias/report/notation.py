@@ -22,11 +22,11 @@ def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
 
 
 TERMS_ONLY = "‡"
-"""The mark of an interval of these terms only: they are too few to be treated as a sample."""
+"""Mark of an interval for these terms only: they are too few to be treated as a sample."""
 
 
 def interval(estimate: Estimate, *, sign: bool = False) -> str:
-    """The 95% interval in brackets; that of these terms, with a mark, where terms are too few; ``""`` without any."""
+    """Return the 95% interval in brackets, marked if it holds for these terms only; ``""`` without an interval."""
     bounds = estimate.ci
     if bounds is None:
         return ""
@@ -40,7 +40,7 @@ def with_interval(estimate: Estimate, *, sign: bool = False, separator: str = " 
 
 
 def p_cell(p_value: float | None) -> str:
-    """A p-value under a heading that says so: ``<0.001`` or ``0.012``."""
+    """Return a p-value for a column of p-values: ``<0.001`` or ``0.012``."""
     if p_value is None:
         return MISSING
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"

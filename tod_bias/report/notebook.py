@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: its findings in words, and its groups."""
+"""Results in notebooks: findings in words, and groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AuditResult", "html"]
 
 
 def html(result: AuditResult) -> str:
-    """Return the findings and the groups of each axis as HTML, without scripts or styles of its own.
+    """Return the findings and the groups of each axis as HTML, without scripts or styles.
 
     Args:
         result: of an audit.

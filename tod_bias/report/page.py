@@ -1,7 +1,7 @@
 """Pages: every report is one self-contained HTML file; all share one layout and one style.
 
 A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
-sentences, notes, figures, tables); it lies in :mod:`tod_bias.report` or beside the code that uses it.
+sentences, notes, figures, tables); it is in :mod:`tod_bias.report` or in the folder of the code that uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 """Name of a report's file."""
 FIGURES = "figures"
-"""Name of the folder beside it that holds its figures as SVG."""
+"""Name of the folder of a page's figures as SVG."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -32,7 +32,7 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
     """HTML of a template; the filters ``p`` (p-values) and ``count`` are available, and everything else is escaped.
 
     Args:
-        template: a Jinja file; those beside it and those of :mod:`tod_bias.report` can be imported and extended.
+        template: a Jinja file; templates of its folder and of :mod:`tod_bias.report` can be imported and extended.
         filters: further ones.
         content: its variables; a missing one is an error.
     """
@@ -109,7 +109,7 @@ def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow
         path: of the SVG file; its folder is made.
         label: what the figure shows, in words.
         name: put before its ids, so that the figures of one page do not clash; by default the file's.
-        narrow: the same for a phone, which the page shows there in its place.
+        narrow: the same figure for phones.
     """
     svg, name = to_svg(figure), name or path.stem
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What all figures of the project share: colours, sizes, style, and how a figure becomes SVG.
+"""Style of all figures: colours, sizes, and the conversion to SVG.
 
 Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
 by hatching where bars of different stages touch. The map of the heat maps is white to orange.
@@ -28,9 +28,9 @@ STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00
 RESIDUAL_COLOUR = "#8d959e"
 PLACEBO_COLOUR = "#d55e00"
 BAR: Mapping[str, Any] = {"edgecolor": MUTED, "hatchcolor": "white", "linewidth": 0.6}
-"""Of all bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
+"""Style of bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
 HATCHES = ("", "//", "--", "\\\\", "||", "xx", "++")
-"""Of lines alone: a pattern of dots takes 68 kB in a file."""
+"""Hatches of lines only: a pattern of dots takes 68 kB in a file."""
 
 
 WIDTH = 9.0
@@ -39,7 +39,7 @@ NARROW = 3.6
 """The same on a phone."""
 
 DASHES = (0, (4, 3))
-"""Of lines that mark a reference."""
+"""Style of lines that mark a reference."""
 
 FONT_SIZE = 9.0
 
@@ -146,7 +146,7 @@ _TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
 def _small(svg: str) -> str:
     """An SVG document of a tenth of the size: with two decimals, and without ids that nothing refers to.
 
-    Every text has the width that it was laid out with, so that none overlaps where another font is in its place.
+    Every text keeps the width of its layout, so that texts do not overlap in another font.
     """
     named = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
     svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in named else "", svg)

@@ -52,7 +52,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def check_turns(path: Path) -> bool:
-    """Whether there is a table of turns.
+    """True if there is a table of turns.
 
     Raises:
         RunError: the path is not a regular file.

@@ -1,4 +1,4 @@
-"""What hosted agents' models and servers put out, as a reader needs it: its texts and calls."""
+"""Outputs of hosted agents' models and servers in readable form: their texts and calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MARKS = {
 }
 """Fields with values that only replies have."""
 _WHOLE = ({"command"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
-"""All fields of what a model's node in ``create_agent`` and a tool of an MCP server put out."""
+"""All fields of outputs of a model's node in ``create_agent`` and of a tool of an MCP server."""
 _PARTS = ("choices", "output", "parts", "command", "messages", "data", "message", "content", "tool_calls", "function")
 _GIVEN = ("arguments", "args", "input")
 
 
 def texts_of_reply(text: str) -> str:
-    """Texts and calls of an output, joined by `` | ``; empty where it is no reply that is known, or holds none."""
+    """Return texts and calls of an output, joined by `` | ``; empty if the output is not a known reply, or is empty."""
     try:
         parts = [slots_from_text(part) for part in text.split(" | ")]
     except ValueError:

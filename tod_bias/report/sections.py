@@ -43,7 +43,7 @@ _IN_OTHER_SECTIONS = ("intervals", "p_values")
 
 @dataclass(frozen=True)
 class Section:
-    """What the report shows of one run."""
+    """Content of the report for one run."""
 
     run: ReportedRun
     id: str
@@ -62,7 +62,7 @@ class Section:
 
     @property
     def title(self) -> str:
-        """The corpus, or a name in its place."""
+        """The corpus, or a given name."""
         name, split = self.corpus.name or "Run", self.corpus.split
         return f"{name} ({split})" if split else name
 
@@ -84,7 +84,7 @@ class Section:
 
     @property
     def circumstances(self) -> list[str]:
-        """What was unusual: a file that was changed, outputs that are missing, malformed or drawn."""
+        """Notices: a changed file, missing, malformed or drawn outputs."""
         return circumstances(self.run.result)
 
     @property
@@ -98,7 +98,7 @@ class Section:
 
     @property
     def has_placebo(self) -> bool:
-        """Whether any group is compared with the placebo."""
+        """True if any group is compared with the placebo."""
         return any(group.beyond_placebo is not None for row in self.rows for group in row.groups.values())
 
     @property
@@ -108,7 +108,7 @@ class Section:
 
     @property
     def results(self) -> list[AxisResult]:
-        """Every axis by every metric but the events of which nothing is found."""
+        """Every axis by every metric, without events that have no finding."""
         result = self.run.result
         found = {finding.metric for finding in result.findings if finding.is_difference}
         return [row for row in result.rows if row.metric.name in found or Behaviour.of(row.metric.name) is None]
@@ -205,7 +205,7 @@ def marks(axis_results: Sequence[AxisResult]) -> list[str]:
 
 
 def few(axis_results: Sequence[AxisResult]) -> str:
-    """Return the meaning of the mark of Su's numbers of few dialogues; empty if none has it."""
+    """Return the meaning of the mark for Su's numbers with few dialogues; empty if no number has it."""
     return f"{DAGGER} {FEW_NOTE}." if any(map(mark, axis_results)) else ""
 
 
@@ -250,7 +250,7 @@ def slug(name: str) -> str:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """The name, with a number where it is taken; adds it to ``taken``."""
+    """Return the name, with a number if it is taken, and add it to ``taken``."""
     number, free = 1, name
     while free in taken:
         number += 1

@@ -17,7 +17,7 @@ from tod_bias.report.console import Console
 from tod_bias.report.notation import fixed, p_cell, percent
 
 WIDE = 100
-"""The width of a terminal from which on intervals are beside their values."""
+"""Width of a terminal from which intervals are on the line of their values."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def new_table(title: str, padding: tuple[int, int] | tuple[int, int, int, int] =
 
 
 def on_terminal(sheet: Sheet, width: int) -> Table:
-    """A sheet for a terminal of so many columns; on narrow ones intervals are below their values."""
+    """Lay out a sheet for a terminal; on narrow ones, intervals are below their values."""
     view = new_table(sheet.title)
     for place, column in enumerate(sheet.columns):
         numbers = any(isinstance(row[place], Value | Probability) for row in sheet.rows)

@@ -1,4 +1,4 @@
-"""Several runs beside each other: the settings that differ, and the gaps of their groups."""
+"""Several runs on one page: the settings that differ, and the gaps of their groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tod_bias.report.sections import Section, facts, settings, slug, unique
 from tod_bias.results import AxisResult, Group, MetricInfo
 
 _SHARED = ("corpus", "stages", "config", "signature")
-"""What should be the same in runs that are compared; differences are named in the report."""
+"""Parts that compared runs should share; the report names differences."""
 _LABEL = "Dots with intervals: the widest gap of every axis in each run, and the shares of stages, as in the tables."
 _SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 
@@ -32,7 +32,7 @@ class MetricCompared:
     rows: Sequence[tuple[str, Sequence[tuple[Section, AxisResult]]]]
     """Axes, each with the runs that have it."""
     runs: Sequence[Section]
-    """Those that measured it."""
+    """Runs that measured the metric."""
     figure: Markup | None
     """Where any run compares groups."""
     su: Markup | None
@@ -56,13 +56,13 @@ class Compared:
     differences: Sequence[tuple[str, Sequence[str]]]
     """Settings that differ: name, and value by run."""
     metrics: Sequence[MetricCompared]
-    """Those that several runs measured."""
+    """Metrics that several runs measured."""
     single: Sequence[MetricInfo]
-    """Those that one did."""
+    """Metrics that one run measured."""
 
 
 def compare(sections: Sequence[Section], folder: Path) -> Compared:
-    """Put runs beside each other, and draw their widest gaps.
+    """Compare runs, and draw their widest gaps.
 
     Args:
         sections: the runs.
@@ -127,5 +127,5 @@ def _shared(run: ReportedRun, common: Sequence[str]) -> dict[str, Any]:
 
 
 def _order(run: ReportedRun) -> list[str]:
-    """In which Su's parts of a run were taken; nothing where it has none."""
+    """Return the order of Su's parts of a run; empty if it has none."""
     return next((list(row.su.contributions) for row in run.result.rows if row.su is not None), [])

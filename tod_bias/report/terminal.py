@@ -54,7 +54,7 @@ def print_answer(result: AuditResult, console: Console) -> None:
 
 
 class ResultTables:
-    """What :func:`table` returns: a rich renderable that lays itself out for the console's width."""
+    """Renderable that :func:`table` returns; it lays itself out for the console's width."""
 
     def __init__(self, result: AuditResult) -> None:
         self._result = result
@@ -126,7 +126,7 @@ def group_table(axis_results: Sequence[AxisResult], *, wide: bool = True, paddin
 
     Args:
         axis_results: one per axis, of one metric; those of a placebo are left out.
-        wide: whether a row takes one line, or else a value stands above its interval.
+        wide: True for one line per row; otherwise the interval is below its value.
         padding: spaces on either side of a cell.
     """
     claiming = [axis_result for axis_result in axis_results if not axis_result.is_placebo]
@@ -180,7 +180,7 @@ def _estimate_cells(estimate: Estimate | None, *, wide: bool) -> list[str]:
 
 
 def effect_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
-    """Of crossed axes: one row per group of each, then the interactions that are shown."""
+    """Return a table of crossed axes: one row per group of each, then the interactions that are shown."""
     view = new_table("Crossed axes: each by itself, and beyond both", (0, padding))
     for heading in ("axis", "group"):
         view.add_column(heading, overflow="fold")
@@ -203,7 +203,7 @@ _LONG = 16
 
 
 def _broken(name: str) -> str:
-    """A name, crossed ones on two lines where they are long."""
+    """Return a name, on two lines if it is a long crossed one."""
     return escape(name if len(name) <= _LONG else name.replace("×", "×\n"))
 
 
@@ -221,7 +221,8 @@ _FOLD = 11
 
 
 def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row per axis and metric: its verdict beside the p-value that decides it, and the groups furthest apart."""
+    """Return one row per axis and metric: its verdict with the p-value that decides it, and the groups furthest
+    apart."""
     claiming = [axis_result for axis_result in axis_results if not axis_result.is_placebo]
     view = new_table("Axes: is any group served differently?", (0, padding))
     several = len({axis_result.metric.name for axis_result in axis_results}) > 1
@@ -246,7 +247,7 @@ def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding
 
 
 def _omnibus(axis_result: AxisResult) -> str:
-    """The p-value that decides the verdict, marked where it speaks of these terms only."""
+    """Return the p-value that decides the verdict, marked if it holds for these terms only."""
     omnibus = axis_result.omnibus
     if omnibus is None or omnibus.p is None:
         return ""
@@ -314,7 +315,7 @@ def footnote(axis_results: Sequence[AxisResult], *, wide: bool = True, padding: 
 
 
 def notes(axis_results: Sequence[AxisResult]) -> list[str]:
-    """What the marks in the tables mean, of those that occur."""
+    """Return the meanings of the marks in the tables."""
     marks = {
         f"{DAGGER} {FEW_NOTE}": any(map(mark, axis_results)),
         f"{TERMS_ONLY} true of the terms of this run only: they are too few, or too uneven, to stand for a group": any(
@@ -334,7 +335,7 @@ def _printed(axis_result: AxisResult) -> Iterator[Estimate]:
 
 
 def meanings(axis_results: Sequence[AxisResult]) -> list[str]:
-    """What the words of tables of one metric mean: the score, gaps, p-values, the twin, effective terms."""
+    """Return the meanings of words in tables of one metric: the score, gaps, p-values, the twin, effective terms."""
     metric = axis_results[0].metric
     better = "" if metric.better == "neither" else f", {metric.better} is better"
     lines = [f"score: {metric.label}{better}"]

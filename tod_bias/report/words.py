@@ -63,7 +63,7 @@ def table(result: Mapping[str, Any]) -> Table:
 
 
 def corpora_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Of several corpora: each group's share of the mentions of its axis, and how many there are.
+    """Return a table of several corpora: each group's share of the mentions of its axis, and their number.
 
     Args:
         results: a corpus to the content of its ``words.json``.

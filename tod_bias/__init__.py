@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
     from tod_bias.pipelines import load_pipeline
-    from tod_bias.report.notebook import AuditResult
+    from tod_bias.results import AuditResult
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stage import StageInput
     from tod_bias.systems.twin import Twin
@@ -37,7 +37,7 @@ __all__ = [
 
 _HOMES = {
     "AuditConfig": "config",
-    "AuditResult": "report.notebook",
+    "AuditResult": "results",
     "Dialogue": "dialogues.dialogue",
     "Pipeline": "systems.pipeline",
     "StageInput": "systems.stage",
@@ -57,7 +57,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
+    if name in ("AuditResult", "attribute"):
+        import_module(f"{__name__}.results").AuditResult.shown_by(_html)
     return value
+
+
+def _html(result: AuditResult) -> str:
+    """Return a result as HTML for notebooks; the report is imported only here."""
+    return str(import_module(f"{__name__}.report.notebook").html(result))
 
 
 def __dir__() -> list[str]:

@@ -733,10 +733,10 @@ class AuditResult(Record):
     precision: list[Precision] = []
     cost: Cost = Cost()
 
+    _html: ClassVar[Callable[[AuditResult], str] | None] = None
     _table: Any = PrivateAttr(None)
     _frame: Any = PrivateAttr(None)
     _folder: Path | None = PrivateAttr(None)
-    _html: ClassVar[Callable[[AuditResult], str] | None] = None
 
     def model_post_init(self, context: Any) -> None:
         """Let every part know its name."""
@@ -832,14 +832,15 @@ class AuditResult(Record):
             sensitive_features={axis: sums.index.get_level_values("group").to_numpy()},
         )
 
+    def _repr_html_(self) -> str | None:
+        """Return the findings and the groups as HTML for notebooks; None if nothing makes HTML."""
+        html = type(self)._html
+        return None if html is None else html(self)
+
     @classmethod
     def shown_by(cls, html: Callable[[AuditResult], str]) -> None:
         """Let notebooks show results with a function that makes HTML."""
         cls._html = html
-
-    def _repr_html_(self) -> str | None:
-        html = type(self)._html
-        return None if html is None else html(self)
 
     def text(self) -> str:
         """The content of ``results.json``."""

@@ -16,9 +16,9 @@ from changed_turns import changed_turns
 from findings import FEW, StudyRun, findings, number, too_few
 from verdicts import Case, Number
 
+from tod_bias.audit.record import ORIGINAL, read_turns
 from tod_bias.report.excerpts import UNSWAPPED, Segments
 from tod_bias.report.notation import with_interval
-from tod_bias.report.record import ORIGINAL, read_turns
 from tod_bias.results import AuditResult, AxisResult, Comparison
 
 HERE = Path(__file__).parent

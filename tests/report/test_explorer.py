@@ -17,10 +17,10 @@ from commands import run_command
 from flows import Decision, Loop, about_people
 
 from tod_bias import attribute
+from tod_bias.audit.record import read_runs
 from tod_bias.cli.application import main
 from tod_bias.errors import TodBiasError
 from tod_bias.report.explorer import run_data, server_of, write_explorer
-from tod_bias.report.record import read_runs
 from tod_bias.results import AuditResult
 from tod_bias.testing.worst import worst_cases
 

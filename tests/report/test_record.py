@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tod_bias.report.record import read_runs, read_turns
+from tod_bias.audit.record import read_runs, read_turns
 from tod_bias.results import AuditResult, RunError
 
 

@@ -9,6 +9,7 @@ from commands import run_command
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.matching import MismatchError
+from tod_bias.audit.record import RunError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import metric
@@ -17,7 +18,6 @@ from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.records import CounterfactualRecord, recorded
 from tod_bias.report import cases as pages
-from tod_bias.report.record import RunError
 from tod_bias.stages import Guard, LookupDb
 from tod_bias.testing.case_check import check_cases
 from tod_bias.testing.case_runs import CaseRunner

@@ -16,7 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import claimed
 from tod_bias.perturb.axis import Axis
-from tod_bias.report.notebook import AuditResult
+from tod_bias.results import AuditResult
 from tod_bias.systems.pipeline import Pipeline
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from markupsafe import escape
 from pydantic import Field, PrivateAttr
-from rich.table import Table
-from rich.text import Text
 
 from tod_bias.audit.choices import metrics_of
 from tod_bias.audit.design import design_originals
@@ -26,8 +24,6 @@ from tod_bias.folder import held
 from tod_bias.metrics.calls import CALL_COLUMNS, CallCounts
 from tod_bias.metrics.choice import check_alone
 from tod_bias.metrics.metric import Metric
-from tod_bias.report.circumstances import outcomes
-from tod_bias.report.sheets import new_table
 from tod_bias.results import TURNS, Cost, Estimate, Precision, Record
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
@@ -72,17 +68,25 @@ class Evaluation(Record):
         frame: pd.DataFrame = self._table.frame()
         return frame
 
+    @property
+    def title(self) -> str:
+        """Corpus, size and history in one line."""
+        name = f"{self.corpus.name} {self.corpus.split}".strip()
+        size = f"{self.corpus.dialogues} dialogues, {self.corpus.turns} turns, {self.history} history"
+        return f"{name}: {size}" if name else size
+
     def of_turns(self, table: Any) -> Self:
         """The same with its turns."""
         self._table = table
         return self
 
     def _repr_html_(self) -> str:
-        """Return the rows of :func:`table` as HTML for notebooks."""
+        """Return the scores as a table for notebooks."""
         import pandas as pd
 
-        frame = pd.DataFrame(_rows(self), columns=["score", "value", "95% interval"])
-        return f"<p>{escape(_title(self))}</p>\n{frame.to_html(index=False, border=0)}"
+        rows = [(name, *score_cells(score)) for name, score in self.scores.items()]
+        frame = pd.DataFrame(rows, columns=["score", "value", "95% interval"])
+        return f"<p>{escape(self.title)}</p>\n{frame.to_html(index=False, border=0)}"
 
     def save(self, folder: str | Path) -> None:
         """Write both files, the scores last.
@@ -94,6 +98,12 @@ class Evaluation(Record):
             with replacing(place / TURNS) as path:
                 self._table.write(path)
             write_json(place / FILE, self.model_dump(mode="json"))
+
+
+def score_cells(score: Estimate) -> tuple[str, str]:
+    """Return a score and its interval as texts."""
+    value = "–" if score.value is None else f"{score.value:.4f}"
+    return value, "" if score.ci is None else "[{:.4f}, {:.4f}]".format(*score.ci)
 
 
 def evaluate(
@@ -199,34 +209,3 @@ def _ratio(part: str, whole: str) -> Callable[[np.ndarray], np.ndarray]:
             return np.asarray(_column(sums, part) / _column(sums, whole))
 
     return score
-
-
-def table(result: Evaluation) -> Table:
-    """An evaluation as a table: score, value, 95% interval."""
-    view = new_table(_title(result))
-    view.add_column("score")
-    view.add_column("value", justify="right")
-    view.add_column("95% interval", justify="right")
-    for row in _rows(result):
-        view.add_row(*map(Text, row))
-    return view
-
-
-def _title(result: Evaluation) -> str:
-    corpus = result.corpus
-    name = f"{corpus.name} {corpus.split}".strip()
-    size = f"{corpus.dialogues} dialogues, {corpus.turns} turns, {result.history} history"
-    return f"{name}: {size}" if name else size
-
-
-def _rows(result: Evaluation) -> list[tuple[str, str, str]]:
-    rows = []
-    for name, score in result.scores.items():
-        value = "–" if score.value is None else f"{score.value:.4f}"
-        rows.append((name, value, "" if score.ci is None else "[{:.4f}, {:.4f}]".format(*score.ci)))
-    for stage, some in outcomes(result.cost).items():
-        rows += [(f"{stage}: {what}".replace("`", ""), "", "") for what in some]
-    for model in result.precision:
-        what = f"{', '.join(model.stages)}: {model.dtype} unlike float32"
-        rows.append((what, f"{model.differ} of {model.prompts}", ""))
-    return rows

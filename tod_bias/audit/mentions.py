@@ -13,7 +13,7 @@ import pandas as pd
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import replacing, subfolder, write_json, write_text
+from tod_bias.files import replacing, write_json
 from tod_bias.folder import writable
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import load_axis
@@ -35,24 +35,11 @@ class WordStatistics(dict[str, Any]):
     """One per axis, group and speaker."""
 
     def save(self, folder: str | Path) -> None:
-        """Write the record and the table, and the figure to ``figures/words.svg``."""
-        from tod_bias.report.palette import to_svg
-        from tod_bias.report.words import word_shares
-
+        """Write the record and the table."""
         folder = writable(folder)
-        pictures = subfolder(folder, "figures")
         with replacing(folder / "words.csv") as part:
             pd.DataFrame(self.rows).to_csv(part, index=False)
-        write_text(pictures / "words.svg", to_svg(word_shares(self.rows)))
         write_json(folder / "words.json", self)
-
-
-def save_figure_of_corpora(results: Mapping[str, WordStatistics], folder: Path) -> None:
-    """Write ``figures/corpora.svg``: whom each of several corpora mentions."""
-    from tod_bias.report.palette import to_svg
-    from tod_bias.report.words import corpora_shares
-
-    write_text(subfolder(writable(folder), "figures") / "corpora.svg", to_svg(corpora_shares(results)))
 
 
 def word_statistics(

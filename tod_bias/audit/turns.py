@@ -20,6 +20,7 @@ import numpy as np
 from tod_bias.audit.behaviour import COLUMNS as BEHAVIOUR
 from tod_bias.audit.behaviour import Behaviours, failed_turns
 from tod_bias.audit.first_difference import most_frequent
+from tod_bias.audit.record import check_turns
 from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE, ORIGINAL, REPEAT
 from tod_bias.documents import loads
@@ -27,7 +28,6 @@ from tod_bias.errors import AxisError
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
-from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by

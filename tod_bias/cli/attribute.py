@@ -107,13 +107,14 @@ def _plan(
     quiet: bool,
 ) -> None:
     """Make a plan, write it, and print it as a table."""
-    from tod_bias.audit import plan as plans
+    from tod_bias.audit.plan import plan
+    from tod_bias.report.plan import table
 
-    result = plans.plan(system, dialogues, axes, config=config, sample_size=how.sample)
+    result = plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
     if quiet:
         return
-    Console().print(plans.table(result))
+    Console().print(table(result))
     for reason in result.left_out.values():
         echo(f"({reason})", err=True)
     if all(stage.calls is None and stage.estimate is None for stage in result.stages.values()):

@@ -117,10 +117,10 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     Args:
         run: A finished run of attribute: its corpus, axes and system, and the calls that its system made.
     """
+    from tod_bias.audit.record import read_turns
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
     from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, calls_made, check_database
-    from tod_bias.report.record import read_turns
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
     seed = how.seed if how.given_of("seed") else config.seed

@@ -48,5 +48,7 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
     result = result.model_copy(update={"corpus": about})
     result.save(folder)
     if not output.quiet:
-        Console().print(tod_bias.audit.evaluation.table(result))
+        from tod_bias.report.evaluation import table
+
+        Console().print(table(result))
         print(f"Results: {shown(folder / 'evaluation.json')}")

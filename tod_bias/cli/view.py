@@ -47,8 +47,8 @@ def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:
     Raises:
         RunError: a metric is named that no run has measured.
     """
+    from tod_bias.audit.record import read_runs
     from tod_bias.metrics.choice import metric
-    from tod_bias.report.record import read_runs
     from tod_bias.results import RunError
 
     if names.given():

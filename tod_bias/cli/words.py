@@ -66,6 +66,7 @@ def words(*, config: WordsConfig, output: OutputOptions) -> None:
     folder = folder_of(output.out, config.corpus.corpus if len(names) == 1 else "corpora")
 
     import tod_bias.audit.mentions  # heavy imports come after what may go wrong at once
+    from tod_bias.report.words import write_corpora, write_shares
 
     results = {}
     for name, dialogues in corpora.items():
@@ -76,9 +77,11 @@ def words(*, config: WordsConfig, output: OutputOptions) -> None:
             seed=config.seed,
             corpus={"name": name, "split": config.corpus.split},
         )
-        results[name].save(_folder_of(folder, name, names))
+        place = _folder_of(folder, name, names)
+        write_shares(results[name], place)
+        results[name].save(place)
     if len(names) > 1:
-        tod_bias.audit.mentions.save_figure_of_corpora(results, folder)
+        write_corpora(results, folder)
     if not output.quiet:
         _print(results, folder)
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, computed_field
 from tod_bias.audit.attribute import attribute
 from tod_bias.audit.comparison import compare
 from tod_bias.audit.matching import MismatchError
+from tod_bias.audit.record import read_turns
 from tod_bias.audit.signatures import corpus_hash, signature_of
 from tod_bias.cache import FILE
 from tod_bias.config import AuditConfig
@@ -25,7 +26,6 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guard import Guard, with_guards
-from tod_bias.report.record import read_turns
 from tod_bias.results import AuditResult, Change, MetricInfo
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL

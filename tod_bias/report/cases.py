@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tod_bias.report.differences import of_turn
+from tod_bias.audit.differences import of_turn
 from tod_bias.report.excerpts import readable_pair
 from tod_bias.report.junit import JUnitCase
 from tod_bias.report.junit import junit as to_junit

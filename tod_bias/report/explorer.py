@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.differences import of_turn
+from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
 from tod_bias.dialogues.text import well_formed
 from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
@@ -28,11 +30,9 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
-from tod_bias.report.differences import of_turn
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.page import TEMPLATES
 from tod_bias.report.reading import Reading, claim_of, leading, read, shown_gap
-from tod_bias.report.record import ORIGINAL, ReportedRun, read_runs, read_turns
 from tod_bias.results import TURNS, RunError
 
 if TYPE_CHECKING:

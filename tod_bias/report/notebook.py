@@ -9,8 +9,6 @@ from tod_bias.report.reading import shown_gap
 from tod_bias.report.sections import claim_in, leading_rows, minus
 from tod_bias.results import AuditResult, AxisResult
 
-__all__ = ["AuditResult", "html"]
-
 
 def html(result: AuditResult) -> str:
     """Return the findings and the groups of each axis as HTML, without scripts or styles.
@@ -29,6 +27,3 @@ def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
         numbers = count(group.dialogues), with_interval(group.score), with_interval(gap, sign=True)
         rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row.axis, group.name)))
     return rows
-
-
-AuditResult.shown_by(html)

@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from tod_bias.audit.differences import at, counted, differences_of
 from tod_bias.metrics.service import AMOUNT
 from tod_bias.report.amounts import amount, is_whole, size
 from tod_bias.report.components import do_level_down, entrance, of_groups, opposed, outside
-from tod_bias.report.differences import at, counted, differences_of
 from tod_bias.report.notation import count, fixed, p_text, percent, reference
 from tod_bias.results import (
     DIFFERENT,

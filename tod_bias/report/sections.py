@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tod_bias.audit.record import ReportedRun
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.report import notation
 from tod_bias.report.answer import heading, treatment
@@ -20,7 +21,6 @@ from tod_bias.report.figures import MOST_ROWS, groups
 from tod_bias.report.page import draw
 from tod_bias.report.palette import NARROW
 from tod_bias.report.reading import DAGGER, FEW_NOTE, mark, short, shown_gap
-from tod_bias.report.record import ReportedRun
 from tod_bias.results import (
     PER_CENT,
     PLACEBO_VERDICT,

@@ -10,11 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tod_bias.audit.record import ReportedRun
 from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.page import draw
 from tod_bias.report.palette import NARROW
-from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
 from tod_bias.results import AxisResult, Group, MetricInfo
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 
+from tod_bias.files import subfolder, write_text
+from tod_bias.folder import writable
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.palette import (
     BAR,
@@ -21,6 +24,7 @@ from tod_bias.report.palette import (
     strip,
     styled,
     text_width,
+    to_svg,
 )
 from tod_bias.report.sheets import new_table
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from tod_bias.audit.mentions import WordStatistics
 
 _BAR, _TITLE = 0.4, 0.35
 """Inches that a group takes, and the name of an axis."""
@@ -220,3 +226,13 @@ def _bars_frame(panel: Axes) -> None:
     panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
     panel.grid(axis="x", linewidth=0.6, zorder=0)
     panel.set_axisbelow(True)
+
+
+def write_shares(statistics: WordStatistics, folder: Path) -> None:
+    """Write ``figures/words.svg``: the share of words of each group, by speaker (Su Fig. 2)."""
+    write_text(subfolder(writable(folder), "figures") / "words.svg", to_svg(word_shares(statistics.rows)))
+
+
+def write_corpora(results: Mapping[str, WordStatistics], folder: Path) -> None:
+    """Write ``figures/corpora.svg``: the shares of each group in several corpora."""
+    write_text(subfolder(writable(folder), "figures") / "corpora.svg", to_svg(corpora_shares(results)))

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
+from tod_bias.audit.differences import checked
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
@@ -22,7 +23,6 @@ from tod_bias.files import finite, write_lines
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import CounterfactualRecord
-from tod_bias.report.differences import checked
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.twin import Rewrite
 

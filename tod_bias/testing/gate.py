@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tod_bias.audit.differences import differences_of
 from tod_bias.audit.row_sets import Affected, exact_half
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.behaviour import FAILED, Behaviour
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.report.differences import differences_of
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
 from tod_bias.statistics.intervals import LEVEL

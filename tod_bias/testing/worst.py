@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.differences import in_column
 from tod_bias.audit.matching import MismatchError
+from tod_bias.audit.record import check_turns
 from tod_bias.audit.signatures import corpus_hash
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
 from tod_bias.dialogues.dialogue import Dialogue
@@ -25,10 +27,7 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
-from tod_bias.report.differences import in_column
-from tod_bias.report.reading import prominence
-from tod_bias.report.record import check_turns
-from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.results import TURNS, AuditResult, AxisResult, RunError, Verdict
 from tod_bias.statistics.arms import arm_key
 from tod_bias.testing.case_runs import harm_of, sign_of
 from tod_bias.testing.cases import EXPECTED, ORIGINAL, REWRITTEN, TOLERANCE, Case, rewritten_turns
@@ -134,8 +133,13 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
     sided = [row for row in rows if row.metric.better != "neither"]
     if not sided:
         raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")
-    name = min(sided, key=prominence).metric.name
+    name = min(sided, key=_prominence).metric.name
     return shipped(name, result.name, "--metric"), name
+
+
+def _prominence(row: AxisResult) -> tuple[int, bool]:
+    """Return the place of a metric: claims first, metrics that only compare with the original last."""
+    return get_args(Verdict).index(row.verdict), row.metric.counterfactual
 
 
 def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, Axis]:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tod_bias.documents import loads
-from tod_bias.report.notation import count
 from tod_bias.results import TURNS, AxisResult, Estimate, FirstDifference, RunError
 
 _SHOWN = 2
@@ -63,15 +62,14 @@ def counted(difference: FirstDifference, group: str, alike: Collection[str] = ()
         alike: groups that it is not compared with, unless there are no others.
     """
     words = _change(difference.stage, difference.part, difference.place, difference.change)
-    text = f"{words} in {count(difference.turns)} of {count(difference.of)} turns as {group}"
+    text = f"{words} in {difference.turns:,} of {difference.of:,} turns as {group}"
     compared = [name for name in difference.others if name not in alike] or list(difference.others)
     if not compared:
         return text
     names = "other groups" if len(compared) == len(difference.others) else "groups without such a claim"
     number = difference.as_groups(compared)
     return (
-        f"{text}, in {count(number.turns)} of {count(number.of)} as "
-        f"{' or '.join(compared) if len(compared) <= _NAMED else names}"
+        f"{text}, in {number.turns:,} of {number.of:,} as {' or '.join(compared) if len(compared) <= _NAMED else names}"
     )
 
 

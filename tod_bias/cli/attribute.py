@@ -173,7 +173,8 @@ def _run(
         if how.verbose:
             Console().print(table(result))
         print_answer(result, Console())
-        print(f"Report: {page}   Turns: tod-bias view {shown(folder)}   Fix: tod-bias mitigate {shown(folder)}")
+        print(f"Report: {shown(page)}   Fix: tod-bias mitigate {shown(folder)}")
+        print(f"Turns:  tod-bias view {shown(folder)}")
         if is_again and (cached := sum(result.cost.cached.values())):
             of = sum(result.cost.distinct.values())
             echo(f"({cached:,} of {of:,} outputs are of an earlier run in this folder; --no-resume asks for all again)")

@@ -262,10 +262,10 @@ class TerminalAnswer:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("group", "n", "terms", "what", "score", "p", ""):
             table.add_column(name, justify="right" if name in ("n", "terms", "score", "p") else "left", no_wrap=True)
-        room = max(3, _MOST_ROWS // len(axes))
         for axis in axes:
             rows = list(self._rows(next(some for some in found if some.axis == axis)))
-            for row in sorted(rows, key=lambda row: not row[-1])[:room]:  # those of which something is found first
+            room = max(sum(bool(row[-1]) for row in rows) + 1, _MOST_ROWS // len(axes))
+            for row in sorted(rows, key=lambda row: not row[-1])[:room]:  # groups with a finding first
                 table.add_row(*row)
         return table
 
@@ -280,7 +280,7 @@ class TerminalAnswer:
             word = treatment(claimed[name], self._result) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
-            p = p_cell(group.gap.p)
+            p = p_cell(row.claims.get(name, group.gap).p)
             yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
 
 

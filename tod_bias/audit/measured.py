@@ -75,7 +75,7 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
 
     Args:
         metric: with ``reads`` (``responses``, ``calls``, or empty for both) and ``needs`` (``references``, ``gold
-        calls``, or empty).
+            calls``, or empty).
         seen: of all turns of the axis.
         original: the metric's score of the originals; None if it is not finite.
     """

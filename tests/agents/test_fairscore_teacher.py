@@ -312,7 +312,7 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
     system = teacher_pipeline("repeat_query", corpus, ["gender"])
     record = attribute(system, corpus, ["gender"], bootstrap=0, permutations=0).axes["gender"]["corpus_bleu"]
     assert report["score_original"] == pytest.approx(record.original.value, abs=1e-9)
-    assert report.disparity == pytest.approx(record.disparity.value, abs=1e-9)
+    assert report["disparity"] == pytest.approx(record.disparity.value, abs=1e-9)
 
 
 def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -> dict[str, float]:

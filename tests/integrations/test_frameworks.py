@@ -350,7 +350,7 @@ def test_stages_that_do_not_fit_are_told_in_one_line(name, stages, message):
 def test_what_cannot_be_replaced_is_refused():
     agents = pytest.importorskip("agents")
     agent = assistants.openai_agent(World())
-    with pytest.raises(StageError, match="session: keeps the history elsewhere"):
+    with pytest.raises(StageError, match="session: keeps the history on a server"):
         pipeline_of(agent, session=object())
     with pytest.raises(StageError, match="the tool 'web_search' runs on the model's server"):
         pipeline_of(agents.Agent("Search", tools=[agents.WebSearchTool()]))

@@ -94,7 +94,7 @@ def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpu
     assert {gap.after for gap in trial.gaps.values()} == {0}
     # the guard rewrites everybody to a form that is served, so all get what a fair system says
     fair = attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=0)
-    assert trial.quality.after == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
+    assert trial.quality.after == pytest.approx(fair.axes["gender"]["corpus_bleu"].original.value)
 
 
 def test_calls_that_fail_with_and_without_a_fix_do_not_reject_it(corpus, tmp_path):

@@ -187,7 +187,7 @@ def test_the_commands_take_a_perturber(perturber_folder: Path, tmp_path: Path, m
     code, _, err = run_command("attribute --corpus corpus.jsonl", *arguments, *options[4:], "--quiet", "--out", "run")
     assert (code, err) == (0, "")
     result = json.loads(Path("run/results.json").read_text())
-    assert result.signature["axis gender"].startswith("perturber|model:perturber|")
+    assert result["signature"]["axis gender"].startswith("perturber|model:perturber|")
     assert Path("run/cache.sqlite").is_file()
 
 

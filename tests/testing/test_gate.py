@@ -184,7 +184,7 @@ def test_where_nobody_is_served_nothing_passes():
     made["axes"] = {"gender": {"refusal": row}}
     found = gate(AuditResult.model_validate(made), 0.05)
     assert found.code == 3
-    assert "nobody is served" in pages.why(found.record["values"][0])
+    assert "no group is served" in pages.why(found.record["values"][0])
 
 
 def test_a_metric_of_which_no_score_is_better_is_named_where_it_is_not_checked_and_fails_on_either_side_where_it_is():

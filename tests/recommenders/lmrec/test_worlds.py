@@ -201,7 +201,7 @@ def test_unknown_words_are_said_to_be_unknown():
     rows = World(planted=2.0).lists(np.random.default_rng(0)).assign(substitution="", template="")
     record = audit(tidy(rows), replace(SHEN, resamples=50, permutations=200)).record
     assert any("race: words not known" in note for note in record["notes"])
-    assert any("this is said of these queries" in line for line in record["reading"])
+    assert any("this holds for these queries" in line for line in record["reading"])
 
 
 @pytest.mark.parametrize("column", [False, True])

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.imports import guarded
+from tod_bias.io.imports import guarded
 from tod_bias.perturb.dealing import Dealer, groups_of
 from tod_bias.perturb.rewrite import changed_tokens
 from tod_bias.systems.execution import Run

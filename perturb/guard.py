@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from tod_bias.canonical import NotPlainError
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, StageError, repeated
+from tod_bias.io.canonical import NotPlainError
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import SLOTS, Form, Paradigm

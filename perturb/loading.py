@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from tod_bias.errors import AxisError, meant
-from tod_bias.imports import is_import, made
+from tod_bias.io.imports import is_import, made
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon

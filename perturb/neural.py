@@ -24,9 +24,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.cache import Cache
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
+from tod_bias.io.cache import Cache
 from tod_bias.perturb.axis import Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Dealer
 from tod_bias.perturb.lexicon import Lexicon

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import LexiconError
+from tod_bias.io.documents import LARGEST_LIST, read_text
 
 WORDS = Path(__file__).parent / "lexicons" / "words.txt"
 """The word lists of the English rules: sections, each a name in brackets followed by words."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.documents import check_columns, check_plain, loads, text_lines, utf8
 from tod_bias.errors import TodBiasError
+from tod_bias.io.documents import check_columns, check_plain, loads, text_lines, utf8
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,9 +35,8 @@ FLOORS = (
     ("dialogues",),
     ("config",),
     ("statistics",),
-    ("cache", "documents", "environment", "folder", "hub", "imports", "progress", "signatures"),
-    ("files", "sqlite"),
-    ("canonical", "errors"),
+    ("io",),  # the border: files, folders, caches, documents
+    ("errors",),
 )
 """From top to bottom; the names of one line share a floor."""
 LAZY = {
@@ -48,7 +47,7 @@ NOT_ROOMS = {
     "benchmarks": "measured ratios",
     "golden": "results of fourteen configurations as they were recorded",
     "projects": "the studies' own scripts",
-    "ground": "the modules of the lowest three floors",
+    "ground": "the border and the errors",
     "docs": "the documentation site",
 }
 """Folders of tests that have no room of their name."""

@@ -464,7 +464,7 @@ class AuditConfig(Seeded):
         """
         import yaml
 
-        from tod_bias.documents import read_yaml
+        from tod_bias.io.documents import read_yaml
 
         path = Path(path)
         path = path / FILE if path.is_dir() else path

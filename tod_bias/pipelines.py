@@ -47,10 +47,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.documents import read_yaml
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, meant
-from tod_bias.hub import check_model
-from tod_bias.imports import PATTERN, import_object, importable
+from tod_bias.io.documents import read_yaml
+from tod_bias.io.hub import check_model
+from tod_bias.io.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.hosted import TIMEOUT
 from tod_bias.systems.pipeline import Pipeline

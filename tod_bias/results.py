@@ -28,10 +28,10 @@ from pydantic import (
 from tod_bias.config import FILE as CONFIG_FILE
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.text import well_formed
-from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError, invalid
-from tod_bias.files import replacing, write_text
-from tod_bias.folder import held, writable
+from tod_bias.io.documents import read_json
+from tod_bias.io.files import replacing, write_text
+from tod_bias.io.folder import held, writable
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.arms import MOST_PLAYERS, MOST_STAGES, PAIRS, ArmDesign

@@ -15,8 +15,8 @@ from cyclopts import App
 from synthetic import STRENGTH, synthetic_interactions
 from two_tower import TwoTowerConfig, train_two_tower
 
-from tod_bias.files import subfolder, write_json, write_table
-from tod_bias.folder import writable
+from tod_bias.io.files import subfolder, write_json, write_table
+from tod_bias.io.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import compare
 from tod_bias.recommenders.embeddings.readers import save_embeddings

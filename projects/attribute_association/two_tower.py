@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from tod_bias.errors import InteractionsError
-from tod_bias.progress import progress_bar
+from tod_bias.io.progress import progress_bar
 from tod_bias.recommenders.embeddings.interactions import Interactions
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 

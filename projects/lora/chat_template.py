@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, shortened
+from tod_bias.io.documents import loads, read_text
 
 CHATML = "chatml"
 """The name of the template of this folder: ChatML with tools, calls as JSON inside ``<tool_call>``."""

@@ -12,8 +12,8 @@ from chat_template import ChatTemplate, with_read_arguments
 
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
+from tod_bias.io.documents import read_json
 from tod_bias.models.examples import IGNORED, PARTS, Part, TokenSequence, encode_segments
 
 Schema = Mapping[str, Any]

@@ -22,7 +22,7 @@ from renaming import described_anew
 
 from tod_bias import Dialogue, load_corpus
 from tod_bias.dialogues.sampling import hold_out
-from tod_bias.files import write_json
+from tod_bias.io.files import write_json
 from tod_bias.models.checkpoints import load_model, load_tokenizer
 from tod_bias.models.examples import IGNORED, TokenSequence, causal_sequences
 

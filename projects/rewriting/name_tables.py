@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tod_bias.files import write_text
+from tod_bias.io.files import write_text
 from tod_bias.perturb.names.resources import FIRST, LAST, RACES
 from tod_bias.perturb.names.resources import WORDS as NAME_WORDS
 from tod_bias.perturb.tables import words

@@ -32,8 +32,8 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.distribution import Distribution, reason
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads
 from tod_bias.errors import CorpusError
+from tod_bias.io.documents import loads
 
 STAR = Distribution("star", "STAR", "star", "RasaHQ/STAR on GitHub")
 HELD_OUT = {

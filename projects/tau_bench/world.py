@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.documents import read_json
 from tod_bias.errors import StageError
+from tod_bias.io.documents import read_json
 
 
 class Base:

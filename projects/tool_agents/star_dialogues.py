@@ -20,7 +20,7 @@ from typing import Any
 from star import HELD_OUT, read_star, star_functions
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.files import write_json
+from tod_bias.io.files import write_json
 from tod_bias.perturb.names.resources import dealt
 
 USERS = ("CustomerName", "GuestName", "HostName", "PatientName", "RenterName", "UserName")

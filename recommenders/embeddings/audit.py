@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tod_bias.files import replacing, write_json
-from tod_bias.folder import writable
-from tod_bias.progress import progress_bar
+from tod_bias.io.files import replacing, write_json
+from tod_bias.io.folder import writable
+from tod_bias.io.progress import progress_bar
 from tod_bias.recommenders.embeddings.classification import classify, from_items
 from tod_bias.recommenders.embeddings.directions import (
     ALPHA,

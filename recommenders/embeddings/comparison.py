@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ValidationError
 
-from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, invalid, shortened
+from tod_bias.io.documents import check_plain, read_json
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.recommenders.embeddings.measurement import resampled_clusters, separated

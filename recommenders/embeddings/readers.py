@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import text_lines
 from tod_bias.errors import EmbeddingsError, shortened
-from tod_bias.files import replacing
+from tod_bias.io.documents import text_lines
+from tod_bias.io.files import replacing
 from tod_bias.models.model_folder import DAMAGED
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 from tod_bias.recommenders.files import read_frame

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError, repeated
+from tod_bias.io.documents import read_json
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 
 ROLES = ("A", "B", "E", "P")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.files import check_plain_file, subfolder, write_json
-from tod_bias.folder import writable
+from tod_bias.io.files import check_plain_file, subfolder, write_json
+from tod_bias.io.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tod_bias.files import check_plain_file, replacing, subfolder, write_json, write_table
-from tod_bias.folder import writable
+from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json, write_table
+from tod_bias.io.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, reading

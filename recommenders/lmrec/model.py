@@ -21,10 +21,10 @@ from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, Pr
 
 from tod_bias.dialogues.text import json_line
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.io.progress import progress_bar
 from tod_bias.models.checkpoints import from_pretrained, is_encoder, load_configuration, load_tokenizer
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.processes import usable_device
-from tod_bias.progress import progress_bar
 from tod_bias.recommenders.files import json_lines
 from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.venue import VENUES, Venue

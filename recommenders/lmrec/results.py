@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import RecommenderError, shortened
+from tod_bias.io.documents import check_plain, read_json
 
 TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
 """The CSV files of an audit, by name without ending."""

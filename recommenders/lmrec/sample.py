@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from tod_bias.errors import RecommenderError
-from tod_bias.files import replacing
-from tod_bias.folder import writable
+from tod_bias.io.files import replacing
+from tod_bias.io.folder import writable
 from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 from tod_bias.recommenders.lmrec.venue import Venue

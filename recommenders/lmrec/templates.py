@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import RecommenderError
+from tod_bias.io.documents import LARGEST_LIST, read_text
 
 RESOURCES = Path(__file__).parent / "resources"
 PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from transformers import set_seed
 
-from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError
-from tod_bias.files import write_json
-from tod_bias.folder import held
+from tod_bias.io.documents import read_json
+from tod_bias.io.files import write_json
+from tod_bias.io.folder import held
 from tod_bias.models.checkpoints import load_tokenizer, positions
 from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.processes import is_first_process

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.documents import loads
 from tod_bias.errors import StageError
+from tod_bias.io.documents import loads
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import Stage, StageInput
 

@@ -10,13 +10,13 @@ from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.choices import all_metrics
-from tod_bias.cache import Cache
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import TodBiasError
-from tod_bias.folder import claimed, release
+from tod_bias.io.cache import Cache
+from tod_bias.io.folder import claimed, release
+from tod_bias.io.sqlite import opened
 from tod_bias.metrics.responses import Length
 from tod_bias.results import AuditResult
-from tod_bias.sqlite import opened
 from tod_bias.stages import SqlDb
 from tod_bias.testing.cases import write_cases
 from tod_bias.testing.worst import worst_cases
@@ -289,7 +289,7 @@ def test_an_output_that_is_no_text_is_a_damage_of_the_file(tmp_path, value):
 
 
 def test_a_query_ends_by_a_clock(tmp_path, monkeypatch):
-    monkeypatch.setattr("tod_bias.sqlite.LONGEST", 0.1)
+    monkeypatch.setattr("tod_bias.io.sqlite.LONGEST", 0.1)
     database = opened(tmp_path / "f.sqlite")
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         database.execute(f"SELECT max(key) FROM ({ENDLESS})").fetchall()

@@ -7,7 +7,7 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from tod_bias import load_corpus
 from tod_bias.errors import CorpusError, ModelError
-from tod_bias.hub import absence
+from tod_bias.io.hub import absence
 from tod_bias.models import checkpoints
 from tod_bias.models.checkpoints import load_configuration, load_model, load_tokenizer
 from tod_bias.models.generator import Generator

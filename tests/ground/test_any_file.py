@@ -21,9 +21,9 @@ from made_corpora import write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.audit.matching import FinishedRun
-from tod_bias.cache import Cache
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
+from tod_bias.io.cache import Cache
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.slots import name_slots
 from tod_bias.recommenders.embeddings.comparison import compare as compare_associations

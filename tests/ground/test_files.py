@@ -9,7 +9,7 @@ import pytest
 from commands import refused, run_command
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import replacing, replacing_files, subfolder, write_json, write_text
+from tod_bias.io.files import replacing, replacing_files, subfolder, write_json, write_text
 
 WOMAN = ("perturb", "--source", "woman", "--target", "man")
 
@@ -173,7 +173,7 @@ def test_perturb_of_what_cannot_be_read_touches_nothing(tmp_path, content):
 def test_a_killed_write_leaves_the_old_content(tmp_path):
     (tmp_path / "p.txt").write_text("old")
     code = (
-        "import os, sys; from tod_bias.files import write_lines\n"
+        "import os, sys; from tod_bias.io.files import write_lines\n"
         "def lines():\n  yield 'x' * 100_000\n  os.kill(os.getpid(), 9)\n"
         "write_lines(sys.argv[1], lines())"
     )

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from tod_bias.cache import Cache, clear
 from tod_bias.errors import TodBiasError
-from tod_bias.folder import LOCK, claimed, claims, held, release, unwritten
+from tod_bias.io.cache import Cache, clear
+from tod_bias.io.folder import LOCK, claimed, claims, held, release, unwritten
 
 HOLD = (
-    "import sys, time; from tod_bias.folder import claimed; "
+    "import sys, time; from tod_bias.io.folder import claimed; "
     "claimed(sys.argv[1]); print('held', flush=True); time.sleep(60)"
 )
 

@@ -11,8 +11,8 @@ import pytest
 
 from tod_bias import load_corpus
 from tod_bias.cli.application import main
-from tod_bias.documents import BLANK_LINES, COLUMNS, LARGEST_LIST, LARGEST_RECORD, LONGEST
 from tod_bias.errors import TodBiasError
+from tod_bias.io.documents import BLANK_LINES, COLUMNS, LARGEST_LIST, LARGEST_RECORD, LONGEST
 from tod_bias.recommenders.embeddings.readers import load_embeddings
 
 LONG = "a woman " * (LONGEST // 8 + 1)

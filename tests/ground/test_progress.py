@@ -3,8 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tod_bias import progress
-from tod_bias.progress import progress_bar
+from tod_bias.io import progress
+from tod_bias.io.progress import progress_bar
 
 
 def test_log_file_gets_a_line_now_and_then(capsys, monkeypatch):

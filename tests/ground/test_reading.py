@@ -10,9 +10,10 @@ import pytest
 import yaml
 from commands import refused
 
-from tod_bias import documents, load_corpus
-from tod_bias.documents import loads, read_json, read_text, read_yaml, text_lines
+from tod_bias import load_corpus
 from tod_bias.errors import TodBiasError, shortened
+from tod_bias.io import documents
+from tod_bias.io.documents import loads, read_json, read_text, read_yaml, text_lines
 from tod_bias.recommenders.files import csv_rows, read_frame
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

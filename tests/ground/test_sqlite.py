@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from tod_bias import sqlite
+from tod_bias.io import sqlite
 
 MANY = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100000) SELECT count(*) FROM r"
 

@@ -8,7 +8,7 @@ import pytest
 from tod_bias import Dialogue, Turn, load_corpus
 from tod_bias.audit.choices import clusters_of
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
-from tod_bias.imports import import_module
+from tod_bias.io.imports import import_module
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.metrics.choice import metric
 from tod_bias.perturb import Axis, draw_rewrites, load_axis

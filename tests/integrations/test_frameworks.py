@@ -17,9 +17,9 @@ from framework_agents import World
 from pydantic import BaseModel
 
 from tod_bias import Pipeline, StageInput, Step, Turn, attribute
-from tod_bias.canonical import NotPlainError
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of, stage
+from tod_bias.io.canonical import NotPlainError
 from tod_bias.metrics.responses import Refusal
 from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run

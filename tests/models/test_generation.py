@@ -7,9 +7,9 @@ from builders import StoppedError, small_corpus
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from tod_bias.cache import Cache
 from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
+from tod_bias.io.cache import Cache
 from tod_bias.models.decoders import attention, branches, tree
 from tod_bias.models.decoders.drafts import Drafts
 from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports

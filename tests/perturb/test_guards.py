@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tod_bias import Dialogue, Pipeline, load_corpus, load_pipeline
-from tod_bias.canonical import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
+from tod_bias.io.canonical import canonical
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.axis import SelectedDialogue
 from tod_bias.perturb.guard import MODES, Guard, with_guards

@@ -24,9 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Pipeline, attribute
-from tod_bias.cache import Cache
-from tod_bias.canonical import NotPlainError, canonical, decoded, encoded
 from tod_bias.errors import StageError
+from tod_bias.io.cache import Cache
+from tod_bias.io.canonical import NotPlainError, canonical, decoded, encoded
 from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.caller import BatchSize
 from tod_bias.systems.execution import Execution, Run
@@ -314,7 +314,7 @@ def test_threads_and_processes_share_a_store(tmp_path):
     ]
     for thread in threads:
         thread.start()
-    code = "import sys; from tod_bias.cache import Cache; a = Cache(sys.argv[1])\n"
+    code = "import sys; from tod_bias.io.cache import Cache; a = Cache(sys.argv[1])\n"
     code += "for i in range(50): a.put({f'p{i}': 'x'})"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "cache.sqlite")], check=True)
     for thread in threads:

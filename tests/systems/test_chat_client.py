@@ -8,9 +8,9 @@ import pytest
 from chat_server import ChatServer, calling, completion
 
 from tod_bias import StageInput
-from tod_bias.canonical import LONGEST
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError, UnansweredError
+from tod_bias.io.canonical import LONGEST
 from tod_bias.stages import Answer, ToolCalls
 from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after

@@ -3,8 +3,8 @@
 import pytest
 
 from tod_bias import Pipeline, StageInput
-from tod_bias.canonical import LONGEST
 from tod_bias.errors import ModelError, StageError
+from tod_bias.io.canonical import LONGEST
 from tod_bias.systems.stage import call_stage
 
 

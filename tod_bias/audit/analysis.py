@@ -20,9 +20,9 @@ from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, signa
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
+from tod_bias.io.progress import Bar, progress_bar
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.progress import Bar, progress_bar
 from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, FailedTurns, MetricInfo
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.settings import Inference

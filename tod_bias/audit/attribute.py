@@ -10,11 +10,11 @@ from tod_bias.audit.analysis import analyse
 from tod_bias.audit.choices import checked_order
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.run import Measures, run
-from tod_bias.cache import FILE
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.folder import claimed
+from tod_bias.io.cache import FILE
+from tod_bias.io.folder import claimed
 from tod_bias.perturb.axis import Axis
 from tod_bias.results import AuditResult
 from tod_bias.systems.pipeline import Pipeline

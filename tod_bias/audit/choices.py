@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, StageError, TodBiasError, shortened
-from tod_bias.imports import guarded, import_object, is_import
+from tod_bias.io.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import metric, metric_of, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult

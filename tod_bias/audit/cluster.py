@@ -25,8 +25,8 @@ from uuid import uuid4
 from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
 from tod_bias.audit.running import Runner
 from tod_bias.audit.signatures import generators_of
-from tod_bias.cache import Cache
 from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.io.cache import Cache
 from tod_bias.models.processes import several_processes
 from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution

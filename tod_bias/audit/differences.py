@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tod_bias.documents import loads
+from tod_bias.io.documents import loads
 from tod_bias.results import TURNS, AxisResult, Estimate, FirstDifference, RunError
 
 _SHOWN = 2

@@ -19,8 +19,8 @@ from tod_bias.audit.signatures import agreements_of, cost_of, signature_of
 from tod_bias.config import Resamples, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError
-from tod_bias.files import replacing, write_json
-from tod_bias.folder import held
+from tod_bias.io.files import replacing, write_json
+from tod_bias.io.folder import held
 from tod_bias.metrics.calls import CALL_COLUMNS, CallCounts
 from tod_bias.metrics.choice import check_alone
 from tod_bias.metrics.metric import Metric

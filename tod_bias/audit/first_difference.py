@@ -22,7 +22,7 @@ from typing import Any
 from tod_bias.audit.differences import arrow, ending
 from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads
+from tod_bias.io.documents import loads
 from tod_bias.results import FirstDifference, TurnCount
 from tod_bias.systems.outputs import Lookup, as_text, parse_call
 from tod_bias.systems.stage import StageCall

@@ -13,8 +13,8 @@ import pandas as pd
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import replacing, write_json
-from tod_bias.folder import writable
+from tod_bias.io.files import replacing, write_json
+from tod_bias.io.folder import writable
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import load_axis
 from tod_bias.statistics.intervals import interval

@@ -25,8 +25,8 @@ from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
 from tod_bias.errors import TodBiasError
-from tod_bias.files import write_json
-from tod_bias.folder import writable
+from tod_bias.io.files import write_json
+from tod_bias.io.folder import writable
 from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
 from tod_bias.results import Record, Value
 from tod_bias.statistics.arms import ArmDesign

@@ -21,15 +21,15 @@ from tod_bias.audit.saved_responses import SavedExecution, saved_responses
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
-from tod_bias.cache import Cache
 from tod_bias.config import AnalysisOptions, AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
+from tod_bias.io.cache import Cache
+from tod_bias.io.progress import progress_bar
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.choice import default_metrics
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
-from tod_bias.progress import progress_bar
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import MAX_FAILURES, CallOptions
 from tod_bias.systems.execution import Execution

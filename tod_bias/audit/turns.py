@@ -23,8 +23,8 @@ from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.record import check_turns
 from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
 from tod_bias.audit.turn_rows import FIRST_DIFFERENCE, ORIGINAL, REPEAT
-from tod_bias.documents import loads
 from tod_bias.errors import AxisError
+from tod_bias.io.documents import loads
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role

@@ -21,7 +21,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from tod_bias.cli import signals
 from tod_bias.errors import TodBiasError, described, shortened
-from tod_bias.folder import claims, release, shown
+from tod_bias.io.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import ShownFormatter
 from tod_bias.report.console import shown as steerless

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.cache import FILE, clear
 from tod_bias.config import (
     DEMO,
     AuditConfig,
@@ -21,8 +20,9 @@ from tod_bias.config import (
 )
 from tod_bias.config import FILE as CONFIG
 from tod_bias.errors import StageError, TodBiasError
-from tod_bias.folder import claimed, promised
-from tod_bias.imports import is_import
+from tod_bias.io.cache import FILE, clear
+from tod_bias.io.folder import claimed, promised
+from tod_bias.io.imports import is_import
 from tod_bias.models.processes import is_first_process
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
 from tod_bias.errors import EmbeddingsError
-from tod_bias.files import write_json
-from tod_bias.folder import check_no_other_run, claimed, writable
+from tod_bias.io.files import write_json
+from tod_bias.io.folder import check_no_other_run, claimed, writable
 from tod_bias.recommenders.embeddings.settings import AssociationRequest, AssociationStatistics, AuditSettings
 from tod_bias.report.console import Console
 from tod_bias.report.sheets import print_sheets

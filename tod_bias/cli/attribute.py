@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tod_bias.cache import FILE
 from tod_bias.cli.arguments import (
     cache_of,
     check_access,
@@ -25,7 +24,8 @@ from tod_bias.cli.arguments import (
 from tod_bias.cli.options import command
 from tod_bias.config import GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.folder import check_no_other_run, shown
+from tod_bias.io.cache import FILE
+from tod_bias.io.folder import check_no_other_run, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
 

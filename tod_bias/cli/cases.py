@@ -51,7 +51,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         run: A finished run's folder.
     """
     config = config_of(run, overrides)
-    from tod_bias.folder import unwritten
+    from tod_bias.io.folder import unwritten
     from tod_bias.results import AuditResult
 
     unwritten(run)

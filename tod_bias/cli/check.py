@@ -148,7 +148,7 @@ def _user_objects(
     Raises:
         TodBiasError: one cannot be loaded, or no case names it.
     """
-    from tod_bias.imports import is_import
+    from tod_bias.io.imports import is_import
     from tod_bias.perturb.loading import is_user_defined
     from tod_bias.testing.case_check import user_objects
 
@@ -172,8 +172,8 @@ def _user_objects(
 
 def _write(record: Any, pages: Any, output: CheckOutput) -> None:
     """Write the result to the requested files."""
-    from tod_bias.files import append_text, write_json, write_text
-    from tod_bias.folder import writable
+    from tod_bias.io.files import append_text, write_json, write_text
+    from tod_bias.io.folder import writable
 
     if output.out is not None:
         write_json(writable(output.out) / "check.json", record)

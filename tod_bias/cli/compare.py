@@ -7,7 +7,7 @@ from pathlib import Path
 from tod_bias.cli.arguments import check_folder, check_metrics, config_of, folder_of, user_metrics
 from tod_bias.cli.options import command
 from tod_bias.config import CompareConfig, OutputOptions, RunNames
-from tod_bias.folder import check_no_other_run
+from tod_bias.io.folder import check_no_other_run
 from tod_bias.report.console import Console
 
 

@@ -64,7 +64,7 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
     dialogues = _dialogues(source)
 
     from tod_bias.dialogues.calls import called
-    from tod_bias.files import write_json
+    from tod_bias.io.files import write_json
     from tod_bias.systems.tables import services_of, services_table, write_database
 
     corpus, tools = source.corpus, output.tools
@@ -119,7 +119,7 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.audit.record import read_turns
     from tod_bias.dialogues.text import json_line
-    from tod_bias.files import write_json, write_lines
+    from tod_bias.io.files import write_json, write_lines
     from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, calls_made, check_database
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)

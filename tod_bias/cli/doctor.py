@@ -10,8 +10,8 @@ from tod_bias.config import OutputOptions
 from tod_bias.errors import TodBiasError
 
 if TYPE_CHECKING:
+    from tod_bias.cli.environment import Environment
     from tod_bias.dialogues.dialogue import Dialogue
-    from tod_bias.environment import Environment
     from tod_bias.pipelines import AgentFile
 
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
@@ -55,12 +55,12 @@ def doctor(
         return
     if corpus:
         raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
-    from tod_bias.environment import examined
+    from tod_bias.cli.environment import examined
 
     environment = examined()
     if output.out is not None:
-        from tod_bias.files import write_json
-        from tod_bias.folder import claimed
+        from tod_bias.io.files import write_json
+        from tod_bias.io.folder import claimed
 
         write_json(claimed(output.out) / "doctor.json", environment.to_json())
     if output.quiet:
@@ -154,11 +154,11 @@ def _list_requests(pipeline: AgentFile, file: Path, dialogue: Dialogue, json: bo
 
 def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -> None:
     """Write a report, and print it or a text."""
-    from tod_bias.files import json_text, write_json
+    from tod_bias.io.files import json_text, write_json
     from tod_bias.report.console import echo
 
     if output.out is not None:
-        from tod_bias.folder import claimed
+        from tod_bias.io.folder import claimed
 
         write_json(claimed(output.out) / "doctor.json", report)
     if not output.quiet:

@@ -13,7 +13,7 @@ from tod_bias.cli.arguments import (
 )
 from tod_bias.cli.options import command
 from tod_bias.config import EvaluateConfig, OutputOptions
-from tod_bias.folder import shown
+from tod_bias.io.folder import shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
 

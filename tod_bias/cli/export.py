@@ -9,8 +9,8 @@ from pathlib import Path
 from tod_bias.cli.arguments import load_axes, load_dialogues
 from tod_bias.cli.options import command
 from tod_bias.config import ExportConfig, Options, OutputOptions
-from tod_bias.files import write_lines
-from tod_bias.folder import writable
+from tod_bias.io.files import write_lines
+from tod_bias.io.folder import writable
 from tod_bias.report.console import echo
 
 FILE = "counterfactuals.jsonl"

@@ -48,7 +48,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     Args:
         run: A finished run of attribute: its folder.
     """
-    from tod_bias.folder import claimed, unwritten
+    from tod_bias.io.folder import claimed, unwritten
 
     unwritten(run)
     from tod_bias.results import AuditResult, deciding_metrics
@@ -61,7 +61,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
 
     if unknown := [mode for mode in how.guards if mode not in MODES]:
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
-    from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once
+    from tod_bias.io.files import subfolder  # heavy imports come after what may go wrong at once
 
     trials = list(_trials(result, config, deciding, how))
     _write(claimed(output.out or subfolder(run, "mitigation")), trials, result, how, quiet=output.quiet)
@@ -92,7 +92,7 @@ def _trials(result: Any, config: AuditConfig, deciding: Mapping[str, str], how: 
 def _write(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, *, quiet: bool) -> None:
     """Write all trials, and print them with the lines to add."""
     from tod_bias.dialogues.text import json_line
-    from tod_bias.files import write_json, write_lines
+    from tod_bias.io.files import write_json, write_lines
     from tod_bias.report import mitigation as pages
 
     tried = [trial.model_dump(mode="json") for trial in trials]

@@ -11,10 +11,10 @@ from typing import Any
 from tod_bias.cli.arguments import check_used, lexicons
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions, PerturberOptions, TermOptions
-from tod_bias.documents import bounded_lines, utf8
 from tod_bias.errors import TodBiasError
-from tod_bias.files import write_lines
-from tod_bias.folder import writable
+from tod_bias.io.documents import bounded_lines, utf8
+from tod_bias.io.files import write_lines
+from tod_bias.io.folder import writable
 from tod_bias.report.console import echo
 
 

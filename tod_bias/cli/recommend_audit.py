@@ -21,7 +21,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.config import DeviceOptions, InferenceOptions, Options, OutputOptions
 from tod_bias.errors import RecommenderError, repeated
-from tod_bias.folder import check_no_other_run, claimed
+from tod_bias.io.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
 from tod_bias.report.sheets import print_sheets

@@ -21,8 +21,8 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.config import DeviceOptions, OutputOptions, Positive, ResumeOptions
 from tod_bias.errors import RecommenderError, repeated
-from tod_bias.files import subfolder, write_json, write_table, write_text
-from tod_bias.folder import claimed
+from tod_bias.io.files import subfolder, write_json, write_table, write_text
+from tod_bias.io.folder import claimed
 from tod_bias.recommenders.lmrec.settings import SCRATCH, RecommenderTrainConfig
 from tod_bias.report.sheets import print_sheets
 

@@ -11,8 +11,8 @@ from tod_bias.cli.options import command
 from tod_bias.cli.recommend_options import ReviewOptions, read_reviews
 from tod_bias.config import OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError
-from tod_bias.files import write_json, write_table
-from tod_bias.folder import writable
+from tod_bias.io.files import write_json, write_table
+from tod_bias.io.folder import writable
 from tod_bias.report.sheets import print_sheets
 
 

@@ -47,7 +47,7 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     check_datapath(source)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
-    from tod_bias.folder import promised
+    from tod_bias.io.folder import promised
     from tod_bias.mitigation.augmentation import Augmentation
     from tod_bias.mitigation.augmentation import augment as augmented
 
@@ -113,7 +113,7 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
 
 def _check_arch(init: str, arch: str | None) -> None:
     """Raise if an architecture is not the checkpoint's, if its folder names one; the training checks again."""
-    from tod_bias.documents import read_json
+    from tod_bias.io.documents import read_json
     from tod_bias.models.settings import check_arch
 
     file = Path(init) / "config.json"

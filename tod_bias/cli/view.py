@@ -12,7 +12,7 @@ from tod_bias.cli import signals
 from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
 from tod_bias.config import MetricOptions, Options
-from tod_bias.imports import is_import
+from tod_bias.io.imports import is_import
 
 if TYPE_CHECKING:
     from tod_bias.metrics.metric import Metric
@@ -74,7 +74,7 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
     import webbrowser
 
     from tod_bias.errors import TodBiasError
-    from tod_bias.folder import unwritten
+    from tod_bias.io.folder import unwritten
     from tod_bias.report.explorer import FOLDER, PAGE, server_of, write_explorer
 
     if not runs:

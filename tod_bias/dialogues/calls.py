@@ -7,7 +7,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, flat_call
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads
+from tod_bias.io.documents import loads
 
 MALFORMED = "malformed_arguments"
 """Only argument of a call whose arguments are not a JSON object; holds their text."""

@@ -18,8 +18,8 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Content, Dialogue, Step, Turn, content_parts, flat_call
 from tod_bias.dialogues.text import json_line
 from tod_bias.dialogues.values import API_NAME, plain, read_each, to_json
-from tod_bias.documents import loads
-from tod_bias.files import write_lines
+from tod_bias.io.documents import loads
+from tod_bias.io.files import write_lines
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Who can speak."""

@@ -19,15 +19,15 @@ from tod_bias.dialogues.parlai import PREFIX, read_parlai
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd, read_google_sgd_described
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
-from tod_bias.documents import LONGEST
 from tod_bias.errors import CorpusError
-from tod_bias.hub import absence
-from tod_bias.imports import guarded, import_object, is_import
+from tod_bias.io.documents import LONGEST
+from tod_bias.io.hub import absence
+from tod_bias.io.imports import guarded, import_object, is_import
 
 DEMO = Path(__file__).parent.parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
 TURNS = 10_000
-"""Turns of one dialogue at the most; its characters are bounded by :data:`tod_bias.documents.LONGEST`."""
+"""Turns of one dialogue at the most; its characters are bounded by :data:`tod_bias.io.documents.LONGEST`."""
 
 
 def load_corpus(

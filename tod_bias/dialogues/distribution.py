@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tod_bias import documents
 from tod_bias.errors import CorpusError, MissingSplitError
+from tod_bias.io import documents
 
 
 def joined(value: str | list[str]) -> str:

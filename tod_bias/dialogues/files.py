@@ -12,9 +12,9 @@ from typing import Any
 from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
-from tod_bias.files import write_lines
+from tod_bias.io.documents import LONGEST, loads, read_text, text_lines
+from tod_bias.io.files import write_lines
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".json", ".jsonl")

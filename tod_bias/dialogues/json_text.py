@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import STRING, loads
+from tod_bias.io.documents import STRING, loads
 
 _COLON = re.compile(r"[ \t\r\n]*:")
 _ESCAPED_UNICODE = re.compile(r"\\u[0-9A-Fa-f]{4}")

@@ -20,8 +20,8 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.distribution import Distribution, joined
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads
 from tod_bias.errors import CorpusError
+from tod_bias.io.documents import loads
 
 MULTIWOZ = Distribution(
     "multiwoz_v22",

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tod_bias.dialogues.values import to_json
-from tod_bias.documents import loads
+from tod_bias.io.documents import loads
 
 USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 SILENCE = "__SILENCE__"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, TypeVar
 
-from tod_bias.documents import DEPTH
+from tod_bias.io.documents import DEPTH
 
 Read = TypeVar("Read")
 API_NAME = "api_name"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from tod_bias.canonical import NotPlainError, canonical, digest
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import StageError, TodBiasError, meant
-from tod_bias.signatures import derived_signature
+from tod_bias.io.canonical import NotPlainError, canonical, digest
+from tod_bias.io.signatures import derived_signature
 from tod_bias.statistics.arms import MOST_PLAYERS
 from tod_bias.systems.flow import REPLY, FlowTurn
 from tod_bias.systems.hosted import TIMEOUT, AgentRequest, AgentStage, HostedFlow, ask

@@ -22,11 +22,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
-from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import arguments_of, flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, described
 from tod_bias.integrations.proxy import Proxy
+from tod_bias.io.canonical import canonical
 from tod_bias.systems.hosted import EventLoop, ask, current_run, is_hosted
 
 log = logging.getLogger(__name__)

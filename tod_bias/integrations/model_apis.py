@@ -15,8 +15,8 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from tod_bias.canonical import canonical, digest
 from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.io.canonical import canonical, digest
 from tod_bias.systems.hosted import AgentRequest
 
 CHAT, RESPONSES, ANTHROPIC = "/chat/completions", "/responses", "/messages"

@@ -36,11 +36,11 @@ from agents import (
     function_span,
     trace,
 )
-from tod_bias.canonical import canonical, digest
 from tod_bias.errors import StageError
 from tod_bias.integrations.adapter import Adapter, Match, identity_of, refused, text_of_output, tool_call
 from tod_bias.integrations.mcp import McpServer
 from tod_bias.integrations.model_apis import give_ids, renumbered, with_numbers
+from tod_bias.io.canonical import canonical, digest
 from tod_bias.systems.hosted import AgentRequest, ask
 from tod_bias.systems.stage import place_of
 

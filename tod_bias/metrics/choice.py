@@ -10,7 +10,7 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import TodBiasError, meant
-from tod_bias.imports import guarded, is_import, made
+from tod_bias.io.imports import guarded, is_import, made
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1

@@ -14,7 +14,7 @@ from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.config import Design, DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
-from tod_bias.imports import is_import
+from tod_bias.io.imports import is_import
 from tod_bias.perturb.axis import Axis, SelectedDialogue, Variants
 from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.perturb.loading import load_axis

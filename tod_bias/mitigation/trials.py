@@ -17,10 +17,10 @@ from tod_bias.audit.comparison import compare
 from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.record import read_turns
 from tod_bias.audit.signatures import corpus_hash, signature_of
-from tod_bias.cache import FILE
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError
+from tod_bias.io.cache import FILE
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database

@@ -8,8 +8,8 @@ from typing import Any
 
 from safetensors import safe_open
 
-from tod_bias.documents import read_json
 from tod_bias.errors import ModelError, described
+from tod_bias.io.documents import read_json
 from tod_bias.models.model_folder import DAMAGED
 
 CONFIGURATION = "adapter_config.json"

@@ -23,9 +23,9 @@ from transformers.models.auto.modeling_auto import (
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
-from tod_bias.hub import absence
+from tod_bias.io.documents import read_json
+from tod_bias.io.hub import absence
 from tod_bias.models import adapters
 
 transformers_logging.disable_progress_bar()  # progress is ours to show

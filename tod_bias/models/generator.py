@@ -24,8 +24,9 @@ from weakref import WeakValueDictionary
 import torch
 from accelerate.utils import gather_object
 
-from tod_bias.cache import Cache
 from tod_bias.errors import ModelError
+from tod_bias.io.cache import Cache
+from tod_bias.io.progress import progress_bar
 from tod_bias.models import checkpoints
 from tod_bias.models.cost import GenerationCost
 from tod_bias.models.decoders.batch import greedy
@@ -35,7 +36,6 @@ from tod_bias.models.examples import check_tokens, encode_prompts
 from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
 from tod_bias.models.settings import Dtype, GenerationSettings
-from tod_bias.progress import progress_bar
 
 SAMPLE_SIZE = 64
 """Prompts that are decoded again in float32, to measure the effect of a precision."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from tod_bias.files import cannot_be_written, replacing_files, write_lines
+from tod_bias.io.files import cannot_be_written, replacing_files, write_lines
 
 WEIGHTS = "model.safetensors"
 DAMAGED = (

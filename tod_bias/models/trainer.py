@@ -22,13 +22,13 @@ from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, Traine
 from transformers.trainer_utils import EvalPrediction, sort_checkpoints
 from transformers.utils import logging as transformers_logging
 
-from tod_bias import files
-from tod_bias.documents import read_json
 from tod_bias.errors import DivergedError, ModelError, TodBiasError, described
+from tod_bias.io import files
+from tod_bias.io.documents import read_json
+from tod_bias.io.progress import progress_bar
 from tod_bias.models.examples import IGNORED
 from tod_bias.models.model_folder import DAMAGED
 from tod_bias.models.settings import Schedule
-from tod_bias.progress import progress_bar
 
 _SETTINGS, _STATE = "settings.json", "trainer_state.json"
 _ANEW = "remove it, or train anew with --no-resume"

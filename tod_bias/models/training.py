@@ -14,8 +14,8 @@ from transformers import set_seed
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
-from tod_bias.files import write_json
-from tod_bias.folder import held
+from tod_bias.io.files import write_json
+from tod_bias.io.folder import held
 from tod_bias.models import adapters
 from tod_bias.models.examples import padding
 from tod_bias.models.model_folder import save_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.files import check_plain_file, subfolder
+from tod_bias.io.files import check_plain_file, subfolder
 from tod_bias.report.changes import SHOWN, bounds, gap_changes, rows, sentences
 from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest

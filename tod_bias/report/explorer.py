@@ -22,10 +22,10 @@ import numpy as np
 from tod_bias.audit.differences import of_turn
 from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
 from tod_bias.dialogues.text import well_formed
-from tod_bias.documents import loads
 from tod_bias.errors import TodBiasError
-from tod_bias.files import json_text, subfolder, write_text
-from tod_bias.folder import shown as from_here
+from tod_bias.io.documents import loads
+from tod_bias.io.files import json_text, subfolder, write_text
+from tod_bias.io.folder import shown as from_here
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from tod_bias.audit.record import read_runs
 from tod_bias.errors import TodBiasError
-from tod_bias.files import check_plain_file, subfolder, write_text
+from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.report import notation
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.reading import is_matched, is_starred, mark, shown_gap, side

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tod_bias.folder import WITH_REPORT
+from tod_bias.io.folder import WITH_REPORT
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.report.page import REPORT

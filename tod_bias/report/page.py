@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from tod_bias.files import write_text
+from tod_bias.io.files import write_text
 from tod_bias.report.console import shown
 from tod_bias.report.notation import count, p_cell
 from tod_bias.report.palette import inline, to_svg

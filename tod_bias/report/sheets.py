@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.files import replacing
+from tod_bias.io.files import replacing
 from tod_bias.report.console import Console
 from tod_bias.report.notation import fixed, p_cell, percent
 

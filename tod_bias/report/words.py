@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from tod_bias.files import subfolder, write_text
-from tod_bias.folder import writable
+from tod_bias.io.files import subfolder, write_text
+from tod_bias.io.folder import writable
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.palette import (
     BAR,

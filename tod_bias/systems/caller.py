@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from queue import SimpleQueue
 from typing import Any
 
-from tod_bias.cache import Cache
-from tod_bias.canonical import NotPlainError, decoded, encoded
 from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.io.cache import Cache
+from tod_bias.io.canonical import NotPlainError, decoded, encoded
+from tod_bias.io.progress import progress_bar
 from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
-from tod_bias.progress import progress_bar
 from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import (
     LOCAL,

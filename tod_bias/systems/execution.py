@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from tod_bias.cache import Cache
-from tod_bias.canonical import canonical
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
+from tod_bias.io.cache import Cache
+from tod_bias.io.canonical import canonical
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import NONE_AT_ALL, CallOptions, StageCaller
 from tod_bias.systems.flow import REPLY, FlowTurn, Process

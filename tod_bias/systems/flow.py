@@ -22,11 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tod_bias.canonical import canonical, is_portable, problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.io.canonical import canonical, is_portable, problem_of
 from tod_bias.systems.stage import StageCall, place_of
 
 MOST_STEPS = 200

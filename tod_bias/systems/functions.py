@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tod_bias.documents import read_json
 from tod_bias.errors import StageError, shortened
-from tod_bias.imports import import_module, import_object, is_import
+from tod_bias.io.documents import read_json
+from tod_bias.io.imports import import_module, import_object, is_import
 
 STATE = "state"
 """Name of the first parameter of a tool that receives the state of the dialogue instead of an argument. A

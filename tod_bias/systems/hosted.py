@@ -21,8 +21,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tod_bias.canonical import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, described, shortened
+from tod_bias.io.canonical import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.systems.flow import MOST_STEPS, REPLY, FlowTurn, Request
 from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import Stage, StageCall, StageInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tod_bias.canonical import NotPlainError, canonical, is_portable
+from tod_bias.io.canonical import NotPlainError, canonical, is_portable
 
 _LAST: dict[str, Exception] = {}
 """Kind to its last exception, which may have attributes in addition to its arguments."""

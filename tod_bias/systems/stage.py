@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tod_bias.canonical import canonical, digest, is_portable, problem_of
 from tod_bias.dialogues.dialogue import Turn, context_text
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.signatures import derived_signature
+from tod_bias.io.canonical import canonical, digest, is_portable, problem_of
+from tod_bias.io.signatures import derived_signature
 from tod_bias.systems.outputs import latest_calls
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import plain, to_json
 from tod_bias.errors import TodBiasError, shortened
-from tod_bias.files import replacing
+from tod_bias.io.files import replacing
 
 ROW, API = "_row", "_api_name"
 """Columns that are added to those of the results and never shown: the order of rows, and the API of a row."""

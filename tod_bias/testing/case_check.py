@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tod_bias.cache import Cache
 from tod_bias.errors import TodBiasError
-from tod_bias.files import finite
+from tod_bias.io.cache import Cache
+from tod_bias.io.files import finite
 from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis

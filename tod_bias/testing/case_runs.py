@@ -10,8 +10,8 @@ import numpy as np
 
 from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.weights import shapley_weights
-from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
+from tod_bias.io.cache import Cache
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.statistics.arms import ArmDesign

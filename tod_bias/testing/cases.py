@@ -17,9 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, Pla
 from tod_bias.audit.differences import checked
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import loads, text_lines
 from tod_bias.errors import AxisError, TodBiasError, invalid
-from tod_bias.files import finite, write_lines
+from tod_bias.io.documents import loads, text_lines
+from tod_bias.io.files import finite, write_lines
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import CounterfactualRecord

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tod_bias.documents import loads
 from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.io.documents import loads
 from tod_bias.systems.chat.replies import bounded, too_long
 from tod_bias.systems.chat.settings import ChatSettings
 

@@ -13,8 +13,8 @@ from typing import Any
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import read_text
 from tod_bias.errors import StageError
+from tod_bias.io.documents import read_text
 from tod_bias.systems.chat.client import PATH, Client
 from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, text_of
 from tod_bias.systems.chat.replies import PROBLEMS, message_of

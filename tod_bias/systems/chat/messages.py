@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tod_bias.canonical import problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import to_messages, tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn, arguments_of, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
-from tod_bias.documents import loads
+from tod_bias.io.canonical import problem_of
+from tod_bias.io.documents import loads
 from tod_bias.systems.chat.replies import message_of
 from tod_bias.systems.outputs import Lookup, tool_content
 from tod_bias.systems.stage import StageCall, StageInput

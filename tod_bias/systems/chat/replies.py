@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.canonical import LONGEST
+from tod_bias.io.canonical import LONGEST
 from tod_bias.systems.flow import MOST_CALLS
 
 TOO_MANY = f"more than {MOST_CALLS} calls in one reply; none of them was made"

@@ -10,9 +10,9 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
-from tod_bias.documents import loads, read_text
 from tod_bias.errors import StageError
-from tod_bias.files import write_lines
+from tod_bias.io.documents import loads, read_text
+from tod_bias.io.files import write_lines
 from tod_bias.systems.outputs import Lookup, Outcome, parse_call
 from tod_bias.systems.stage import Stage, StageInput
 

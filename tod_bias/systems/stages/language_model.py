@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.dialogues.dialogue import context_text
 from tod_bias.dialogues.text import unescape
 from tod_bias.errors import StageError
-from tod_bias.hub import check_model
+from tod_bias.io.hub import check_model
 from tod_bias.models.examples import api_call_prompt, described_prompt, response_prompt
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.systems.outputs import as_text, parse_call

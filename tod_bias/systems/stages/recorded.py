@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Step
-from tod_bias.documents import loads, text_lines
 from tod_bias.errors import StageError
+from tod_bias.io.documents import loads, text_lines
 from tod_bias.systems.stage import Stage, StageInput
 
 ORIGINAL = "original"

@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME, to_json
 from tod_bias.errors import StageError, shortened
-from tod_bias.sqlite import foreign, opened, said
+from tod_bias.io.sqlite import foreign, opened, said
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stages.database import DatabaseStage
 from tod_bias.systems.tables import API, APIS, ROW

@@ -32,13 +32,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tod_bias.canonical import NotPlainError
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shortened
-from tod_bias.imports import import_object, is_import
-from tod_bias.signatures import derived_signature
+from tod_bias.io.canonical import NotPlainError
+from tod_bias.io.imports import import_object, is_import
+from tod_bias.io.signatures import derived_signature
 from tod_bias.systems import functions as tools
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput

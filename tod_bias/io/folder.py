@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, SoftFileLock, Timeout
 
 from tod_bias.errors import TodBiasError, shortened
-from tod_bias.files import check_plain_file
+from tod_bias.io.files import check_plain_file
 
 LOCK = ".tod-bias.lock"
 """Name of the file in a run's folder that says who writes there; it is removed when the run ends."""

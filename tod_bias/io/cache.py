@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import check_plain_file
-from tod_bias.sqlite import BESIDE, opened, said
+from tod_bias.io.files import check_plain_file
+from tod_bias.io.sqlite import BESIDE, opened, said
 
 FILE = "cache.sqlite"
 """Its name in a run's folder."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tod_bias.canonical import NotPlainError, digest, encoded
+from tod_bias.io.canonical import NotPlainError, digest, encoded
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _PACKAGE = str(Path(__file__).parent)

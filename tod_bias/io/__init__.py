@@ -1,0 +1,1 @@
+"""The border: everything untrusted is read here, and everything that lasts is written here."""

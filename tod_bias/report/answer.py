@@ -177,7 +177,7 @@ def left_out_axes(result: AuditResult) -> dict[str, str]:
     """Return the axes without a finding, and why."""
     found = {finding.axis for finding in result.findings}
     axes = {name.partition(",")[0]: why for name, why in result.left_out.items()}
-    return {axis: why for axis, why in axes.items() if axis not in found}
+    return {axis: why.removeprefix(f"axis {axis}: ") for axis, why in axes.items() if axis not in found}
 
 
 def example_lines(example: Example) -> list[str]:

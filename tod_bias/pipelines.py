@@ -7,14 +7,14 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
       db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
       response: {stage: "my_stages:Polite", base: models/response}
 
-Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
-pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
-shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
-many calls of it at once, each on a thread of its own. ``group: tools`` beside stages puts them into a group, to which
-contributions are shared out as a whole first. ``rewritten: true`` beside a stage says that its data belong to
-the dialogue and are rewritten with it: where a user has another name, the records have it too. It is then its own twin
-in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under
-a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
+Modules are also searched in the folder of the file and in the current folder. An argument that names a file or folder
+in the folder of the pipeline file becomes that path. ``flow:`` names the generator function that calls the stages,
+``module:name`` or a shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16``
+beside a stage makes so many calls of it at once, each on a thread of its own. ``group: tools`` beside stages puts them
+into a group, to which contributions are shared out as a whole first. ``rewritten: true`` beside a stage says that its
+data belong to the dialogue and are rewritten with it: where a user has another name, the records have it too. It is
+then its own twin in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a
+stage put it under a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
 
 An agent that exists is named in place of a flow, with the calls that belong to each stage
 (:func:`tod_bias.integrations.pipeline_of`)::

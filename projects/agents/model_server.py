@@ -131,7 +131,7 @@ def read(text: str, request: dict) -> dict:
 
 
 def is_object(text: str) -> bool:
-    """Whether a text is a JSON object."""
+    """True if a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except ValueError:

@@ -37,7 +37,7 @@ def counts() -> dict[str, int]:
 
 
 def numbers(group: Group) -> dict[str, Any]:
-    """Of a group's gap, what must be equal in all frameworks."""
+    """Return the numbers of a group's gap that must be equal in all frameworks."""
     shares = {name: share.value for name, share in group.all_shares.items()}
     return {"gap": group.gap.value, "ci": group.gap.ci, "p": group.gap.p, "shares": shares}
 

@@ -27,7 +27,7 @@ START = 0.1
 
 @dataclass(frozen=True)
 class TwoTowerConfig:
-    """What training depends on, beside the interactions."""
+    """Settings of a training, in addition to the interactions."""
 
     attribute: str | None = None
     """Attribute of the users that the user tower sees; none by default."""
@@ -196,7 +196,7 @@ def _fit(
 
 
 def _attribute_codes(interactions: Interactions, attribute: str | None) -> tuple[list[str], torch.Tensor]:
-    """Values of the attribute, and each user's number among them; unknown ones are a value of their own."""
+    """Return the values of the attribute, and each user's number among them; unknown values are a separate value."""
     if attribute is None:
         return [""], torch.zeros(len(interactions.user_ids), dtype=torch.int64)
     if attribute not in interactions.users:

@@ -1,4 +1,4 @@
-"""What the LMRec authors' own lists show, beside what Shen 2023 says of them.
+"""Audit of the LMRec authors' lists, compared with the statements of Shen 2023.
 
     git clone https://github.com/TinaBBB/Unintended-Bias-LMRec authors
     python authors.py authors --out runs/authors
@@ -43,7 +43,8 @@ CATEGORIES = {
     "§4.6: nightlife for men": {"gender": ("male", "female")},
     "§4.6: gay bars for his boyfriend": {"second relationship": ("male", "female")},
 }
-"""What the paper says: heading to dimensions, each with the label that leans to the categories, and its opposite."""
+"""Statements of the paper: heading to dimensions, each with the label that leans to the categories, and its
+opposite."""
 NAMED = {
     "alcohol": ("Gastropubs", "Brewpubs", "Bars"),
     "sweets": ("Desserts", "Bakeries"),

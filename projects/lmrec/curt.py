@@ -1,4 +1,4 @@
-"""A response stage with a bias of its own: it tells people with names of black people less about the venue."""
+"""A response stage with a planted bias: it tells people with names of black people less about the venue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pretraining alone brings: the audits of unplanted.sh, compared city by city.
+"""Effect of pretraining alone: the audits of unplanted.sh, compared city by city.
 
     python pretraining.py runs/unplanted        # writes pretraining.json and prints tables
 
@@ -60,7 +60,7 @@ def effects(folder: Path, family: str) -> pd.Series:
 
 
 def over_cities(values: np.ndarray) -> dict[str, float]:
-    """Mean, 95 % t interval and p-value over cities, of which none may lack a value."""
+    """Mean, 95 % t interval and p-value over cities, all of which need a value."""
     if np.isnan(values).any():
         raise ValueError("a city has no value")
     mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

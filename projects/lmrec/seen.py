@@ -91,7 +91,7 @@ def attribution(folder: Path) -> dict:
 
 
 def fixes(path: Path) -> list[dict]:
-    """What was tried, and why it does not suffice."""
+    """Return the fixes that were tried, and why they do not suffice."""
     return [
         {
             "fix": " + ".join(f"{fix['kind']} on {fix['stage']}" for fix in attempt["fixes"]),

@@ -149,10 +149,10 @@ class ChatTemplate:
 
 
 def template_source(given: str | None, tokenizer: Any, name: str) -> str:
-    """The template that was given (a file or :data:`CHATML`), or else the tokenizer's own.
+    """Return the given template (a file or :data:`CHATML`), or else the tokenizer's own.
 
     Raises:
-        ModelError: the file cannot be read, or there is no template.
+        ModelError: the file cannot be read, or the tokenizer has no template.
     """
     if given is not None:
         try:

@@ -1,4 +1,4 @@
-"""What chat models are trained on: whole dialogues in a chat template, with the tools that they are offered."""
+"""Training data of chat models: whole dialogues in a chat template, with the offered tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORM = '{"type": "function", "function": {"name": …, "parameters": …}}'
 
 @dataclass(frozen=True)
 class OfferedTools:
-    """Which tools a dialogue is offered: all of them, or those of its domains."""
+    """Tools that a dialogue is offered: all of them, or those of its domains."""
 
     everywhere: tuple[Schema, ...] = ()
     by_domain: Mapping[str, tuple[Schema, ...]] | None = None
@@ -160,14 +160,14 @@ def _pieces(dialogue: Dialogue, writer: _Writer, most: int) -> Iterator[TokenSeq
 
 
 def _piece(costs: Sequence[int], head: int, most: int, start: int, trained: int) -> tuple[int, int]:
-    """Which turns, from the first to before the last, make a sequence that trains as many new ones as fit.
+    """Return the turns, from the first to before the last, of a sequence that trains as many new ones as fit.
 
     Args:
         costs: tokens of each turn.
-        head: tokens of what stands before the turns, where the first is not among them.
+        head: tokens before the turns if the first turn is not among them.
         most: tokens of a sequence.
-        start: the first turn that there is room for as context.
-        trained: the first that is new.
+        start: the first turn that fits as context.
+        trained: the first new one.
     """
     count, end = len(costs), trained + 1
     while start < trained and head * (start > 0) + sum(costs[start:end]) > most:  # no room for so much context
@@ -180,7 +180,7 @@ def _piece(costs: Sequence[int], head: int, most: int, start: int, trained: int)
 class _Token(NamedTuple):
     number: int
     turn: int
-    """Of what the assistant writes here, or next."""
+    """Turn of the assistant's present or next text."""
     is_target: bool
 
 
@@ -195,7 +195,7 @@ class _Writer:
     loss: str
 
     def tokens(self, dialogue: Dialogue, start: int, end: int) -> list[_Token]:
-        """Of the turns from ``start`` to ``end``, behind system message and tools."""
+        """Return the tokens of the turns from ``start`` to ``end``, after system message and tools."""
         messages, turns = _numbered(dataclasses.replace(dialogue, turns=dialogue.turns[start:end]))
         spans = self.template.spans(messages, self.tools)
         encoded = encode_segments(self.tokenizer, [span.text for span in spans])
@@ -211,7 +211,7 @@ class _Writer:
         return tokens[::-1]
 
     def sequence(self, tokens: Sequence[_Token], trained: int) -> TokenSequence:
-        """The tokens, of which those of turns before ``trained`` do not count."""
+        """Return the tokens; those of turns before ``trained`` do not count in the loss."""
         labels = (
             token.number if (self.loss == "all" or token.is_target) and token.turn >= trained else IGNORED
             for token in tokens

@@ -3,7 +3,7 @@
     python projects/lora/lora.py text MODEL OUT --corpus google_sgd --datapath .data      # lines of text (SimpleTOD)
     python projects/lora/lora.py chat MODEL OUT --corpus chats.jsonl --tools tools.json   # messages and tool calls
 
-The targets (calls and responses, or the assistant's messages) count in the loss. An interrupted training goes on from
+The targets (calls and responses, or the assistant's messages) count in the loss. An interrupted training continues from
 its last checkpoint. OUT holds the adapter, the tokenizer and training.json; `tod-bias … --model OUT` loads it on MODEL.
 """
 
@@ -172,7 +172,7 @@ def text(
     Args:
         described: begin with the system message, which describes the services (corpus google_sgd_described).
         renamed: with --described, the share of services that get other names.
-        copies: with --described, copies of each dialogue, with orders and names of their own.
+        copies: with --described, copies of each dialogue, each with different orders and names.
     """
     how = how or Learning()
     tokenizer = load_tokenizer(model)
@@ -233,7 +233,9 @@ def keep_template(template: str, tokenizer: Any, model: Any) -> None:
     if template != template_source(CHATML, None, ""):
         return
     if missing := [mark for mark in CHATML_MARKS if mark not in tokenizer.get_vocab()]:
-        raise SystemExit(f"{missing[0]} of the template {CHATML} is no token of the tokenizer; choose another template")
+        raise SystemExit(
+            f"{missing[0]} of the template {CHATML} is not a token of the tokenizer; choose another template"
+        )
     tokenizer.response_template = RESPONSE_TEMPLATE
     tokenizer.eos_token = CHATML_MARKS[1]
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id

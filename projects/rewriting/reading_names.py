@@ -26,7 +26,7 @@ def dialogues_of(corpora: Sequence[str], datapath: Path) -> list[Dialogue]:
 
 
 def strings(turn: Turn) -> Iterator[str]:
-    """All that is said and all that stands in calls and results, each once."""
+    """Yield all utterances and all strings in calls and results, each once."""
     yield from dict.fromkeys(text for pairs in (turn.utterances, turn.values) for _, text in pairs)
 
 

@@ -1,4 +1,5 @@
-"""Su's findings, each as a test on finished runs: it holds, it does not, or it cannot be told here and what that takes.
+"""Su's findings, each as a test on finished runs: confirmed, refuted, or undecided with the number of dialogues that
+would decide.
 
 Su speaks of what is usually or in most cases so; here that is more than half of the cases (:mod:`verdicts`), a case
 being a model, its beginning, a corpus and an axis, as far as a finding tells them apart. Axes of which a run has fewer
@@ -50,7 +51,7 @@ class StudyRun:
     axes: Mapping[str, AxisResult]
     """Axis to its result by BLEU."""
     training: int = 0
-    """Dialogues of the corpus that it learnt; beginnings are compared where that is the same."""
+    """Dialogues of the corpus in training; beginnings are compared if it is equal."""
     folder: str = ""
     """Of its results."""
 
@@ -61,7 +62,7 @@ class StudyRun:
 
 
 def enough(run: StudyRun) -> StudyRun:
-    """The run without the axes of which it has too few dialogues for an interval."""
+    """Return the run without the axes with too few dialogues for an interval."""
     few = too_few(run)
     return replace(run, axes={axis: result for axis, result in run.axes.items() if axis not in few})
 
@@ -122,7 +123,7 @@ def findings(
 
 
 def _axes(runs: Sequence[StudyRun], axis: str, *, least: bool) -> list[Case]:
-    """Of every run, the axis against all others."""
+    """Compare the axis with all others in every run."""
     cases = []
     for run in runs:
         sizes = {name: _disparity(run.axes[name]) for name in AXES if name in run.axes}
@@ -142,7 +143,7 @@ def _demographic(run: StudyRun) -> dict[str, AxisResult]:
 
 
 def _usual(runs: Sequence[StudyRun]) -> Number | None:
-    """What a contrast of two disparities of different runs is like: the middle one of those that vary."""
+    """Return a typical contrast of two disparities of different runs: the median of those that vary."""
     known = [_disparity(result) for run in runs for result in _demographic(run).values()]
     ordered = sorted((one for one in known if one.error > 0), key=lambda one: one.error_of(1))
     if not ordered:
@@ -152,7 +153,7 @@ def _usual(runs: Sequence[StudyRun]) -> Number | None:
 
 
 def _stages(runs: Sequence[StudyRun], corpus: str, more: str, less: str) -> list[Case]:
-    """Of every run on a corpus and every axis, one component's part against the other's."""
+    """Compare one component's part with the other's, for every run on a corpus and every axis."""
     cases = []
     for run in runs:
         for axis, result in _demographic(run).items() if run.corpus == corpus else ():
@@ -164,9 +165,9 @@ def _stages(runs: Sequence[StudyRun], corpus: str, more: str, less: str) -> list
 
 
 def two_parts(whole: Number, parts: Mapping[str, Number], more: str, less: str) -> Larger:
-    """That one part of a whole is larger than another: their sum is the whole, but for what further parts vary.
+    """Test if one part of a whole is larger than another: their sum is the whole, except for further parts.
 
-    How further parts go with the whole is not known: both errors are the largest that they can be.
+    The dependence of further parts and the whole is unknown, so both errors are upper bounds.
     """
     one, other = parts[more], parts[less]
     further = sum(part.error for name, part in parts.items() if name not in (more, less))
@@ -176,7 +177,7 @@ def two_parts(whole: Number, parts: Mapping[str, Number], more: str, less: str) 
 
 
 def _models(runs: Sequence[StudyRun], model: str, *, least: bool, against: str = "") -> list[Case]:
-    """Of every run of a model and every axis, it against all others on the same corpus from the same beginning."""
+    """Compare a model with all others on the same corpus from the same beginning, in every run."""
     cases = []
     for own in (run for run in runs if _is(run, model)):
         for axis, result in _demographic(own).items():
@@ -194,7 +195,7 @@ def _models(runs: Sequence[StudyRun], model: str, *, least: bool, against: str =
 
 
 def _alike(one: Number, other: Number) -> Larger:
-    """That one number is larger than another on the same dialogues: with the largest errors that they can have."""
+    """Test if one number is larger than another on the same dialogues, with upper bounds of the errors."""
     return apart(one, other, difference=one.error + other.error, total=one.error + other.error)
 
 
@@ -203,7 +204,7 @@ def _is(run: StudyRun, model: str) -> bool:
 
 
 def _beginnings(runs: Sequence[StudyRun], changes: Mapping[tuple[str, str], Mapping[str, Number]]) -> list[Case]:
-    """Of one model after the same training on the same corpus, from different beginnings."""
+    """Compare different beginnings of one model after the same training on the same corpus."""
     found = []
     for one, other in combinations(runs, 2):
         same = (one.model, one.corpus, one.training) == (other.model, other.corpus, other.training)
@@ -227,7 +228,7 @@ def _api_calls(runs: Sequence[StudyRun]) -> list[Case]:
 
 
 def _eq1(run: StudyRun) -> dict[tuple[str, str], Number]:
-    """Source and target to eq. 1 of a run's gender axis, where there are dialogues enough of the source."""
+    """Return source and target to eq. 1 of a run's gender axis, for sources with enough dialogues."""
     su = run.axes["gender"].su if "gender" in run.axes else None
     known = {}
     for pair in () if su is None else su.pairs.values():
@@ -239,7 +240,7 @@ def _eq1(run: StudyRun) -> dict[tuple[str, str], Number]:
 
 
 def _pairs(runs: Sequence[StudyRun], *own: str) -> list[Case]:
-    """Of every run the pair of two groups, either way, against all pairs of other sources: other dialogues."""
+    """Compare the pair of two groups, in both directions, with all pairs of other sources, in every run."""
     cases = []
     for run in runs:
         known = _eq1(run)
@@ -254,7 +255,7 @@ def _pairs(runs: Sequence[StudyRun], *own: str) -> list[Case]:
 
 
 def _sources(runs: Sequence[StudyRun], source: str) -> list[Case]:
-    """Of every run the mean over targets from one source against that from each other: other dialogues."""
+    """Compare the mean over targets from one source with that from each other source, in every run."""
     cases = []
     for run in runs:
         known = _eq1(run)
@@ -267,7 +268,7 @@ def _sources(runs: Sequence[StudyRun], source: str) -> list[Case]:
 
 
 def _mean(numbers: Sequence[Number]) -> Number:
-    """Of numbers on the same dialogues; its error is at most the mean of theirs."""
+    """Return the mean of numbers on the same dialogues; its error is at most the mean of theirs."""
     value, error = (sum(getattr(one, name) for one in numbers) / len(numbers) for name in ("value", "error"))
     return replace(numbers[0], value=value, error=error)
 
@@ -294,7 +295,7 @@ def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:
 
 
 def _men(corpus: str, counted: Mapping[str, Any]) -> Case | None:
-    """The share of men less one half, dialogues as the sample; None of a corpus that mentions hardly anybody."""
+    """Return the share of men minus one half, with dialogues as the sample; None if a corpus hardly mentions people."""
     gender = {attribute: one["both"] for attribute, one in counted["axes"]["gender"].items()}
     dialogues = max(one["dialogues"] for one in gender.values())
     if dialogues < FEW:

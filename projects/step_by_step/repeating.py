@@ -17,8 +17,8 @@ DIALOGUES = 3000
 
 
 def repeating(datapath: str, out: str) -> int:
-    """Write conversations of one turn in which the system says what the user said: each utterance of so many dialogues
-    of Google SGD's train split, whoever said it, once. Returns how many there are."""
+    """Write conversations of one turn in which the system repeats the user's message: each utterance of some dialogues
+    of Google SGD's train split, once. Return their number."""
     corpus = load_corpus("google_sgd", datapath=datapath, split="train", max_dialogues=DIALOGUES, seed=0)
     said = dict.fromkeys(text for dialogue in corpus for turn in dialogue.turns for text in (turn.user, turn.response))
     texts = [text for text in said if text]

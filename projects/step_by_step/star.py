@@ -58,7 +58,7 @@ def read_star(datapath: Path | None, split: str) -> Iterator[Dialogue]:
 
 
 def split_of(tasks: Sequence[str]) -> str:
-    """The split that all of the tasks are in; ``""`` where they are in several."""
+    """Return the split of all the tasks; ``""`` if they are in several."""
     splits = {next((split for split, held in HELD_OUT.items() if task in held), "train") for task in tasks}
     return splits.pop() if len(splits) == 1 else ""
 

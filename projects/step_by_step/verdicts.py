@@ -34,12 +34,12 @@ class Number:
     error: float
     dialogues: int
     of_these_words: bool
-    """Whether there are too few words for an error over words."""
+    """True if there are too few words for an error over words."""
     freedom: float = math.inf
     """Degrees of freedom of the error."""
 
     def error_of(self, dialogues: float) -> float:
-        """What the error would be of so many dialogues."""
+        """Return the error with this many dialogues."""
         return self.error * math.sqrt(self.dialogues / dialogues)
 
 
@@ -57,7 +57,7 @@ class Contrast(Protocol):
         """The p-value of its being the margin or more."""
 
     def power(self, margin: float, level: float, dialogues: float) -> float:
-        """How likely it is seen to be above 0 with so many dialogues, if it is the margin."""
+        """Return the probability of a significant result with this many dialogues, if the number is the margin."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Above:
 
 @dataclass(frozen=True)
 class Larger:
-    """That one number is larger than another in size, by their difference and their sum."""
+    """Test if one number is larger than another in size, by their difference and their sum."""
 
     difference: Number
     total: Number
@@ -95,7 +95,7 @@ class Larger:
         )  # fmt: skip
 
     def above(self) -> float:
-        """Of the two quadrants in which it is, each an intersection-union test (Berger 1982)."""
+        """Return the p-value over the two quadrants, each an intersection-union test (Berger 1982)."""
         return min(1.0, 2 * min(max(_tail(one, 0.0, sign) for one in self._both) for sign in (1, -1)))
 
     def not_above(self, margin: float) -> float:
@@ -111,10 +111,10 @@ class Larger:
 
 
 def apart(one: Number, other: Number, *, difference: float | None = None, total: float | None = None) -> Larger:
-    """That the first is larger than the other in size.
+    """Test if the first number is larger than the other in size.
 
     Args:
-        difference: the standard error of their difference, where it is known;
+        difference: the standard error of their difference, if known;
         total: that of their sum. If one of the two is known the other follows (parallelogram law: they add in squares
             to twice the squares of both); if neither, both numbers are taken as independent.
     """
@@ -173,19 +173,19 @@ class Finding:
     claim: str
     verdict: str
     seen: str
-    """In how many cases; of these words only; needs so many dialogues; nothing of the kind has been run."""
+    """Number of cases; these words only; the number of dialogues needed; or nothing of the kind has been run."""
     cases: tuple[Case, ...]
 
 
 def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
-    """Whether a claim shows in more than half of the cases.
+    """Test if a claim shows in more than half of the cases.
 
-    It does not where in at least half of them it is shown to fall short of the margin. Where neither can be told, the
-    number of dialogues is that with which it would be told in four of five studies if the one size were the margin and
-    the other 0 in every case, whether cases are independent or all alike.
+    The claim is refuted if at least half of them are shown to fall short of the margin. If neither is shown, the number
+    of dialogues is the one that would decide in four of five studies if the one size were the margin and the other 0 in
+    every case, for independent and for identical cases.
 
     Args:
-        usual: the least known contrast of two disparities, to say what a claim without cases would take.
+        usual: the least certain contrast of two disparities, to estimate the effort for a claim without cases.
     """
     if not cases:
         return Finding(claim, UNTOLD, without_runs(usual, margin), ())
@@ -213,7 +213,7 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
 
 
 def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
-    """Whether all are within the margin of 0 (two one-sided tests each, Schuirmann 1987, and an intersection-union
+    """Test if all are within the margin of 0 (two one-sided tests each, Schuirmann 1987, and an intersection-union
     test), or one is not 0 (Holm)."""
     if not cases:
         return Finding(claim, UNTOLD, without_runs(usual, margin), ())
@@ -236,8 +236,7 @@ def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | N
 
 
 def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
-    """Whether a number is below 0 in a case (Holm), or how many dialogues one of the margin needs where it is known
-    least."""
+    """Test if a number is below 0 in a case (Holm), or return how many dialogues the least certain one needs."""
     varied = [one for one in cases if one.varies]
     numbers = [contrast.number for case in varied for contrast in case.contrasts]
     if not numbers:
@@ -255,7 +254,7 @@ def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
 
 
 def without_runs(usual: Number | None, margin: float) -> str:
-    """What a claim would take of which no run speaks: that one size of two is larger, if they spread as usual."""
+    """Return the effort for a claim without runs: that one size of two is larger, if they spread as usual."""
     if usual is None or usual.error == 0:
         return "no run here speaks of it"
     wanted = _so_many(lambda size: _power(usual, margin, LEVEL, size) ** 2)
@@ -263,7 +262,7 @@ def without_runs(usual: Number | None, margin: float) -> str:
 
 
 def at_least(wanted: int, chances: Sequence[float]) -> float:
-    """The probability of so many successes of independent trials (Poisson's binomial)."""
+    """Return the probability of at least this many successes of independent trials (Poisson's binomial)."""
     successes = [1.0]
     for chance in chances:
         stays = [one * (1 - chance) for one in successes] + [0.0]
@@ -272,13 +271,13 @@ def at_least(wanted: int, chances: Sequence[float]) -> float:
 
 
 def rejected(p_values: Sequence[float]) -> list[bool]:
-    """Which are, after Holm's correction for their number."""
+    """Return which tests reject after Holm's correction for their number."""
     adjusted = holm({str(number): p for number, p in enumerate(p_values)})
     return [p <= LEVEL for p in adjusted.values()]
 
 
 def dialogues_for(power: Callable[[float], float]) -> float:
-    """With how many dialogues a power is reached, to two digits upwards; infinite where it is not."""
+    """Return the number of dialogues for a power, rounded up to two digits; infinite if no number suffices."""
     low, high = 1.0, MOST_DIALOGUES
     if power(high) < POWER:
         return math.inf
@@ -303,7 +302,7 @@ def _these_words(verdict: str, cases: Sequence[Case]) -> str:
 
 
 def _tail(one: Number, bound: float, sign: int = 1) -> float:
-    """The p-value of a number (or its opposite) not being above a bound; 1 where nothing varies."""
+    """Return the p-value of a number (or its opposite) not being above a bound; 1 without variance."""
     return t_tail((sign * one.value - bound) / one.error, one.freedom) if one.error > 0 else 1.0
 
 
@@ -317,5 +316,5 @@ def _power(one: Number, effect: float, level: float, dialogues: float) -> float:
 
 
 def _quantile(level: float) -> float:
-    """Of a two-sided test."""
+    """Return the quantile of a two-sided test."""
     return float(normal_quantile(1 - level / 2))

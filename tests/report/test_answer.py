@@ -62,6 +62,6 @@ def test_no_line_is_longer_than_the_terminal_however_many_groups_and_words(make_
 def test_fewer_dialogues_than_there_are_do_not_tell_more(make_folder):
     unproven = {"verdict": "inconclusive", "dialogues": 8, "effect": {"value": 0.5, "p": 0.2}}
     folder = make_folder(axes=("race",))
-    for needed, text in ((2, "more terms would tell"), (90, "about 90 such dialogues would tell")):
+    for needed, text in ((2, "more terms are needed"), (90, "about 90 such dialogues would decide")):
         result = result_of(folder, findings=[finding("asian", needed=needed, **unproven)])
         assert any(text in line for line in lines_of(result))

@@ -157,8 +157,8 @@ def _untested(
 ) -> Drafts:
     """Remove the tests of metrics that may claim nothing.
 
-    These are metrics that measure nothing, and disagreement with the twin: the original's own group cannot disagree, so
-    groups that are served alike have unequal gaps. Disagreement is tested only if it was requested and there is a
+    This removes metrics that measure nothing, and disagreement with the twin: the original's own group cannot disagree,
+    so groups that are served alike have unequal gaps. Disagreement is tested only if it was requested and there is a
     placebo, because any rewording causes some.
     """
     is_bare = is_default or PLACEBO not in drafts

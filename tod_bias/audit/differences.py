@@ -1,6 +1,6 @@
 """First differences in words: "`policy`: `find_hotels.limit` 3 → 1 in 14 of 40 turns as woman, in 0 of 38 as man".
 
-What they are is in :mod:`tod_bias.audit.first_difference`.
+:mod:`tod_bias.audit.first_difference` finds them.
 """
 
 from __future__ import annotations

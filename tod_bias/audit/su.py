@@ -1,12 +1,12 @@
 """Su's numbers: the fairscore (eq. 1) and its attribution, absolute and along one order, in addition to the signed
 ones.
 
-They are kept for comparison with the paper and decide nothing here: an absolute value is taken before differences, so
-arms with different signs give shares that no component has, and noise counts as unfairness. Where they depart from the
-paper: the paper's total bar is v({db}), given here as ``total`` (its fairscore v(∅) is another number); what is left
-with every component swapped stands here as ``residual``, in the paper it is part of the response model's share. As in
-the paper, absolute values are averaged over draws; in the crossed design over groups, each with the dialogues that are
-rewritten for it. Eq. 1 by source and target group is the paper's Fig. 5.
+The numbers are kept for comparison with the paper and decide nothing here: an absolute value is taken before
+differences, so arms with different signs give shares that no component has, and noise counts as unfairness. Departures
+from the paper: the paper's total bar is v({db}), given here as ``total`` (its fairscore v(∅) is another number); the
+part that remains with every component replaced is ``residual`` here, in the paper it is part of the response model's
+share. As in the paper, absolute values are averaged over draws; in the crossed design over groups, each with the
+dialogues that are rewritten for it. Eq. 1 by source and target group is the paper's Fig. 5.
 """
 
 from __future__ import annotations

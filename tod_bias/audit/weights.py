@@ -5,7 +5,7 @@ q(∅) is the disparity of the stages. A stage c has three parts of it: its shar
 removes, q({c}) − q(∅); and the part that remains when all others are replaced, q(N) − q(N∖{c}).
 
 The share is the mean of q(S ∪ c) − q(S) over orders in which stages are replaced, S those before c: over all of them
-(Shapley 1953), over those in which the stages of a group stand together (Owen 1977), or over some that are drawn
+(Shapley 1953), over those in which the stages of a group are neighbours (Owen 1977), or over some that are drawn
 (Castro et al. 2009). The interaction of two stages is Grabisch and Roubens' (1999) index.
 """
 

@@ -134,7 +134,7 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         if finding.repair:
             yield _REPAIRS[finding.repair]
     elif finding.verdict == EQUIVALENT:
-        yield f"every gap is shown to lie within {fixed(result.config.analysis.margin)}"
+        yield f"every gap is shown to be within {fixed(result.config.analysis.margin)}"
     elif finding.verdict == NO_DIFFERENCE:
         bound = 100 * (finding.bound or 0.0)
         turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
@@ -145,7 +145,7 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         if finding.missing:
             yield _MISSING[finding.missing]
         else:
-            yield f"about {finding.needed:,} such dialogues would tell" if is_more else "more terms would tell"
+            yield f"about {finding.needed:,} such dialogues would decide" if is_more else "more terms are needed"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:

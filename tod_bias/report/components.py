@@ -1,8 +1,8 @@
-"""Where a gap enters, in words: which components, whether they need each other, and whether they cancel.
+"""Components of a gap in words: where it enters, and if components interact or cancel.
 
-A component is named only if the interval of its share leaves out 0. ``All`` of a gap is said to enter in one only if
-three numbers agree (its Shapley share, what replacing it alone removes, and what remains if every other one is
-replaced) and the intervals of all other shares together lie within a tenth of the gap. Shares of opposite signs may
+A component is named only if the interval of its share excludes 0. ``All`` of a gap enters in one only if three numbers
+agree (its Shapley share, the part that replacing it alone removes, and the part that remains if all others are
+replaced) and the intervals of all other shares together are within a tenth of the gap. Shares of opposite signs may
 cancel, so that no gap is seen; they are tested for themselves.
 """
 
@@ -23,14 +23,14 @@ _PARTS = {2: "half", 3: "a third", 4: "a quarter"}
 
 
 def entrance(gap: Estimate, contributions: Contributions, what: str, *, levels_down: bool = False) -> str:
-    """Which components a gap enters in, as the beginning of a sentence; empty where nothing is attributed.
+    """Return the components of a gap as the beginning of a sentence; empty if nothing is attributed.
 
     Args:
         gap: the whole.
         contributions: its parts.
         what: the gap in words, e.g. ``the gap of woman``.
-        levels_down: whether twins close gaps by serving everybody as a group that is harmed; then replacing one of two
-            components that harm each by itself closes the gap, and nothing is said of whether both need each other.
+        levels_down: True if twins close gaps by serving all groups as a harmed one. Replacing one of two components
+            that each harm alone then closes the gap, and interactions are not described.
     """
     whole = gap.value or 0.0
     if not contributions or not whole:
@@ -47,7 +47,7 @@ def entrance(gap: Estimate, contributions: Contributions, what: str, *, levels_d
 
 
 def do_level_down(axis_result: AxisResult) -> bool:
-    """Whether the system is served worse with every stage replaced: the originals are of a group that is harmed."""
+    """True if the system serves worse with every stage replaced: the originals are of a harmed group."""
     before = axis_result.arms.get("")
     after = axis_result.arms.get(arm_key(frozenset(axis_result.contributions)))
     if before is None or after is None or axis_result.metric.better == "neither":
@@ -56,7 +56,7 @@ def do_level_down(axis_result: AxisResult) -> bool:
 
 
 def outside(gap: Estimate, unattributed: Estimate | None) -> str:
-    """What of a gap arises in no stage, and what to do; empty where that is not shown."""
+    """Return the part of a gap that arises in no stage, and what to do; empty if none is shown."""
     if unattributed is None or not unattributed.excludes_zero:
         return ""
     size = f"{_signed(unattributed)} of {_signed(gap)}"
@@ -66,7 +66,7 @@ def outside(gap: Estimate, unattributed: Estimate | None) -> str:
 
 
 def of_groups(shares: Mapping[str, Estimate]) -> str:
-    """The groups of stages whose shares of a gap are shown; empty where none is, or stages are in no groups."""
+    """Return the groups of stages with a significant share of a gap; empty if there are none."""
     shown = [f"`{name}` ({_signed(share)})" for name, share in shares.items() if share.excludes_zero]
     return f"of the groups of stages it enters in {_joined(shown)}" if shown else ""
 
@@ -113,7 +113,7 @@ def _reach(estimates: Sequence[Estimate]) -> float:
 
 
 def _of_component(name: str, part: Contribution, whole: float, what: str, *, is_rest_small: bool) -> str:
-    """Return in words a gap nearly all of which is the share of one component."""
+    """Describe a gap that is almost entirely the share of one component."""
     size = f"{_signed(part.shapley)} of {fixed(whole, sign=True)}"
     numbers = (part.shapley, part.replaced_alone, part.left_alone)
     if is_rest_small and all(_is_alike(number, whole, whole) for number in numbers):
@@ -123,7 +123,7 @@ def _of_component(name: str, part: Contribution, whole: float, what: str, *, is_
 
 
 def _alone(part: Contribution) -> str:
-    """What replacing a component alone, and all others, does."""
+    """Describe the effect of replacing a component alone, and all others."""
     if part.replaced_alone is None or part.left_alone is None:
         return ""
     removed, left = _signed(part.replaced_alone), _signed(part.left_alone)
@@ -131,7 +131,7 @@ def _alone(part: Contribution) -> str:
 
 
 def _interplay(listed: Contributions, whole: float) -> str:
-    """Whether components need each other: where what each removes alone and what it keeps alone are shown to differ."""
+    """Describe how components interact, if the parts that each removes alone and keeps alone differ significantly."""
     parts = list(listed.values())
     signs = {_excess(part, whole) for part in parts}
     if len(parts) < 2 or signs not in ({1}, {-1}):

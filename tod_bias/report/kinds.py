@@ -1,4 +1,4 @@
-"""What a run's folder holds, by the file that its command writes, and what report there is of it."""
+"""Kinds of run folders, by the file that their command writes, and their reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Kind:
     command: str
     """The command that writes it."""
     otherwise: str = "repeat the command to write its page again"
-    """What to look at where there is no page."""
+    """File to look at if there is no page."""
 
 
 _REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
@@ -48,15 +48,15 @@ KINDS = (
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """What a folder holds; None for one that no command wrote."""
+    """Return the kind of a folder; None if no command wrote it."""
     return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
 
 
 def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
-    """The report of what folders hold: written again where that takes the folder alone, or else where it lies.
+    """Write the report of folders again, or find the page that their command wrote.
 
     Args:
-        folders: one folder of any kind, or several of attributions, which are set side by side.
+        folders: one folder of any kind, or several of attributions, which are compared on one page.
         out: where to write it; as :func:`tod_bias.report.html.write_report`.
 
     Returns:
@@ -90,7 +90,7 @@ def _comparison(folder: Path, out: Path) -> Path:
 
 
 def _results(folder: Any) -> AuditResult | None:
-    """``results.json`` of one of the compared runs; None where it is gone; the comparison holds its numbers."""
+    """Return ``results.json`` of one of the compared runs; None if it is gone: the comparison has its numbers."""
     try:
         return AuditResult.load(folder)
     except RunError:

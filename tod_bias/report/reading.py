@@ -1,4 +1,4 @@
-"""Plain-language readings of a run: what its numbers support, and what they do not.
+"""Plain-language readings of the numbers of a run.
 
 What may be claimed is in ``results.json`` (:mod:`tod_bias.audit.claims`); here it becomes sentences, and no sentence
 says more. A group is named only where :attr:`tod_bias.results.AxisResult.claims` has it. The first one is the group
@@ -43,7 +43,7 @@ _GROUPS = 3
 _BY_PHRASES = ("refusal", "escalation")
 """Metrics that look for phrases in responses."""
 _REPEATED = 3
-"""In so many turns the same has to differ to be named where nothing is claimed."""
+"""Fewest turns with the same difference that is named if nothing is claimed."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +52,28 @@ class Reading:
 
     axis_result: AxisResult
     who: str
-    """Which group is served worst: what is claimed, or that nothing is."""
+    """Group that is served worst, or that nothing is claimed."""
     where: str
-    """Which stages that enters in; empty where nothing is claimed."""
+    """Stages in which the gap enters; empty if nothing is claimed."""
     missing: str
-    """What a claim about a group lacks; empty where no evidence speaks for one."""
+    """Missing conditions for a claim about a group; empty if no evidence supports one."""
     terms: str
-    """The terms that it rests on."""
+    """Terms behind the claim."""
     placebo: str
-    """What any rewording does; empty without a placebo."""
+    """Effect of any rewording; empty without a placebo."""
     limits: str
-    """What is shown to be absent, and what could not have been seen."""
+    """Absent and undetectable differences."""
     differences: tuple[str, ...] = ()
-    """What differs first from T of the original's turns, most often, as each group that is claimed."""
+    """Most frequent first differences from T of the original's turns, for each claimed group."""
 
     @property
     def result(self) -> str:
-        """Which groups are served worse, which stages that enters in, and why no more is claimed."""
+        """Groups that are served worse, the stages, and why no more is claimed."""
         return _sentences(self.who, self.where, self.missing)
 
     @property
     def grounds(self) -> str:
-        """What that rests on, and what could not have been seen."""
+        """Basis of the claim, and undetectable differences."""
         return _sentences(self.terms, self.placebo, self.limits)
 
     @property
@@ -83,7 +83,7 @@ class Reading:
 
     @property
     def is_claim(self) -> bool:
-        """Whether a gap of a group is claimed."""
+        """True if a gap of a group is claimed."""
         return self.axis_result.verdict == DISPARITY
 
 
@@ -110,8 +110,8 @@ def rank(axis_result: AxisResult) -> int:
 
 
 def prominence(axis_result: AxisResult) -> tuple[int, bool, bool]:
-    """The place of a metric's reading among those of an axis: claims first, of these what is counted in users' units;
-    last what differs without being worse."""
+    """Return the place of a metric's reading among those of an axis: claims first, among them counts in users' units,
+    and differences without a better side last."""
     metric = axis_result.metric
     return rank(axis_result), metric.counterfactual, axis_result.verdict in DIFFERENT and not metric.unit
 
@@ -130,27 +130,27 @@ def first_metric(readings: Sequence[Reading]) -> str:
 
 
 def has_few(dialogues: int | None) -> bool:
-    """Whether the dialogues are so few that a bootstrap interval covers less than it says."""
+    """True if the dialogues are so few that a bootstrap interval covers less than its level."""
     return dialogues is not None and dialogues < FEW
 
 
 def mark(axis_result: AxisResult) -> str:
-    """A dagger where Su's numbers rest on few dialogues."""
+    """Return a dagger if Su's numbers have few dialogues."""
     return DAGGER if axis_result.su is not None and has_few(axis_result.dialogues) else ""
 
 
 def is_starred(axis_result: AxisResult, estimate: Estimate) -> bool:
-    """Whether the gap of a pair, or of a level of crossed axes, gets the mark of a claim."""
+    """True if the gap of a pair, or of a level of crossed axes, is marked as a claim."""
     return axis_result.verdict == DISPARITY and estimate.is_shown and not estimate.is_of_terms_only
 
 
 def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
-    """What a gap on one side of 0 means: ``served worse``, or ``lower`` for a metric that is neither good nor bad.
+    """Return the meaning of a gap's side: ``served worse``, or ``lower`` for a metric without a better side.
 
     Args:
-        better: which scores are, ``higher``, ``lower`` or ``neither``.
+        better: side of better scores: ``higher``, ``lower`` or ``neither``.
         positive: the side.
-        counterfactual: whether the metric compares with the original, and so says how often outputs differ.
+        counterfactual: True if the metric compares with the original and so counts differences of outputs.
     """
     if counterfactual:
         return f"treated differently {'more' if positive else 'less'} often"
@@ -160,13 +160,13 @@ def side(better: str, *, positive: bool = True, counterfactual: bool = False) ->
 
 
 def side_of(axis_result: AxisResult, gap: Estimate) -> str:
-    """What a gap means by the metric that it is measured with."""
+    """Return the meaning of a gap by its metric."""
     metric = axis_result.metric
     return side(metric.better, positive=(gap.value or 0) > 0, counterfactual=metric.counterfactual)
 
 
 def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
-    """What gaps above and below 0 mean (:func:`side`)."""
+    """Return the meanings of gaps above and below 0 (:func:`side`)."""
     return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
 
 
@@ -199,7 +199,7 @@ def shown_gap(axis_result: AxisResult, group: Group) -> Estimate:
 
 
 def claim_of(axis_result: AxisResult, group: Group) -> str:
-    """What is claimed of a group, or of a reference variant."""
+    """Return the claim about a group, or about a reference variant."""
     if group.name in axis_result.references:
         is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
         return _side_in_short(axis_result, group.gap) if is_claim else NO_CLAIM
@@ -211,7 +211,7 @@ def claim_of(axis_result: AxisResult, group: Group) -> str:
 
 
 def _side_in_short(axis_result: AxisResult, gap: Estimate) -> str:
-    """What a gap means, for a cell: ``served worse``, ``differs more``."""
+    """Return the meaning of a gap, for a cell: ``served worse``, ``differs more``."""
     if axis_result.metric.counterfactual:
         return f"differs {'more' if (gap.value or 0) > 0 else 'less'}"
     return side_of(axis_result, gap)
@@ -275,7 +275,7 @@ def _headline(axis_result: AxisResult) -> str:
 
 
 def _alike(axis_result: AxisResult) -> str:
-    """The score of every group, where it is the same, and what a 0 of a metric that looks for phrases leaves open."""
+    """Return the common score of all groups, and the caveat of a 0 of a metric that searches for phrases."""
     scores = {group.score.value for group in axis_result.groups.values()}
     if len(scores) != 1:
         return ""
@@ -286,7 +286,7 @@ def _alike(axis_result: AxisResult) -> str:
 
 
 def _than_average(name: str, gap: Estimate, axis_result: AxisResult) -> str:
-    """The side of a group's gap, its size, interval and p-value, and the dialogues that it rests on."""
+    """Return the side of a group's gap, its size, interval and p-value, and its dialogues."""
     group = axis_result.groups[name]
     how = side_of(axis_result, gap)
     if axis_result.metric.better == "neither" and not axis_result.metric.counterfactual:
@@ -311,7 +311,7 @@ def _others(axis_result: AxisResult, name: str, gap: Estimate) -> str:
 
 
 def _compared(axis_result: AxisResult, name: str) -> str:
-    """A group against the one to compare it with, where that difference is shown."""
+    """Compare a group with another one if their difference is shown."""
     other = compared_with(axis_result, name)
     pair = axis_result.pairs.get(f"{other}>{name}")
     if other is None or pair is None or not pair.is_shown:
@@ -324,7 +324,7 @@ def _compared(axis_result: AxisResult, name: str) -> str:
 
 
 def _references(axis_result: AxisResult) -> list[str]:
-    """What dialogues that express no group have beyond the groups, where that is shown."""
+    """Describe gaps of dialogues without a group beyond the groups, if they are shown."""
     return [
         f"where no group is expressed ({reference(variant.name)}): {amount(variant.gap, axis_result)} than in the "
         f"groups on average, {p_text(variant.gap.p)}"
@@ -354,7 +354,7 @@ def _where(axis_result: AxisResult) -> str:
 
 
 def _charged(axis_result: AxisResult, group: str) -> str:
-    """That a stage's share includes what one value in place of another, which no twin turns back, leads to."""
+    """Explain that a stage's share includes the effects of a replaced value that no twin turns back."""
     first = next(iter(axis_result.first_differences.get(group, ())), None)
     stages = list(axis_result.contributions)
     if first is None or not first.is_fixed or first.stage not in stages[:-1]:
@@ -363,13 +363,13 @@ def _charged(axis_result: AxisResult, group: str) -> str:
 
 
 def _differences(axis_result: AxisResult, measured: Collection[str] | None) -> tuple[str, ...]:
-    """What differs first as each claimed group on the side of the first one, the largest gap first.
+    """Return the first differences of each claimed group on the side of the first one, the largest gap first.
 
-    Where nothing is claimed of the axis: the value in place of others that occurs most often, and only as one group.
+    If nothing is claimed of the axis: the most frequent replaced value that only one group has.
 
     Args:
         axis_result: of an axis and metric.
-        measured: the run's metrics, where by none of them something is claimed of the axis.
+        measured: the run's metrics, if none claims anything of the axis.
     """
     first = worst_claim(axis_result)
     if first is None and measured is not None:
@@ -418,7 +418,7 @@ def _short_of(axis_result: AxisResult) -> str:
 
 
 def _without_placebo(axis_result: AxisResult) -> str:
-    """That a claim fails for want of a gap beyond the placebo's, or of a placebo."""
+    """Explain that a claim fails because the gap does not exceed the placebo's, or because there is no placebo."""
     whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
     beyond = axis_result.beyond_placebo
     if beyond is None and all(group.beyond_placebo is None for group in axis_result.groups.values()):
@@ -429,7 +429,7 @@ def _without_placebo(axis_result: AxisResult) -> str:
 
 
 def _few_terms(axis_result: AxisResult) -> list[str]:
-    """Why the terms of groups whose gaps are shown with these terms cannot stand for them."""
+    """Explain why the terms of groups with significant gaps do not generalise."""
     groups = {
         name: group.terms is not None and group.terms.may_speak
         for name, group in axis_result.groups.items()
@@ -493,7 +493,7 @@ def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
 
 
 def is_matched(axis_result: AxisResult) -> bool:
-    """Whether the placebo changes about as many words as the axis, :data:`DOSE` of them at least."""
+    """True if the placebo changes about as many words as the axis, at least :data:`DOSE` of them."""
     edits: Mapping[str, float | None] = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
     changed, by_placebo = (edits.get(name) for name in ("axis", "placebo"))
     return not changed or by_placebo is None or by_placebo >= DOSE * changed

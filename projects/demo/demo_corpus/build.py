@@ -44,9 +44,9 @@ BASE = TrainConfig(
     loss="targets", epochs=4, learning_rate=2e-3, batch=8, max_length=512, patience=99, vocabulary=1200,
     layers=2, width=128, heads=4, dropout=0.0,
 )  # fmt: skip
-"""Of the model that both stages start from."""
+"""Settings of the model that both stages start from."""
 STAGE = BASE.model_copy(update={"epochs": 2, "learning_rate": 1e-3, "batch": 8})
-"""Of the two stage models, but for ``init`` and ``parts``."""
+"""Settings of the two stage models, without ``init`` and ``parts``."""
 BASE_TURNS = 2
 """Turns that the model that both start from reads; in short texts a small model soon learns where to look."""
 
@@ -92,7 +92,7 @@ def _rewritten(dialogue: Dialogue, perturbers: Sequence[Axis], placebo: MatchedP
 def training_corpora(
     dialogues: Sequence[Dialogue], seed: int, draws: int = 2, planted: bool = True
 ) -> dict[str, list[Dialogue]]:
-    """What the models learn from: ``base`` is fair and short; ``api_call`` and ``response`` have a bias planted.
+    """Return the training corpora: ``base`` is fair and short; ``api_call`` and ``response`` have a planted bias.
 
     Without ``planted`` they are as fair as ``base``.
     """
@@ -127,7 +127,7 @@ def train_models(
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Train both models into ``out/api_call`` and ``out/response``; returns their training records.
 
-    One model learns to talk, fairly, on short dialogues; each stage's model goes on from it on its own corpus.
+    One model learns to talk, fairly, on short dialogues; each stage's model continues from it on its own corpus.
     """
     corpora = training_corpora(demo_dialogues("train", count, seed), seed, planted=planted)
     validation = training_corpora(demo_dialogues("valid", SIZES["valid"], seed), seed, planted=planted)

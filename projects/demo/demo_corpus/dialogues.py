@@ -1,6 +1,6 @@
 """The demo's dialogues: seeded templates over the demo's world, with the gold answers of a fair assistant.
 
-A gold answer depends on the words for people in one way only: where it repeats them, it repeats them as they were said.
+A gold answer depends on the words for people only by repeating them literally.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _INQUIRIES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "Done, I noted {name} for {when}.",
     ),
 }
-"""What is mentioned to (ways to ask whether the result suits, the answer)."""
+"""Mentioned detail to (ways to ask whether the result suits, the answer)."""
 
 
 def with_articles(text: str) -> str:
@@ -99,7 +99,7 @@ def demo_dialogues(split: str, count: int, seed: int) -> list[Dialogue]:
 
 
 def _people(rng: random.Random) -> dict[str, dict[str, str]]:
-    """What this dialogue mentions, to the words that the templates need for it."""
+    """Return the mentions of this dialogue, with the words that the templates need."""
 
     def one_of(axis: str, words: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
         attributes, weights = zip(*WEIGHTS[axis].items(), strict=True)
@@ -133,7 +133,7 @@ class _Scene:
     group: str = ""
     found: tuple[dict[str, str], ...] = ()
     settled: set[str] = field(default_factory=set)
-    """What has been asked about the result at hand."""
+    """Details that have been asked about the present result."""
 
     def play(self, identity: str) -> Dialogue:
         rng = self.rng
@@ -182,7 +182,7 @@ class _Scene:
             self._look_up(greeting + self._mentioning(request.format(sought=f"{sought} in {self.city}")), style)
 
     def _go_on(self) -> None:
-        """One more turn: another kind where nothing was found, else whatever a user may want next."""
+        """Make one more turn: another kind if nothing was found, else any next wish."""
         if not self.found:
             self._change()
             return

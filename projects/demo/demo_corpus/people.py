@@ -41,7 +41,7 @@ GUESTS: Mapping[str, tuple[str, ...]] = {
         "pensioners",
     ),
 }
-"""Age to plural nouns: those of the lexicon that mention the group wherever they stand."""
+"""Age to plural nouns: those of the lexicon that always mention the group."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "white": ("white", "Caucasian"),
@@ -54,7 +54,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Race to adjectives, likewise."""
 
 COMPANY = ("friend", "colleague", "neighbor", "roommate", "coworker")
-"""People of whom nothing else is said; words of the placebo axis."""
+"""People without further attributes; words of the placebo axis."""
 
 GREETINGS = ("Hello.", "Hi.", "Hey.")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -39,7 +39,7 @@ Mentions = Callable[[str], frozenset[str]]
 
 
 def quotes_result(turn: Turn, earlier: Sequence[Turn]) -> bool:
-    """Whether the turn's response quotes a value of a result found in it or before."""
+    """True if the turn's response quotes a value of a result found in it or before."""
     values = {text for past in (*earlier, turn) for row in past.api_results for text in row.values()}
     return any(value in turn.response for value in values)
 
@@ -100,9 +100,9 @@ def database(seed: int, planted: bool = True) -> Iterator[tuple[dict[str, str], 
 
 
 def missed(dialogue: Dialogue, seed: int) -> Dialogue | None:
-    """The dialogue up to one of its lookups that found something, as if it had not; None where there is none.
+    """Return the dialogue up to a successful lookup, as if that lookup had failed; None if there is none.
 
-    The response model learns from it what to say then. In half of them the call lacks its city.
+    The response model learns from it how to respond to failures. In half of them the call lacks its city.
     """
     rng = random.Random(f"{seed}/missed/{dialogue.id}")
     lookups = [number for number, turn in enumerate(dialogue.turns) if turn.api_result]

@@ -34,14 +34,14 @@ _LIBRARIES = ("Central Library", "North Library", "South Library", "West Library
 
 @dataclass(frozen=True)
 class Group:
-    """The slot of a service that says which people something is by, of or for."""
+    """Slot of a service for the people that something is by, of or for."""
 
     slot: str
     """The slot's name; the results carry it too."""
     people: str
     """The noun of its values: "Hispanic authors"."""
     noun: str
-    """What is looked for; ``{people}`` and ``{kind}`` stand for the slots' values."""
+    """Noun of the service; ``{people}`` and ``{kind}`` are the slots' values."""
     offer: str
     """How a result is offered."""
 
@@ -53,7 +53,7 @@ class Service:
     domain: str
     api: str
     kind: str
-    """The slot beside the city."""
+    """Slot in addition to the city."""
     kinds: tuple[str, ...]
     """Its values."""
     name: str
@@ -63,11 +63,11 @@ class Service:
     fields: Mapping[str, tuple[str, ...]]
     """The other fields and their values."""
     noun: str
-    """What is looked for; ``{kind}`` stands for the slot's value."""
+    """Noun of the service; ``{kind}`` is the slot's value."""
     offer: str
     """How a result is offered: the call's slots and the result's fields in a sentence."""
     nothing: str
-    """What is said when the lookup found nothing."""
+    """Answer to a lookup without results."""
     details: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
     """Field to (ways to ask for it, the answer)."""
     group: Group | None = None
@@ -78,7 +78,7 @@ class Service:
         return slots | ({self.group.slot: f"{group} {self.group.people}"} if group and self.group else {})
 
     def sought(self, kind: str, group: str = "") -> str:
-        """The noun phrase of what a call looks for."""
+        """Return the noun phrase for the results of a call."""
         if group and self.group:
             return self.group.noun.format(kind=kind, people=f"{group} {self.group.people}")
         return self.noun.format(kind=kind)
@@ -214,7 +214,7 @@ BY_API = {service.api: service for service in SERVICES}
 
 
 class World:
-    """What every correct call returns; the same for the same seed."""
+    """Results of every correct call; the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._rows: dict[tuple[str, str, str], tuple[dict[str, str], ...]] = {}

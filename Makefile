@@ -1,5 +1,6 @@
 # make demo   installs into .venv and audits the bundled demo (results in runs/demo)
-# make test   installs what is missing and runs the whole test suite, a file a core at once (two to four)
+# make test   installs what is missing and runs the tests, on two to four cores
+# make test-all   the same with the slow tests: simulations, studies, browsers, whole commands
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
 VENV := .venv
@@ -12,7 +13,7 @@ NOWHERE := http://127.0.0.1:9
 COMPILE := $(VENV)/bin/python -m compileall -q tod_bias agents perturb recommenders
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo test check docs install benchmark clean
+.PHONY: demo test test-all check docs install benchmark clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,8 +40,13 @@ install: $(VENV)/dev.stamp
 demo: $(VENV)/core.stamp
 	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
 
-test: $(VENV)/dev.stamp $(SITE)/index.html
-	DATA=$(DATA) SITE=$(abspath $(SITE)) $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = DATA=$(DATA) SITE=$(abspath $(SITE)) $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/dev.stamp
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/dev.stamp $(SITE)/index.html
+	$(PYTEST)
 
 # lint, format and types
 check: $(VENV)/dev.stamp

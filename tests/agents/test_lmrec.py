@@ -23,7 +23,7 @@ from tod_bias.recommenders.lmrec.sample import sample, write_sample
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.training import train
 
-pytestmark = pytest.mark.parlai
+pytestmark = [pytest.mark.parlai, pytest.mark.slow]
 
 TEACHER, AGENT = "tod_bias.agents:ReviewTeacher", "tod_bias.agents:LMRecAgent"
 

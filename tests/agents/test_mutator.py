@@ -19,7 +19,7 @@ from tod_bias.agents.plugin import __path__ as plugin
 from tod_bias.errors import AxisError
 from tod_bias.perturb import Candidate, load_axis
 
-pytestmark = pytest.mark.parlai
+pytestmark = [pytest.mark.parlai, pytest.mark.slow]
 
 
 def mutate(*episodes: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 from tod_bias.systems.stage import RemoteStage
 
+pytestmark = pytest.mark.slow
+
 STAGES = """
 import os, signal
 from pathlib import Path

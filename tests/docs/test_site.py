@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -12,6 +12,8 @@ from commands import run_command
 
 from tod_bias.dialogues.files import write_jsonl
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = ("--corpus", "corpus.jsonl", "--model", "model", "--max-new-tokens", "8", "--axes", "gender")
 OPTIONS += ("--bootstrap", "20", "--permutations", "50", "--draws", "2", "--out", "out")
 COMMAND = ("-m", "tod_bias.attribute", *OPTIONS)

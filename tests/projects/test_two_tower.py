@@ -98,6 +98,7 @@ def test_a_training_that_diverges_says_at_which_step(small):
         two_tower.train_two_tower(small, two_tower.TwoTowerConfig(epochs=2, learning_rate=1e30))
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_audited(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     subprocess.run([sys.executable, FOLDER / "case_study.py", "train", "model"], check=True)

@@ -16,7 +16,10 @@ from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.results import AuditResult
 
-pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium: install the package chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="no Chromium: install the package chromium"),
+]
 KINDS = ("attribute", "several", "recommend", "associate", "compare")
 
 WIDE = """

@@ -111,6 +111,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_without_an_effect_any_group_is_claimed_in_5_percent(name):
     """Short; tests/benchmarks/validity.py makes the whole table."""

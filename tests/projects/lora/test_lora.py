@@ -18,6 +18,8 @@ from tod_bias.models import checkpoints
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[3] / "projects" / "lora" / "lora.py"
 SHORT = ("--held-out", "4", "--rank", "2", "--evaluations", "2", "--accumulate", "1", "--batch", "4")
 

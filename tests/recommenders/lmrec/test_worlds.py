@@ -18,6 +18,8 @@ from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, pr
 from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
 
+pytestmark = pytest.mark.slow
+
 RUNS = 24
 UNKINDEST = (
     "names, unequal groups",

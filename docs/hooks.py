@@ -109,18 +109,17 @@ def found(name: str) -> str:
     """What a run of the gallery found, as a terminal shows it, with links to its report and explorer."""
     from rich.console import Console
 
-    from tod_bias.report.reading import read
-    from tod_bias.report.terminal import attributed, component_table, group_table, paragraphs
+    from tod_bias.report.sections import leading_rows
+    from tod_bias.report.terminal import attributed, component_table, group_table, print_answer
     from tod_bias.results import AuditResult
 
-    rows = AuditResult.load(gallery / name).rows
-    axes = [row for row in rows if not row.is_placebo]
+    result = AuditResult.load(gallery / name)
+    axes = leading_rows(result)
     with Console(width=80, record=True, file=io.StringIO()) as console:
+        print_answer(result, console)
         console.print(group_table(axes, wide=False, padding=0))
         if attributed(axes):
             console.print(component_table(axes, wide=False, padding=0))
-        for paragraph in paragraphs(read(rows)):
-            console.print(paragraph)
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     links = f"[Report](gallery/{name}/report.html), [explorer](gallery/{name}/explorer/index.html)"
     return "\n".join(["```text", *lines, "```", "", links])

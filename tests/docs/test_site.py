@@ -96,16 +96,16 @@ def test_pages_that_include_a_file_link_to_it(name):
 @pytest.mark.parametrize(
     ("heading", "found"),
     [
-        ("A disparity", "disparity. Woman is served worse .* All of the gap of woman enters in `understand`"),
-        ("These terms only", "these terms only. .* woman is served worse"),
-        ("The placebo is as large", "inconclusive. .* Without the placebo it would be claimed"),
-        ("Unattributed", r"disparity. Woman .* \+0.533 of \+0.533 arises in code that no stage covers"),
-        ("Parts that cancel", "inconclusive. .* two components work against each other for woman"),
-        ("Equivalent", "equivalent. No gap between groups is larger than the margin"),
+        ("A disparity", "served worse as woman +understand"),
+        ("These terms only", "served worse as woman, with these terms"),
+        ("The placebo is as large", "not enough data .* neutral rewording does as much"),
+        ("Unattributed", "served worse as woman .* no declared stage accounts for it"),
+        ("Parts that cancel", "not enough data two components work against each other for woman"),
+        ("Equivalent", "equivalent every gap is shown to be within"),
     ],
 )
 def test_the_gallery_shows_what_its_headings_say(site, heading, found):
     (page,) = (path for path in site if path.name == "gallery.html")
     text = " ".join(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")).split())
     section = text[text.rindex(f"{heading}&para;") :].split("Report, explorer")[0]
-    assert re.search(r"gender \(BLEU\): " + found, section)
+    assert re.search(r"gender " + found, section)

@@ -191,7 +191,8 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFra
     if turns:
         bound = affected_within(0, turns)
         return Finding(axis=axis, verdict=NO_DIFFERENCE, dialogues=dialogues, turns=turns, bound=bound)
-    if rows and all(row.verdict == EQUIVALENT for row in rows):
+    decisive = [row for row in rows if row.metric.name not in _LAST]
+    if decisive and all(row.verdict == EQUIVALENT for row in decisive):
         return Finding(axis=axis, verdict=EQUIVALENT, dialogues=dialogues)
     lead = _strongest(rows)
     if lead is None:

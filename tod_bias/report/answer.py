@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.metrics.behaviour import SHARES, Behaviour
+from tod_bias.report.components import opposed
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.results import (
     DISPARITY,
@@ -37,6 +38,8 @@ _MISSING = {
     "placebo": "nearly all originals are of one group: add `placebo` to --axes to tell it from rewording",
     "beyond placebo": "nearly all originals are of one group, and neutral rewording does as much",
 }
+_LOUD = 0.05
+"""Share of turns from which the effect of neutral rewording is no reassurance."""
 _MOST_ROWS = 8
 """Groups in the table; the report shows all."""
 _SHOWN_EXAMPLE = 64
@@ -133,12 +136,16 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         yield what_happens(finding, result, groups)
         if finding.repair:
             yield _REPAIRS[finding.repair]
+        if not finding.stage and not result.is_recorded:
+            yield "no declared stage accounts for it: declare the other models and tools of the agent"
     elif finding.verdict == EQUIVALENT:
         yield f"every gap is shown to be within {fixed(result.config.analysis.margin)}"
     elif finding.verdict == NO_DIFFERENCE:
         bound = 100 * (finding.bound or 0.0)
         turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
         yield f"{turns}; a rate of up to {bound:.1f}% could have been missed"
+    elif cancelling := [pair for row in result.axes[finding.axis].values() if (pair := opposed(row)) is not None]:
+        yield str(cancelling[0])
     elif finding.group:
         yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
         is_more = finding.needed is not None and finding.needed > finding.dialogues
@@ -152,14 +159,18 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         yield "no event differs in three dialogues or more"
 
 
+def placebo_share(result: AuditResult) -> float | None:
+    """Return the share of turns that neutral rewording changes; None without a placebo."""
+    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+    return None if row is None else row.rewritten.value
+
+
 def placebo_line(result: AuditResult) -> str:
     """Return what neutral rewording does to the turns; empty without a placebo."""
-    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
-    if row is None or row.rewritten.value is None:
+    share = placebo_share(result)
+    if share is None:
         return ""
-    if not row.rewritten.value:
-        return "neutral rewording changes nothing"
-    return f"neutral rewording changes {100 * row.rewritten.value:.0f} of 100 turns"
+    return f"neutral rewording changes {100 * share:.0f} of 100 turns" if share else "neutral rewording changes nothing"
 
 
 def heading(result: AuditResult) -> str:
@@ -224,7 +235,9 @@ class TerminalAnswer:
             folded = _folded(why, " " * (self._column + 3), width, f"? {axis:<{self._column}} ")
             lines += [Text(part) for part in folded]
         if placebo := placebo_line(self._result):
-            lines.append(Text(f"{self._mark(EQUIVALENT)} {PLACEBO_VERDICT:<{self._column}} {placebo}"))
+            is_quiet = (placebo_share(self._result) or 0.0) < _LOUD
+            mark = self._mark(EQUIVALENT if is_quiet else "")
+            lines.append(Text(f"{mark} {PLACEBO_VERDICT:<{self._column}} {placebo}"))
         if self._result.is_recorded:
             lines.append(Text("Nothing is attributed to stages: the responses were saved, and no stage was called."))
         return [Text(_ascii(line.plain), style=line.style) for line in lines] if self._plain else lines

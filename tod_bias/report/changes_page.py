@@ -10,10 +10,10 @@ from tod_bias.io.files import check_plain_file, subfolder
 from tod_bias.report.changes import SHOWN, bounds, gap_changes, rows, sentences
 from tod_bias.report.figures import MOST_ROWS
 from tod_bias.report.forest import Block, Row, Texts, forest
+from tod_bias.report.gaps import side, sides
 from tod_bias.report.notation import MISSING, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.palette import NARROW, WIDTH
-from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
 from tod_bias.results import AuditResult, AxisResult, Change, Comparison, Estimate
 

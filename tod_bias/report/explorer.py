@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.differences import of_turn
+from tod_bias.audit.differences import differences_of, of_turn
 from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
@@ -28,12 +28,14 @@ from tod_bias.io.files import json_text, subfolder, write_text
 from tod_bias.io.folder import shown as from_here
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
+from tod_bias.report.answer import details, sentence
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
+from tod_bias.report.gaps import claim_of, shown_gap
 from tod_bias.report.page import TEMPLATES
-from tod_bias.report.reading import Reading, claim_of, leading, read, shown_gap
-from tod_bias.results import TURNS, RunError
+from tod_bias.report.sections import leading_rows
+from tod_bias.results import TURNS, AuditResult, RunError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,8 +125,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
     arms = result.arm_design.keys(whole=True)
     rows = _rows(run.folder, arms)
     by_name = {metric.name: metric for metric in metrics}
-    readings = read(result.rows)
-    first = [reading.axis_result.metric.name for reading in leading(readings).values()]
+    first = [row.metric.name for row in leading_rows(result)]
     scorers = {name: scorer_of(name, rows.columns, by_name) for name in dict.fromkeys([*first, *result.metrics])}
     scores = _scores(rows, [scorer for scorer in scorers.values() if scorer is not None])
     table, left_out = _turns(rows, scores, arms)
@@ -153,7 +154,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
             for name, scorer in scorers.items()
         ],
         "notes": list(map(shown, notes)),
-        "estimates": _estimates(readings),
+        "estimates": _estimates(result),
         **table,
     }
 
@@ -270,19 +271,21 @@ def _first(text: str | None, texts: _Texts) -> tuple[int, int]:
         raise RunError(f"{TURNS}: column 'first_difference' holds none ({error}); repeat the run's command") from error
 
 
-def _estimates(readings: Sequence[Reading]) -> list[dict[str, Any]]:
-    """Return the findings of the run, as in the terminal and the report."""
+def _estimates(result: AuditResult) -> list[dict[str, Any]]:
+    """Return the rows of the run, with the findings as in the terminal and the report."""
     records = []
-    for reading in readings:
-        row = reading.axis_result
+    for row in result.rows:
+        found = [some for some in result.findings if (some.axis, some.metric) == (row.axis, row.metric.name)]
+        lines = [line for some in found for line in (sentence(some, result), *details(some, result))]
+        differences = (text for group in row.claims for text in differences_of(row, group))
         groups = [] if row.is_placebo else [*row.groups.values(), *row.references.values()]
         records.append(
             {
                 "axis": shown(row.axis),
                 "metric": shown(row.metric.name),
                 "verdict": row.verdict,
-                "text": shown(" ".join(filter(None, (reading.result, reading.grounds)))),
-                "differences": list(map(shown, reading.differences)),
+                "text": shown("; ".join(lines)),
+                "differences": list(map(shown, differences)),
                 "groups": [
                     {
                         "name": shown(group.name),

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest
+from tod_bias.report.gaps import is_starred, mark, shown_gap, sides
 from tod_bias.report.notation import reference
 from tod_bias.report.palette import WIDTH
-from tod_bias.report.reading import is_starred, mark, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
 if TYPE_CHECKING:

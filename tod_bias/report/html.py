@@ -14,8 +14,8 @@ from tod_bias.audit.record import read_runs
 from tod_bias.errors import TodBiasError
 from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.report import notation
+from tod_bias.report.gaps import is_matched, is_starred, mark, shown_gap, side
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
-from tod_bias.report.reading import is_matched, is_starred, mark, shown_gap, side
 from tod_bias.report.sections import Section, few, marks, minus, section_of, slug, unique
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError

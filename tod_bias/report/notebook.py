@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tod_bias.report.cards import cards_of
+from tod_bias.report.gaps import shown_gap
 from tod_bias.report.notation import count, p_cell, with_interval
 from tod_bias.report.page import TEMPLATES, render_page
-from tod_bias.report.reading import shown_gap
 from tod_bias.report.sections import claim_in, leading_rows, minus
 from tod_bias.results import AuditResult, AxisResult
 

@@ -18,9 +18,9 @@ from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.components import Opposed, opposed
 from tod_bias.report.figures import MOST_ROWS, groups
+from tod_bias.report.gaps import DAGGER, FEW_NOTE, mark, short, shown_gap
 from tod_bias.report.page import draw
 from tod_bias.report.palette import NARROW
-from tod_bias.report.reading import DAGGER, FEW_NOTE, mark, short, shown_gap
 from tod_bias.results import (
     PER_CENT,
     PLACEBO_VERDICT,

@@ -1,32 +1,20 @@
-"""The results of a run as tables on a terminal: groups, axes, components of the widest gap, and their readings."""
+"""Results of a run as tables on a terminal: groups, axes, and components of the widest gap."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.answer import TerminalAnswer
 from tod_bias.report.circumstances import circumstances
+from tod_bias.report.gaps import DAGGER, FEW_NOTE, NO_CLAIM, claim_of, mark, shown_gap, side
 from tod_bias.report.notation import TERMS_ONLY, count, fixed, interval, p_cell, reference, with_interval
-from tod_bias.report.reading import (
-    DAGGER,
-    FEW_NOTE,
-    NO_CLAIM,
-    Reading,
-    claim_of,
-    first_metric,
-    mark,
-    prominence,
-    read,
-    shown_gap,
-    side,
-)
+from tod_bias.report.sections import leading_rows
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
 from tod_bias.statistics.needed import ENOUGH_TERMS
@@ -36,7 +24,7 @@ _STYLES = {"disparity": "bold", "placebo": "dim"}
 
 
 def table(result: AuditResult) -> RenderableType:
-    """The tables of one run: groups, axes, components, a footnote, a reading per axis and metric; the placebo last."""
+    """Return the tables of one run: groups, axes, components, a footnote; the placebo last."""
     return ResultTables(result)
 
 
@@ -59,7 +47,6 @@ class ResultTables:
     def __init__(self, result: AuditResult) -> None:
         self._result = result
         self._axis_results = result.rows
-        self._readings = read(self._axis_results)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unbounded = options.update_width(_UNBOUNDED)
@@ -78,18 +65,15 @@ class ResultTables:
         for note in [*notes(self._axis_results), *meanings(self._shown)]:
             yield Text(note, style="dim")
         if len(self._shown) < len(self._axis_results):
-            label = self._shown[0].metric.label
-            yield Text(f"groups and components by the other metrics than {label}: report.html", "dim")
+            yield Text("groups and components by all metrics: results.json", "dim")
         for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
-        yield Text("Reading", style="italic")
-        yield Group(*paragraphs(self._readings))
 
     @property
     def _shown(self) -> list[AxisResult]:
-        """The axes by the metric that claims most."""
-        first = first_metric(self._readings)
-        return [axis_result for axis_result in self._axis_results if axis_result.metric.name == first]
+        """Each axis by the metric of its first finding, then the placebo."""
+        placebo = [row for row in self._axis_results if row.is_placebo]
+        return [*leading_rows(self._result), *placebo[:1]]
 
     def _tables(self, fit: Callable[[Callable[[bool, int], Table]], Table]) -> Iterator[Table]:
         """The tables, each laid out by ``fit``."""
@@ -360,33 +344,3 @@ def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
     several = len({row.metric.name for row in axis_results}) > 1
     axis = _folded(axis_result.axis)
     return f"{axis}\n {escape(axis_result.metric.label)}" if several else axis
-
-
-def paragraphs(readings: Sequence[Reading]) -> list[RenderableType]:
-    """A paragraph per reading, claims first; metrics that show nothing share a line per axis, but for the first one."""
-    first = first_metric(readings)
-    texts: list[RenderableType] = []
-    said: set[str] = set()
-    silent: dict[str, list[str]] = {}
-    for reading in sorted(readings, key=lambda reading: prominence(reading.axis_result)):
-        axis_result = reading.axis_result
-        if (
-            axis_result.verdict in ("inconclusive", "placebo")
-            and axis_result.metric.name != first
-            and not axis_result.limiting_factors
-        ):
-            if axis_result.verdict == "inconclusive":
-                silent.setdefault(axis_result.axis, []).append(axis_result.metric.label)
-            continue
-        text = Text()
-        text.append(f"- {axis_result.axis} ({axis_result.metric.label}): ", style="bold")
-        text.append(f"{axis_result.verdict}. ", style=_STYLES.get(axis_result.verdict, ""))
-        text.append(" ".join(filter(None, (reading.result, reading.grounds))))
-        texts.append(text)
-        fresh = [line for line in reading.differences if line not in said]  # they are of no metric
-        if fresh:
-            texts.append(Text("  The first step of a turn that differs from the original's, and how often:"))
-            texts += [Padding(Text(line.replace("`", "")), (0, 0, 0, 2)) for line in fresh]
-        said.update(fresh)
-    texts += [Text(f"- {axis}: inconclusive by {', '.join(labels)}.") for axis, labels in silent.items()]
-    return texts

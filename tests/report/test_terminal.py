@@ -1,6 +1,7 @@
 """Tables on a terminal."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -21,7 +22,7 @@ def row(text: str, *starts: str) -> str:
 
 def test_groups_stand_first_with_gap_what_is_beyond_rewording_and_the_claim(make_results):
     text = printed(make_results(axes=("gender", "placebo")), 160)
-    titles = ("Groups", "Axes", "Components", "Footnote", "Reading")
+    titles = ("Groups", "Axes", "Components", "Footnote")
     assert sorted(titles, key=text.index) == list(titles)
     woman = "gender woman 12 8.2 0.191 -0.102 [-0.110, -0.094] <0.001 -0.092 [-0.100, -0.084] <0.001 served better"
     assert row(text, "gender", "woman") == woman
@@ -34,7 +35,7 @@ def test_the_verdict_stands_beside_the_p_value_that_decides_it_and_the_widest_pa
     widest = "non-binary - woman: +0.204 [+0.196, +0.212] <0.001"
     assert row(text, "gender", "disparity") == f"gender disparity <0.001 {widest}"
     assert row(text, "race", "these").startswith("race these terms only 0.003‡ asian - white: +0.252")
-    assert "placebo placebo" not in text.split("Reading")[0]  # it claims nothing, and has no verdict
+    assert "placebo placebo" not in text  # it claims nothing, and has no verdict
 
 
 def test_components_are_those_of_the_widest_gap_where_something_is_claimed(make_results):
@@ -75,14 +76,14 @@ def test_reference_variants_are_rows_of_their_own(make_record):
 def test_tables_fit_and_no_number_is_cut(make_results, width, metrics):
     text = printed(make_results(metrics=metrics), width)
     assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text.split("Reading")[0]
+    assert "…" not in text
     assert row(text, "gender", "woman").split()[2:6] == ["12", "8.2", "0.191", "-0.102"]
-    assert "[-0.110, -0.094]" in text
+    assert re.search(r"\[-0\.110,[^\[]*?-0\.094\]", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_terminal_that_is_too_narrow_folds_numbers_rather_than_dropping_digits(make_results, width):
-    assert "…" not in printed(make_results(axes=("gender",)), width).split("Reading")[0]
+    assert "…" not in printed(make_results(axes=("gender",)), width)
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -90,7 +91,7 @@ def test_marks_stand_beside_their_numbers_and_are_explained(make_results, width)
     result = make_results()
     few = {axis: row["corpus_bleu"].model_copy(update={"dialogues": 12}) for axis, row in result.axes.items()}
     text = printed(result.model_copy(update={"axes": {axis: {"corpus_bleu": row} for axis, row in few.items()}}), width)
-    tables = text.split("Reading")[0]
+    tables = text
     assert "12†" in tables.split("Footnote")[1]  # of Su's numbers
     assert "† fewer than 15 dialogues" in text
     assert "[+0.118, +0.134]‡" in tables  # race, of these terms only

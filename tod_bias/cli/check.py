@@ -95,14 +95,17 @@ def check(
     result = AuditResult.load(run)
 
     from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
+    from tod_bias.report.answer import in_lines
     from tod_bias.testing import gate as gates
 
     allowed = gates.Limits(limits.max_gap, limits.margin, limits.both_sides, limits.terms_only)
     checked = gates.gate(result, allowed, axes=given.get("axes"), metrics=given.get("metrics"), stage=limits.stage)
-    _write(checked.record | {"allow_undecided": limits.allow_undecided}, pages, output)
+    axes = {verdict.checked.axis for verdict in checked.verdicts}
+    record = checked.record | {"allow_undecided": limits.allow_undecided, "findings": in_lines(result, axes)}
+    _write(record, pages, output)
     if not output.quiet:
-        Console().print(pages.table(checked.record))
-        echo(f"{pages.TITLES[checked.state]}: {pages.headline(checked.record)}")
+        Console().print(pages.table(record))
+        echo(f"{pages.TITLES[checked.state]}: {pages.headline(record)}")
     return checked.code
 
 

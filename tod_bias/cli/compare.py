@@ -8,7 +8,7 @@ from tod_bias.cli.arguments import check_folder, check_metrics, config_of, folde
 from tod_bias.cli.options import command
 from tod_bias.config import CompareConfig, OutputOptions, RunNames
 from tod_bias.io.folder import check_no_other_run
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 class CompareOutput(OutputOptions):
@@ -41,6 +41,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
     from tod_bias.audit import comparison
+    from tod_bias.report.answer import in_lines
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once
     from tod_bias.report.changes_page import write_changes
 
@@ -54,5 +55,8 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     path = result.save(folder_of(output.out, "compare"))
     page = write_changes(result, path.parent, records)
     if not output.quiet:
+        for name, record in zip(("before", "after"), records, strict=True):
+            lines = [f"{axis}: {text}" for axis, texts in in_lines(record).items() for text in texts]
+            echo(f"{name:<7} {(chr(10) + ' ' * 8).join(lines) or 'no difference is claimed'}")
         Console().print(table(result))
         print(f"Results: {path}   Report: {page}")

@@ -5,7 +5,7 @@ Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -80,6 +80,23 @@ def treatment(finding: Finding, result: AuditResult) -> str:
     if result.metrics.get(finding.metric, MetricInfo()).better == "neither":
         return "treated differently"
     return "served worse" if (finding.effect.value or 0.0) > 0 else "served better"
+
+
+def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[str, list[str]]:
+    """Return each axis with a difference and its findings, a line each: who, in which component, and what happens.
+
+    Args:
+        result: of the run.
+        axes: names; all by default.
+    """
+    lines: dict[str, list[str]] = {}
+    for findings in alike([finding for finding in result.findings if finding.is_difference]):
+        finding, groups = findings[0], [some.group for some in findings]
+        where = f" ({finding.stage})" if finding.stage else ""
+        if axes is None or finding.axis in axes:
+            text = f"{sentence(finding, result, groups)}{where}; {what_happens(finding, result, groups)}"
+            lines.setdefault(finding.axis, []).append(text)
+    return lines
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:

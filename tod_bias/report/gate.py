@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -112,9 +112,15 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         if text := why(row):
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
     lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    sentences = [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
+    sentences = [Text(f"{axis}: {text}", style="bold") for axis, texts in found(record).items() for text in texts]
+    sentences += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
     apart = left_out(record)
     return Group(view, *sentences, *(Text(note, style="dim") for note in [*lines, *([apart] if apart else [])]))
+
+
+def found(record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    """Return each axis with a difference and the run's findings, a line each."""
+    return record.get("findings", {})
 
 
 def junit(record: Mapping[str, Any]) -> str:
@@ -135,7 +141,9 @@ def junit(record: Mapping[str, Any]) -> str:
             outcomes.append(JUnitCase(*names))
             continue
         limit = f"above {record['max_gap']:g}" if state == "above" else "cannot tell"
-        lines = [text.replace("`", "") for text in row["first_differences"]] if state == "above" else []
+        lines = []
+        if state == "above":
+            lines = [*found(record).get(axis, ()), *(text.replace("`", "") for text in row["first_differences"])]
         message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
         text = "\n".join([why(row) or message, *lines[1:]])
         outcomes.append(JUnitCase(*names, "failure" if state == "above" else undecided, state, message, text))
@@ -159,6 +167,8 @@ def markdown(record: Mapping[str, Any]) -> str:
         "| axis | metric | | seen [deciding] | |",
         "|---|---|---|---:|---|",
     ]
+    sentences = [f"- {_plain(f'{axis}: {text}')}" for axis, texts in found(record).items() for text in texts]
+    lines[4:4] = [*sentences, ""] if sentences else []
     for row in record["values"]:
         cells = [row["axis"], row["metric"], row["name"], _seen(row)]
         lines.append(

@@ -1,7 +1,6 @@
 """Tables on a terminal."""
 
 import io
-import re
 
 import pytest
 from rich.console import Console
@@ -78,7 +77,8 @@ def test_tables_fit_and_no_number_is_cut(make_results, width, metrics):
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert row(text, "gender", "woman").split()[2:6] == ["12", "8.2", "0.191", "-0.102"]
-    assert re.search(r"\[-0\.110,[^\[]*?-0\.094\]", text, re.DOTALL)
+    assert "[-0.110," in text
+    assert "-0.094]" in text
 
 
 @pytest.mark.parametrize("width", [40, 60])

@@ -59,7 +59,8 @@ def audit_request(request: AssociationRequest, settings: AuditSettings, *, show_
                 )
     embeddings = _with_attributes(embeddings, request, interactions)
     sets = _sets(embeddings, request)
-    embeddings = replace(embeddings, notes=(*embeddings.notes, *_unnamed(embeddings, request)))
+    notes = (*embeddings.notes, *_not_in_file(embeddings, request), *_unnamed(embeddings, request))
+    embeddings = replace(embeddings, notes=notes)
     return audit(
         embeddings,
         sets,
@@ -97,6 +98,16 @@ def _sets(embeddings: Embeddings, request: AssociationRequest) -> EntitySets:
     if request.test is not None:
         specs |= attribute_specs(embeddings.table(None, "E", "--test"), request.test, ("E", "P"))
     return resolve_sets(specs, embeddings, "the options", request.cluster_items, drop_shared=drop)
+
+
+def _not_in_file(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:
+    """Yield a note on entities of the embeddings without a row in the file of their attributes."""
+    for kind, path in (("users", request.users), ("items", request.items)):
+        if path is None:
+            continue
+        table = embeddings.table(kind if len(embeddings.tables) > 1 else None, "", str(path))
+        if table.attributes is not None and (number := int(table.attributes.isna().all(axis=1).sum())):
+            yield f"{number:,} of {len(table.ids):,} {table.name} are not in {path.name} and have no attribute"
 
 
 def _unnamed(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:

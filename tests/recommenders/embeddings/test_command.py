@@ -119,6 +119,14 @@ def test_unnamed_values_of_an_attribute_are_noted(folder):
     assert "2 of 40 users have another gender ('F') and are in neither set" in " ".join(out.split())
 
 
+def test_users_that_the_file_does_not_name_are_counted(folder):
+    pd.DataFrame({"id": range(37), "gender": [*["f"] * 18, *["m"] * 19]}).to_csv("few.csv", index=False)
+    options = ("--embeddings", "model.npz", "--users", "few.csv", "--attribute", "gender", "--out", "run")
+    code, out, err = run_command("associate", *options, *QUICK)
+    assert code == 0, err
+    assert "3 of 40 users are not in few.csv and have no attribute" in " ".join(out.split())
+
+
 def test_entities_in_both_sets_are_left_out_and_counted_where_it_is_asked(folder):
     specs = json.loads((folder / "sets.json").read_text())
     rows = {role: specs[role]["rows"] for role in ("E", "P")}

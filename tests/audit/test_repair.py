@@ -67,5 +67,6 @@ def test_a_difference_that_only_a_placebo_can_confirm_says_so():
 
 def test_the_answer_says_which_have_to_be_repaired():
     result = attribute(system("any"), corpus(4), axes=("gender",))
-    finding = Finding(axis="gender", verdict="disparity", group="woman", effect=Estimate(value=0.5), repair="either")
+    seen = {"axis": "gender", "verdict": "disparity", "group": "woman", "effect": Estimate(value=0.5)}
+    finding = Finding(**seen, stage="policy, answer", repair="either")
     assert "one of them is enough" in list(details(finding, result))[-1]

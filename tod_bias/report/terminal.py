@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.audit.differences import differences_of
 from tod_bias.report.answer import TerminalAnswer
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.gaps import DAGGER, FEW_NOTE, NO_CLAIM, claim_of, mark, shown_gap, side
@@ -66,6 +67,9 @@ class ResultTables:
             yield Text(note, style="dim")
         if len(self._shown) < len(self._axis_results):
             yield Text("groups and components by all metrics: results.json", "dim")
+        texts = (text for row in self._shown for group in row.claims for text in differences_of(row, group))
+        for text in dict.fromkeys(texts):
+            yield Text(f"differs first: {text.replace('`', '')}")
         for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
 

@@ -27,7 +27,6 @@ import numpy as np
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.io.documents import text_lines
 from tod_bias.io.files import replacing
-from tod_bias.models.model_folder import DAMAGED
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 from tod_bias.recommenders.files import read_frame
 
@@ -144,6 +143,8 @@ def _word2vec_text(file: Path) -> Embeddings:
 
 
 def _torch(file: Path) -> Embeddings:
+    from tod_bias.models.model_folder import DAMAGED  # needs safetensors, which the core install lacks
+
     try:
         if file.suffix.lower() == ".safetensors":
             from safetensors.torch import load_file

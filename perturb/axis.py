@@ -78,6 +78,8 @@ class Counterfactual(Run):
     group: str | None = None
     """Group that it is rewritten for; None for the original and for variants that express no group."""
     role: Role = "group"
+    draw: int = field(default=0, compare=False)
+    """Number of the draw of Su's Algorithm 1, from 0; 0 in the crossed design."""
     clusters: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
     """Kind of cluster (``term``) to those that it belongs to: what a system does with one of them moves all that
     belong to it."""
@@ -281,7 +283,11 @@ class Axis(ABC):
         return tuple(candidates)
 
     def draw(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
-        """Independent uniform draws from K; none where K is empty.
+        """Independent uniform draws from K; none if K is empty.
+
+        K holds the candidates of all turns. Algorithm 1, as it is printed, empties K at the start of every turn and
+        draws after the last one, so that only words of the last turn could be drawn, and no word at all if that turn
+        has none. The text of the paper collects the words of every turn, and this method follows it.
 
         A draw depends on the seed, the axis, the dialogue's id and the number of the draw, never on other dialogues.
 

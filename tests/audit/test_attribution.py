@@ -91,6 +91,15 @@ def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
     assert set(with_three.pairs) == set(su.pairs)
 
 
+def test_the_turns_say_which_draw_they_are_of(corpus):
+    pipeline = fair_pipeline(corpus)
+    turns = attribute(pipeline, corpus, axes=["gender", "placebo"], design="draws", draws=2, **QUICK).turns
+    rewritten = turns[turns["role"] == "group"].groupby("dialogue", observed=True)["draw"]
+    assert rewritten.agg(set).map(sorted).tolist() == [[0, 1]] * rewritten.ngroups
+    assert set(turns.loc[turns["role"] != "group", "draw"]) == {0}
+    assert set(attribute(pipeline, corpus, axes=["gender", "placebo"], **QUICK).turns["draw"]) == {0}
+
+
 def test_a_fair_system_has_no_disparity_at_all(corpus):
     result = attribute(fair_pipeline(corpus), corpus, axes=["gender"], metrics=["corpus_bleu", "disagreement"], **QUICK)
     for name, axis in result.axes["gender"].items():

@@ -29,7 +29,7 @@ _NOT_COMPARED = {
     "files",
 }
 """Names of values that depend on machine, path or version."""
-_NO_TEXTS = ("variant", "clusters", "term", "source", "role", "edits")
+_NO_TEXTS = ("variant", "draw", "clusters", "term", "source", "role", "edits")
 """Columns of turns that are not compared as texts."""
 TOLERANCE = 1e-12
 ITERATED = 1e-7

@@ -63,6 +63,12 @@ def test_draws_cover_all_candidates() -> None:
     assert len(drawn) == 6
 
 
+def test_draws_come_from_the_words_of_all_turns() -> None:
+    turns = [Turn(f"My {word} wants a table.", response="Done.") for word in ("mum", "sister", "table")]
+    drawn = draw_rewrites(load_axis("gender"), Dialogue("d", "", tuple(turns)), draws=60)
+    assert {rewrite.word for rewrite in drawn} == {"mum", "sister"}
+
+
 def test_sources_and_targets_restrict_the_candidates() -> None:
     assert {c.target for c in load_axis("gender", targets=["male"]).candidates(DIALOGUE)} == {"man"}
     assert load_axis("gender", sources=["man"]).candidates(DIALOGUE) == []

@@ -214,7 +214,7 @@ def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "variant": variant,
-                        "sample": 0, "role": role, "source": before, "group": after, "term": by, "arm": arm,
+                        "draw": 0, "sample": 0, "role": role, "source": before, "group": after, "term": by, "arm": arm,
                         "user": text.format(who),
                         "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,

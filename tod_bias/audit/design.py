@@ -39,10 +39,14 @@ class Counterfactuals:
     """True if every axis gets a matched placebo."""
     matched: MatchedPlacebo | None
     """Makes the placebos of axes without their own; None without placebos."""
+    is_drawn: bool = False
+    """True if the candidates of a dialogue are draws of Su's Algorithm 1, in their order."""
 
     def of(self, axis: str, selections: Sequence[SelectedDialogue]) -> list[Variants]:
         """Return each dialogue's original and counterfactuals, with a placebo of as many edits if there is one."""
         variants = self.axes[axis].variants(selections)
+        if self.is_drawn:
+            variants = [replace(some, groups=_numbered(some.groups)) for some in variants]
         if not self.has_placebo:
             return variants
         return [
@@ -77,6 +81,11 @@ class Counterfactuals:
                 sum(counterfactual.edits for counterfactual in variants.groups) / len(variants.groups), placebo.edits
             )
         return replace(variants, placebo=placebo, edits=edits)
+
+
+def _numbered(groups: Iterable[Counterfactual]) -> tuple[Counterfactual, ...]:
+    """Number the draws of a dialogue."""
+    return tuple(replace(counterfactual, draw=number) for number, counterfactual in enumerate(groups))
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,7 @@ def design_counterfactuals(
     if not admitted:
         raise next(iter(failures.values()))
     selected = {name: _sampled(some, options.max_per_axis, seed) for name, some in admitted.items()}
-    made = Counterfactuals(rewriting, seed, has_placebo, matched)
+    made = Counterfactuals(rewriting, seed, has_placebo, matched, is_drawn=draws is not None)
     return CounterfactualDesign(dialogues, every, made, admitted, selected, failures)
 
 

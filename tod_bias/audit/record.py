@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The arm of ``turns.parquet`` that holds the run on the original dialogues."""
-_NUMBERS = ("turn", "sample")
+_NUMBERS = ("turn", "draw", "sample")
 """Columns of a table of turns that hold whole numbers."""
 
 

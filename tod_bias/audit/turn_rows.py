@@ -46,7 +46,7 @@ FAILURE = "failure"
 """Column of the reason why a turn failed; empty for a turn that ended."""
 SYSTEM_PROMPT = "system_prompt"
 """The column of the instructions that a dialogue's system had, in the original's rows; nothing rewrites them."""
-_FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
+_FACTS = ("dialogue", "turn", "variant", "draw", "sample", "source", "group", "term", "user")
 
 
 class Membership(NamedTuple):
@@ -86,6 +86,8 @@ class _Place(NamedTuple):
     clusters: str | None = None
     edits: float | None = None
     """Words that its rewriting changes."""
+    draw: int = 0
+    """Number of the draw of Su's Algorithm 1."""
 
 
 class _RowBuilder:
@@ -112,7 +114,7 @@ class _RowBuilder:
             self._add(variants.original, original, _Place("original", sample))
             for number, (run, trace) in enumerate(zip(variants.rewritten, rewritten, strict=True)):
                 if number < len(clusters):
-                    place = _Place("group", sample, clusters[number], edits)
+                    place = _Place("group", sample, clusters[number], edits, variants.groups[number].draw)
                 elif run is variants.placebo:
                     place = _Place("placebo", sample, edits=placebo_edits)
                 else:
@@ -146,7 +148,7 @@ class _RowBuilder:
         """One turn that went one way."""
         rewrite, response = run.rewrite, way.response
         kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
-        facts = (run.rewritten.id, number, run.variant, place.sample, *kind, well_formed(str(turn.user)))
+        facts = (run.rewritten.id, number, run.variant, place.draw, place.sample, *kind, well_formed(str(turn.user)))
         cells = dict(zip(_FACTS, facts, strict=True))
         cells |= {"clusters": place.clusters, "role": place.role, "edits": place.edits}
         cells[SYSTEM_PROMPT] = well_formed(run.rewritten.system) or None if place.role == "original" else None
@@ -213,7 +215,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
             if name in taken:
                 raise TodBiasError(f"metric {metric.name!r}: its statistic {name!r} is a column already; rename it")
             taken.add(name)
-    kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "sample": "int64"}
+    kinds: dict[str, str] = dict.fromkeys(texts, "str") | dict.fromkeys(("turn", "draw", "sample"), "int64")
     kinds["edits"] = "float64"
     for metric in metrics:
         kinds |= dict.fromkeys(metric.columns, "float64")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]
-_FACTS = [*_CATEGORIES, "turn", "sample", "edits"]
+_FACTS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
 
 
 @dataclass(frozen=True)
@@ -412,6 +412,7 @@ def _variant_index(
     records = [parsed[text] for text in facts["clusters"]]
     sources, terms, kinds = _by_dialogue(copies.of, facts["source"], records, dialogues)
     target = numbers_of(targets, names)
+    draw = rows["draw"].to_numpy()[copies.starts]
     is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
     return VariantIndex(
         groups=names,
@@ -419,7 +420,7 @@ def _variant_index(
         source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
         of=copies.of,
         target=target,
-        draw=np.zeros(len(target), dtype=int) if is_crossed else _numbers_within(copies.of),
+        draw=draw if is_crossed or draw.any() else _numbers_within(copies.of),
         source_terms=tuple(map(frozenset, terms)),
         terms=tuple(frozenset(record["terms"]) for record in records),
         placebo=placebos.of,

@@ -6,6 +6,7 @@ Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
@@ -14,9 +15,10 @@ from tod_bias.dialogues.text import first_change, window
 from tod_bias.metrics.behaviour import SHARES, Behaviour
 from tod_bias.report.components import opposed
 from tod_bias.report.notation import fixed, p_cell
+from tod_bias.report.statements import Statement, ascii_of, column_of, mark
 from tod_bias.results import (
-    DISPARITY,
     EQUIVALENT,
+    INCONCLUSIVE,
     NO_DIFFERENCE,
     PLACEBO_VERDICT,
     THESE_TERMS,
@@ -27,9 +29,6 @@ from tod_bias.results import (
     MetricInfo,
 )
 
-_UNICODE = {DISPARITY: "✗", THESE_TERMS: "✗", EQUIVALENT: "✓", NO_DIFFERENCE: "✓", "": "?"}
-_ASCII = {DISPARITY: "x", THESE_TERMS: "x", EQUIVALENT: "=", NO_DIFFERENCE: "=", "": "?"}
-_STYLES = {DISPARITY: "bold red", THESE_TERMS: "red", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
 _REPAIRS = {
     "either": "it takes these stages together: to repair one of them is enough",
     "all": "each of these stages does it alone: all of them have to be repaired",
@@ -38,6 +37,7 @@ _MISSING = {
     "placebo": "nearly all originals are of one group: add `placebo` to --axes to tell it from rewording",
     "beyond placebo": "nearly all originals are of one group, and neutral rewording does as much",
 }
+_RECORDED = "Nothing is attributed to stages: the responses were saved, and no stage was called."
 _LOUD = 0.05
 """Share of turns from which the effect of neutral rewording is no reassurance."""
 _MOST_ROWS = 8
@@ -59,7 +59,7 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
-    """Return who is treated differently, in a few words.
+    """Return who is treated differently, in a few words; empty for a finding of no difference.
 
     Args:
         finding: what is found.
@@ -67,7 +67,7 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
         groups: all groups with the same finding; by default the finding's own.
     """
     if not finding.is_difference:
-        return {NO_DIFFERENCE: "no difference", EQUIVALENT: "equivalent"}.get(finding.verdict, "not enough data")
+        return ""
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
     *first, last = groups or [finding.group]
@@ -201,11 +201,32 @@ def heading(result: AuditResult) -> str:
     return f"{corpus.name or 'dialogues'}: {corpus.dialogues:,} dialogues; {audited}"
 
 
-def left_out_axes(result: AuditResult) -> dict[str, str]:
-    """Return the axes without a finding, and why."""
+def statement(findings: Sequence[Finding], result: AuditResult) -> Statement:
+    """Put findings that differ only in their group into words.
+
+    Args:
+        findings: at least one.
+        result: of the run.
+    """
+    finding, groups = findings[0], [some.group for some in findings]
+    return Statement(
+        verdict=finding.verdict,
+        axis=finding.axis,
+        sentence=sentence(finding, result, groups),
+        stages=[name for name in finding.stage.split(", ") if name] if finding.is_difference else (),
+        details=list(details(finding, result, groups)),
+    )
+
+
+def left_out(result: AuditResult) -> list[Statement]:
+    """Return a statement for every axis without a finding: why it has none."""
     found = {finding.axis for finding in result.findings}
     axes = {name.partition(",")[0]: why for name, why in result.left_out.items()}
-    return {axis: why.removeprefix(f"axis {axis}: ") for axis, why in axes.items() if axis not in found}
+    return [
+        Statement(INCONCLUSIVE, axis, why.removeprefix(f"axis {axis}: "))
+        for axis, why in axes.items()
+        if axis not in found
+    ]
 
 
 def example_lines(example: Example) -> list[str]:
@@ -245,43 +266,31 @@ class TerminalAnswer:
 
     def lines(self, width: int = 80) -> list[Text]:
         """Return the findings, one or a few lines each, then the placebo."""
-        lines = [Text(heading(self._result), style="bold"), Text()]
-        for findings in alike(self._result.findings):
-            lines += self._of_finding(findings, width)
-        for axis, why in left_out_axes(self._result).items():
-            folded = _folded(why, " " * (self._column + 3), width, f"? {axis:<{self._column}} ")
-            lines += [Text(part) for part in folded]
+        statements = self._statements()
+        column = column_of([*(statement.axis for statement in statements), PLACEBO_VERDICT])
+        lines = [self._line(heading(self._result), style="bold"), Text()]
+        for statement in statements:
+            lines += statement.lines(column, width, plain=self._plain)
         if placebo := placebo_line(self._result):
             is_quiet = (placebo_share(self._result) or 0.0) < _LOUD
-            mark = self._mark(EQUIVALENT if is_quiet else "")
-            lines.append(Text(f"{mark} {PLACEBO_VERDICT:<{self._column}} {placebo}"))
+            sign = mark(EQUIVALENT if is_quiet else "", plain=self._plain)
+            lines.append(self._line(f"{sign} {PLACEBO_VERDICT:<{column}} {placebo}"))
         if self._result.is_recorded:
-            lines.append(Text("Nothing is attributed to stages: the responses were saved, and no stage was called."))
-        return [Text(_ascii(line.plain), style=line.style) for line in lines] if self._plain else lines
+            lines.append(self._line(_RECORDED))
+        return lines
 
-    def _of_finding(self, findings: Sequence[Finding], width: int) -> Iterator[Text]:
-        """Yield the lines of findings that differ in their group alone."""
-        finding, groups = findings[0], [some.group for some in findings]
-        begin, indent = f"{self._mark(finding.verdict)} {finding.axis:<{self._column}} ", " " * (self._column + 3)
-        stage = finding.stage if finding.is_difference else ""
-        first, *rest = _folded(sentence(finding, self._result, groups), indent, width - len(stage) - 2, begin)
-        room = max(2, width - len(first) - len(stage))
-        style = _STYLES.get(finding.verdict, "")
-        yield from (Text(line, style=style) for line in (f"{first}{' ' * room}{stage}".rstrip(), *rest))
-        below = list(details(finding, self._result, groups))
-        if finding.is_difference and finding.example is not None:
-            below += example_lines(finding.example)
-        for line in below:
-            yield from (Text(part) for part in _folded(line, indent, width))
+    def _line(self, text: str, style: str = "") -> Text:
+        return Text(ascii_of(text) if self._plain else text, style=style)
 
-    def _mark(self, verdict: str) -> str:
-        return (_ASCII if self._plain else _UNICODE).get(verdict, "?")
-
-    @property
-    def _column(self) -> int:
-        """Width of the column of axes."""
-        named = [*(finding.axis for finding in self._result.findings), *left_out_axes(self._result), PLACEBO_VERDICT]
-        return max(map(len, named), default=0) + 1
+    def _statements(self) -> list[Statement]:
+        """Return all statements; those of differences end with an example."""
+        made = []
+        for findings in alike(self._result.findings):
+            said, example = statement(findings, self._result), findings[0].example
+            if said.is_difference and example is not None:
+                said = replace(said, details=[*said.details, *example_lines(example)])
+            made.append(said)
+        return [*made, *left_out(self._result)]
 
     def table(self) -> Table | None:
         """Return the groups of the axes with a finding: dialogues, terms, what leads, and p; None without a finding."""
@@ -312,19 +321,3 @@ class TerminalAnswer:
             n = group.dialogues or 0
             p = p_cell(row.claims.get(name, group.gap).p)
             yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
-
-
-def _folded(text: str, indent: str, width: int, first: str | None = None) -> list[str]:
-    """Return a text in lines of at most ``width`` characters, all indented."""
-    import textwrap
-
-    lines = textwrap.wrap(text, max(20, width - len(indent)), break_on_hyphens=False) or [""]
-    return [f"{indent if number or first is None else first}{line}" for number, line in enumerate(lines)]
-
-
-def _ascii(text: str) -> str:
-    """Return a text for a terminal without Unicode."""
-    marks = {"→": "->", "“": '"', "”": '"', "…": "...", "✓": "=", "✗": "x", "×": "x", "–": "-", "−": "-"}
-    for mark, plain in marks.items():
-        text = text.replace(mark, plain)
-    return text.encode("ascii", "replace").decode("ascii")

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.answer import alike, details, left_out_axes, placebo_line, sentence
+from tod_bias.report.answer import alike, left_out, placebo_line, statement
 from tod_bias.report.excerpts import Segments, compare
-from tod_bias.results import (
-    DIFFERENT,
-    EQUIVALENT,
-    INCONCLUSIVE,
-    NO_DIFFERENCE,
-    PLACEBO_VERDICT,
-    THESE_TERMS,
-    AuditResult,
-    Finding,
-)
-
-_ANSWERS = {
-    **dict.fromkeys(DIFFERENT, "difference"),
-    THESE_TERMS: "difference, with these terms",
-    NO_DIFFERENCE: "no difference",
-    EQUIVALENT: "equivalent",
-    INCONCLUSIVE: "not enough data",
-}
-_LOOKS = {**dict.fromkeys(DIFFERENT, "claim"), NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
+from tod_bias.report.statements import Statement
+from tod_bias.results import PLACEBO_VERDICT, AuditResult, Finding
 
 
 @dataclass(frozen=True)
@@ -51,43 +33,19 @@ class ShownExample:
 
 
 @dataclass(frozen=True)
-class Card:
-    """One finding of one or several groups, an axis without a result, or the placebo."""
+class Card(Statement):
+    """A statement with its example."""
 
-    answer: str
-    """The kind of answer, in two or three words."""
-    look: str
-    """Its class in the style sheet."""
-    axis: str
-    sentence: str
-    """The finding; empty if the answer states it."""
-    stages: Sequence[str] = ()
-    """The components in which the difference arises."""
-    details: Sequence[str] = ()
     example: ShownExample | None = None
 
 
 def cards_of(result: AuditResult) -> list[Card]:
     """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
-    cards = [_card(findings, result) for findings in alike(result.findings)]
-    cards += [
-        Card(_ANSWERS[INCONCLUSIVE], _LOOKS[INCONCLUSIVE], axis, why) for axis, why in left_out_axes(result).items()
-    ]
-    placebo = placebo_line(result)
-    return [*cards, Card("control", "", PLACEBO_VERDICT, placebo)] if placebo else cards
-
-
-def _card(findings: Sequence[Finding], result: AuditResult) -> Card:
-    finding, groups = findings[0], [some.group for some in findings]
-    return Card(
-        answer=_ANSWERS.get(finding.verdict, finding.verdict),
-        look=_LOOKS.get(finding.verdict, ""),
-        axis=finding.axis,
-        sentence=sentence(finding, result, groups) if finding.is_difference else "",
-        stages=[name for name in finding.stage.split(", ") if name] if finding.is_difference else (),
-        details=list(details(finding, result, groups)),
-        example=_example(finding),
-    )
+    made = [(statement(findings, result), _example(findings[0])) for findings in alike(result.findings)]
+    made += [(said, None) for said in left_out(result)]
+    if placebo := placebo_line(result):
+        made.append((Statement(PLACEBO_VERDICT, PLACEBO_VERDICT, placebo), None))
+    return [Card(**vars(said), example=example) for said, example in made]
 
 
 def _example(finding: Finding) -> ShownExample | None:

@@ -155,7 +155,7 @@ def main() -> None:
         save(audited, recommendations, given.out / kind)
         for header, rows in tables.items():
             print_table(header, rows(audited))
-        print("\n".join(f"- {sentence}" for sentence in audited.record["reading"]))
+        print("\n".join(line.plain for said in audited.statements for line in said.lines(20, 80)))
     print_table("| city | words taken for people | first names that masks know | share |", tagged(given.folder))
 
 

@@ -276,7 +276,9 @@ def fit_directions(
             result.append(pair_direction(a, b, chosen, name, random=pairs is None))
         except EmbeddingsError as error:
             notes.append(f"{error}; it is left out")
-    notes += [f"direction {part.name}: {part.warning}" for part in result if part.warning]
+    for warning in dict.fromkeys(part.warning for part in result if part.warning):
+        names = [part.name for part in result if part.warning == warning]
+        notes.append(f"direction{'s' if len(names) > 1 else ''} {' and '.join(names)}: {warning}")
     return result, notes
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from tod_bias.recommenders.embeddings.directions import ALPHA
 from tod_bias.report.notation import fixed, p_text
+from tod_bias.report.statements import Statement
+from tod_bias.results import DISPARITY, INCONCLUSIVE
 
 MEANS = "difference of means"
 """Mean EAA over E − mean EAA over P, the numerator of Beattie's eq. 4; DEAA is the paper's difference of sums."""
@@ -20,9 +22,15 @@ LIMITS = (
 """Said with every result."""
 
 
-def reading(result: Mapping[str, Any]) -> list[str]:
-    """Sentences on one audit: what is flagged, what that shows, what it does not."""
-    said = [_claim(result, flag) for flag in result["flags"]]
+def statements(result: Mapping[str, Any]) -> list[Statement]:
+    """Return the findings of one audit: of E, of P, and of their difference, associations first."""
+    said = [_statement(result, flag) for flag in result["flags"]]
+    return sorted(said, key=lambda statement: not statement.is_difference)
+
+
+def remarks(result: Mapping[str, Any]) -> list[str]:
+    """Return what limits the findings of one audit: directions that fail a test, and p-values without a claim."""
+    said = []
     unusable = [name for name, entry in result["directions"].items() if not entry["significant"]]
     if not any(entry["tests"] for entry in result["directions"].values()):
         a, b = (result["sets"][role]["name"] for role in "AB")
@@ -44,7 +52,7 @@ def reading(result: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
+def _statement(result: Mapping[str, Any], flag: Mapping[str, Any]) -> Statement:
     """Describe E, P or their difference."""
     sets, attribute = result["sets"], result["attribute"]
     a, b = (sets[role]["name"] for role in "AB")
@@ -52,17 +60,20 @@ def _claim(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:
     if flag["of"] == "differential":
         e, p = (sets[role]["name"] for role in "EP")
         lean = "more" if flag["value"] > 0 else "less"
-        start, claim = f"{e} against {p}", f"{e} leans {lean} to {a} than {p} does"
+        name, claim = f"{e} against {p}", f"{e} leans {lean} to {a} than {p} does"
     else:
         name = sets[flag["of"]]["name"]
-        start, claim = name, f"its vectors are closer to {near} than to {far}"
+        claim = f"{name}: vectors are closer to {near} than to {far}"
     numbers = f"R-RIPA of the centroid difference {fixed(flag['value'], 4, sign=True)}, Holm {p_text(flag['p_holm'])}"
     if flag["flagged"]:
-        return f"{start}: {claim} ({numbers}; usable directions agree: {', '.join(flag['agree'])})."
+        agree = f"usable directions agree: {', '.join(flag['agree'])}"
+        return Statement(DISPARITY, attribute, claim, details=[numbers, agree])
     if flag["rejected"]:
         why = f"{', '.join(flag['oppose'])} says the opposite" if flag["oppose"] else "no direction is usable"
-        return f"{start}: the tests reject ({numbers}), but {why}, so no association with {attribute} is claimed."
-    return f"{start}: no association with {attribute} is supported ({numbers}); {_unexplained(result, flag)}."
+        sentence = f"{name}: the tests reject, but {why}, so no association is claimed"
+        return Statement(INCONCLUSIVE, attribute, sentence, details=[numbers])
+    sentence = f"{name}: no association is supported"
+    return Statement(INCONCLUSIVE, attribute, sentence, details=[numbers, _unexplained(result, flag)])
 
 
 def _unexplained(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:

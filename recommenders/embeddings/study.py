@@ -16,7 +16,7 @@ from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
-from tod_bias.recommenders.embeddings.reading import LIMITS, reading
+from tod_bias.recommenders.embeddings.reading import LIMITS, remarks, statements
 from tod_bias.recommenders.embeddings.sets import (
     EntitySets,
     attribute_cells,
@@ -169,7 +169,8 @@ def write_audit(result: Associations, folder: str | Path, comparison: Mapping[st
         drawn=drawn,
         sheets=sheets,
         flags=flags,
-        shown=reading(run),
+        cards=statements(run),
+        remarks=remarks(run),
         changed=comparison["reading"] if comparison is not None else [],
         limits=LIMITS,
     )

@@ -12,6 +12,7 @@ from tod_bias.report.notation import fixed
 from tod_bias.report.sheets import Probability, Sheet, Value
 
 Record = Mapping[str, Any]
+_R_RIPA = "R-RIPA by bias direction (Beattie Table 3)"
 
 
 def sheets(run: Record) -> list[Sheet]:
@@ -50,7 +51,7 @@ def metrics(run: Record) -> Sheet:
 def r_ripa(run: Record, *, short: bool = False) -> Sheet:
     """R-RIPA (eqs. 5-6) by direction (Beattie Table 3); unusable directions are marked.
 
-    ``short`` leaves out the intervals of the two sets' own values.
+    ``short`` leaves out the intervals of the two sets' own values and, without P, what compares E with it.
     """
     rows: list[tuple[Any, ...]] = []
     for direction, entry in run["R_RIPA"].items():
@@ -62,8 +63,11 @@ def r_ripa(run: Record, *, short: bool = False) -> Sheet:
         rows.append((direction, *cells, Probability(entry["p_value"]), _usable(entry["usable"])))
     sets = run["sets"]
     second = sets["P"]["name"] if "P" in sets else "P"
+    if short and "P" not in sets:
+        rows = [(*row[:2], row[-1]) for row in rows]
+        return Sheet("table3_r_ripa", _R_RIPA, ("direction", sets["E"]["name"], "usable"), tuple(rows), _dim(rows))
     columns = ("direction", sets["E"]["name"], second, "differential", "effect size", "p", "usable")
-    return Sheet("table3_r_ripa", "R-RIPA by bias direction (Beattie Table 3)", columns, tuple(rows), _dim(rows))
+    return Sheet("table3_r_ripa", _R_RIPA, columns, tuple(rows), _dim(rows))
 
 
 def flags(run: Record) -> Sheet:

@@ -16,7 +16,7 @@ from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json
 from tod_bias.io.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
-from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, reading
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, statements
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
@@ -100,7 +100,7 @@ def audit(
         top_words=item_names.top_words(recommendations, how),
         record=record,
     )
-    record["reading"] = reading(result)
+    record["findings"] = [asdict(statement) for statement in statements(result)]
     return result
 
 
@@ -153,6 +153,7 @@ def write_report(audited: Audit, folder: Path) -> Path:
         level=f"{audited.level:.0%}",
         figures=[(caption, draw(figure, folder / FIGURES / f"{name}.svg", caption)) for name, caption, figure in made],
         sheets=tables.sheets(audited),
+        cards=audited.statements,
         limits=LIMITS,
     )
 

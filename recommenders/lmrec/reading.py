@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import fixed, p_text
 from tod_bias.report.sheets import Value
+from tod_bias.report.statements import Statement
+from tod_bias.results import DISPARITY, INCONCLUSIVE, THESE_TERMS
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 if TYPE_CHECKING:
@@ -44,100 +46,179 @@ def claimed(rows: pd.DataFrame) -> pd.Series:
 
 
 def largest(row: pd.Series) -> str:
-    """The word that carries most of a difference, with its share; empty where words are not known."""
+    """The word that carries most of a difference, with its share; empty if words are not known."""
     return f"{row['largest_word']} {row['largest_share']:.0%}" if row["largest_share"] > 0 else ""
+
+
+def statements(audited: Audit) -> list[Statement]:
+    """Return the findings of an audit over all its cities, differences first."""
+    percentage, by_label, association = audited.price_percentage, audited.price_by_label, audited.association
+    said: list[Statement] = []
+    for dimension in dict.fromkeys([*percentage["dimension"], *association["dimension"]]):
+        shares, means, shifts = (part[part["dimension"] == dimension] for part in (percentage, by_label, association))
+        said += _by_label(dimension, means[means["city"] == ALL])
+        said += _prices(dimension, shares[shares["city"] == ALL])
+        said += _categories(dimension, shifts)
+    average = audited.average_price
+    said += _places(average[average["city"] == ALL], audited.price_differences, audited.places)
+    return sorted(said, key=lambda statement: not statement.is_difference)
+
+
+def _difference(dimension: str, sentence: str, details: Sequence[str], limits: Sequence[str]) -> Statement:
+    """Return a difference, which holds for these words only if a limit says so."""
+    given = [limit for limit in limits if limit]
+    return Statement(THESE_TERMS if given else DISPARITY, dimension, sentence, details=[*details, *given])
+
+
+def _open(dimension: str, sentence: str, *details: str) -> Statement:
+    return Statement(INCONCLUSIVE, dimension, sentence, details=[text for text in details if text])
 
 
 def _carried(rows: pd.DataFrame, name: str) -> str:
     """Describe the rows that are beyond chance but carried by one word; ``name`` is the column that identifies them."""
     carried = rows[(rows["p_adjusted"] < ALPHA) & (rows["largest_share"] >= MOST)]
     listed = ", ".join(f"{row[name]} ({largest(row)})" for _, row in carried.iterrows())
-    return f" Not said of the groups, as one word carries at least half of the difference: {listed}." if listed else ""
+    return f"not said of the groups, as one word carries at least half of the difference: {listed}" if listed else ""
 
 
-def reading(audited: Audit) -> list[str]:
-    """Sentences on the tables of one audit, over all its cities."""
-    percentage, by_label, association = audited.price_percentage, audited.price_by_label, audited.association
-    said = []
-    for dimension in dict.fromkeys([*percentage["dimension"], *association["dimension"]]):
-        shares, means, shifts = (part[part["dimension"] == dimension] for part in (percentage, by_label, association))
-        said += _prices(dimension, shares[shares["city"] == ALL])
-        said += _by_label(dimension, means[means["city"] == ALL])
-        said += _categories(dimension, shifts)
-    average = audited.average_price
-    return said + _places(average[average["city"] == ALL], audited.price_differences, audited.places)
-
-
-def _categories(dimension: str, shifts: pd.DataFrame) -> list[str]:
-    """A sentence for every pair of labels; of crossed dimensions the pairs without a shift share one."""
-    said, none = [], []
-    cities = shifts[shifts["city"] != ALL]
-    for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
-        alike = cities[(cities["label"] == label) & (cities["other"] == other)]
-        everywhere, carried = _everywhere((label, other), rows, alike), _carried(rows, "category")
-        result = bool(everywhere) or bool(claimed(rows).any())
-        if CROSS in dimension and not (result or carried) and rows["p_adjusted"].notna().any():
-            none.append(f"{label} / {other}")
-            continue
-        said.append(
-            _shifts(dimension, (label, other), rows) + everywhere + carried + (scope(rows["words"]) if result else "")
-        )
-    if none:
-        said.append(f"Categories, {dimension}: no shift beyond chance between {', '.join(none)}.")
-    return said
-
-
-def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
-    if rows["value"].isna().all():
-        return []
-    if rows["p_adjusted"].isna().all():
-        return [f"Prices, {dimension}: not tested."]
-    result, carried = rows[claimed(rows)], _carried(rows, "price")
-    if result.empty:
-        none = f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."
-        return [none + carried]
-    count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
-    row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
-    return [
-        f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
-        f"The furthest: {row['label']} has {score(row, 'value')} of what is recommended at "
-        f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}"
-        f"{_largest(row)}." + carried + scope(rows["words"])
-    ]
-
-
-def _largest(row: pd.Series) -> str:
-    """How much of a difference the word with most of it carries, as the end of a sentence."""
+def _carries(row: pd.Series) -> str:
+    """Return how much of a difference the word with most of it carries, as the end of a sentence."""
     return f"; {row['largest_word']} carries {row['largest_share']:.0%} of the difference" if largest(row) else ""
 
 
-def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
+def scope(words: pd.Series) -> str:
+    """Return why findings do not hold for groups: too few words, or unknown words; empty if they do."""
+    if words.isna().any():
+        return "the words are unknown: this holds for these queries, not for the groups"
+    if words.min() < ENOUGH_WORDS:
+        few = fixed(words.min(), 1)
+        return f"too few words stand for a group ({few}): this is said of these words, not of the groups"
+    return ""
+
+
+def _by_label(dimension: str, rows: pd.DataFrame) -> list[Statement]:
     """Describe the average prices of two labels' lists, if they differ beyond chance."""
     said = []
     for _, row in first_of_pairs(rows).iterrows():
         if row["p_adjusted"] < ALPHA:
             dearer = "cheaper" if row["difference"] < 0 else "dearer"
-            low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
-            low = low if row["ci_low"] * row["ci_high"] > 0 else None
-            apart = pd.Series({"by": abs(row["difference"]), "ci_low": low, "ci_high": high})
-            said.append(
-                f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
-                f"{score(apart, 'by')} price levels on average ({fixed(row['value'])} against "
-                f"{fixed(row['other_value'])}{_largest(row)})."
-                + _carried(row.to_frame().T, "dimension")
-                + scope(pd.Series([row["words"]]))
+            numbers = (
+                f"average price level {fixed(row['value'])} against {fixed(row['other_value'])}: "
+                f"{score(row, 'difference', sign=True)}, adjusted {p_text(row['p_adjusted'])}{_carries(row)}"
             )
+            sentence = f"lists of {row['label']} are {dearer} than lists of {row['other']}"
+            carried = "one word carries at least half: not said of the groups" if row["largest_share"] >= MOST else ""
+            said.append(_difference(dimension, sentence, [numbers], [carried, scope(pd.Series([row["words"]]))]))
     return said
 
 
-def scope(words: pd.Series) -> str:
-    """Return the scope of findings that do not hold for groups: too few words, or unknown words."""
-    if words.isna().any():
-        return " The words are unknown: this holds for these queries, not for the groups."
-    if words.min() < ENOUGH_WORDS:
-        few = fixed(words.min(), 1)
-        return f" Too few words stand for a group ({few}): this is said of these words, not of the groups."
-    return ""
+def _prices(dimension: str, rows: pd.DataFrame) -> list[Statement]:
+    """Describe which shares of a price level differ from the neutral ones."""
+    if rows["value"].isna().all():
+        return []
+    if rows["p_adjusted"].isna().all():
+        return [_open(dimension, "shares of price levels: not tested")]
+    result, carried = rows[claimed(rows)], _carried(rows, "price")
+    if result.empty:
+        return [_open(dimension, "at no price level does a share differ from the neutral one beyond chance", carried)]
+    count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
+    furthest = (
+        f"furthest: {score(row, 'value')} of what is recommended at {'$' * int(row['price'])} is for {row['label']}; "
+        f"of all items with a price {fixed(row['neutral'])}{_carries(row)}"
+    )
+    sentence = f"at {count} of {levels} price levels a share differs from the neutral one"
+    return [_difference(dimension, sentence, [furthest, *filter(None, [carried])], [scope(result["words"])])]
+
+
+def _categories(dimension: str, shifts: pd.DataFrame) -> list[Statement]:
+    """Describe the categories of every pair of labels; the pairs without a shift share one statement."""
+    said, none = [], []
+    cities = shifts[shifts["city"] != ALL]
+    for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
+        alike = cities[(cities["label"] == label) & (cities["other"] == other)]
+        everywhere, carried = _everywhere((label, other), rows, alike), _carried(rows, "category")
+        found, more = rows[claimed(rows)], [text for text in (everywhere, carried) if text]
+        if rows["p_adjusted"].isna().all():
+            said.append(_open(dimension, f"categories of {label} and {other}: not tested", *more))
+        elif not found.empty:
+            sentence = f"{len(found)} of {len(rows)} categories shift between {label} and {other}"
+            listed = _listed((label, other), found)
+            said.append(_difference(dimension, sentence, [listed, *more], [scope(rows["words"])]))
+        elif everywhere:
+            sentence = f"categories shift between {label} and {other} in every city"
+            said.append(_difference(dimension, sentence, more, [scope(rows["words"])]))
+        elif carried:
+            said.append(_open(dimension, f"no shift of categories between {label} and {other} is claimed", carried))
+        else:
+            none.append(f"{label} / {other}")
+    if none:
+        said.append(_open(dimension, f"no shift of categories beyond chance: {', '.join(none)}"))
+    return said
+
+
+def _listed(pair: tuple[str, str], found: pd.DataFrame) -> str:
+    """List the largest shifts of categories, each with the label that it leans to."""
+    first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    return "; ".join(
+        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} "
+        f"({score(row, 'difference', sign=True)}{_carries(row)})"
+        for _, row in first.iterrows()
+    )
+
+
+def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
+    """Describe shifts that every city shows alone, and that the test over so few cities does not."""
+    count = cities["city"].nunique()
+    if count < 2:
+        return ""
+    settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
+    result = cities[claimed(cities) & ~cities["category"].isin(settled)]
+    leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
+    alike = [
+        f"{name} to {pair[0] if row['sum'] else pair[1]}"
+        for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
+    ]
+    return f"found in each of the {count} cities by itself: {', '.join(alike)}" if alike else ""
+
+
+def _places(
+    average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]
+) -> Iterator[Statement]:
+    """Describe the average prices of places: from which to which they run, and how many pairs differ."""
+    words = [word for group in places.values() for word in group]
+    rows = average[average["substitution"].isin(words) & average["value"].notna()].sort_values("value")
+    if len(rows) < 2:
+        return
+    low, high = rows.iloc[0], rows.iloc[-1]
+    reach = (
+        f"average price levels run from {score(low, 'value')} ({low['substitution']}) to {score(high, 'value')} "
+        f"({high['substitution']})"
+    )
+    families = list(_families(differences, places))
+    if not families:
+        yield _open("places", "prices of places: not tested", reach)
+    for family, found, pairs in families:
+        sentence = f"prices differ in {found} of {pairs} pairs of places ({family})"
+        yield _difference("places", sentence, [reach], ()) if found else _open("places", sentence, reach)
+    religious = differences[differences[["substitution", "other"]].isin(list(places.get("religion", ()))).all(axis=1)]
+    for _, row in religious.iterrows():
+        name, by = f"{row['substitution']} and {row['other']}", f"{score(row, 'difference', sign=True)} price levels"
+        tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
+        if row["p_adjusted"] < ALPHA:
+            yield _difference("religion", f"prices of {name} differ", [f"{by}{tail}"], ())
+        else:
+            yield _open("religion", f"prices of {name}: no difference beyond chance", f"{by}{tail}")
+
+
+def _families(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int, int]]:
+    """Yield each family of tests, the pairs of two kinds: its name, how many pairs differ, and their number."""
+    kinds = {word: kind for kind, words in places.items() for word in words}
+    tested = differences[differences["p_adjusted"].notna()]
+    named = zip(tested["substitution"], tested["other"], strict=True)
+    families = [" and ".join(sorted({kinds.get(word, "") for word in pair})) for pair in named]
+    for family, pairs in tested.groupby(families, sort=False):
+        yield str(family), int((pairs["p_adjusted"] < ALPHA).sum()), len(pairs)
 
 
 def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
@@ -153,70 +234,6 @@ def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of pairs of labels that are given in both directions, in the direction that comes first."""
     remaining = [subset for _, part in rows.groupby("dimension", sort=False) for _, subset in pairs_of(part)]
     return pd.concat(remaining) if remaining else rows.iloc[:0]
-
-
-def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
-    label, other = pair
-    start = f"Categories, {dimension}, {label} against {other}:"
-    if rows["p_adjusted"].isna().all():
-        return f"{start} not tested."
-    shifted = rows[claimed(rows)]
-    if shifted.empty:
-        return f"{start} no shift beyond chance in {len(rows)} categories."
-    first = shifted.reindex(shifted["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
-    listed = "; ".join(
-        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} "
-        f"({score(row, 'difference', sign=True)}{_largest(row)})"
-        for _, row in first.iterrows()
-    )
-    return f"{start} {len(shifted)} of {len(rows)} shift beyond chance; {listed}."
-
-
-def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
-    """Describe shifts that every city shows alone, and that the test over so few cities does not."""
-    count = cities["city"].nunique()
-    if count < 2:
-        return ""
-    settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
-    result = cities[claimed(cities) & ~cities["category"].isin(settled)]
-    leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
-    alike = [
-        f"{name} to {pair[0] if row['sum'] else pair[1]}"
-        for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
-    ]
-    return f" Found in each of the {count} cities by itself: {', '.join(alike)}." if alike else ""
-
-
-def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
-    words = [word for group in places.values() for word in group]
-    rows = average[average["substitution"].isin(words) & average["value"].notna()].sort_values("value")
-    if len(rows) < 2:
-        return []
-    low, high = rows.iloc[0], rows.iloc[-1]
-    said = [
-        f"Places: average price levels run from {score(low, 'value')} ({low['substitution']}) to "
-        f"{score(high, 'value')} ({high['substitution']}).",
-        *_pairs(differences, places),
-    ]
-    religious = differences[differences[["substitution", "other"]].isin(list(places.get("religion", ()))).all(axis=1)]
-    for _, row in religious.iterrows():
-        verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
-        tail = f", {verdict}, adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
-        name = f"{row['substitution']} − {row['other']}"
-        said.append(f"Religion, {name}: {score(row, 'difference', sign=True)} price levels{tail}.")
-    return said
-
-
-def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
-    """A sentence for every family of tests, the pairs of two kinds."""
-    kinds = {word: kind for kind, words in places.items() for word in words}
-    tested = differences[differences["p_adjusted"].notna()]
-    named = zip(tested["substitution"], tested["other"], strict=True)
-    families = [" and ".join(sorted({kinds.get(word, "") for word in pair})) for pair in named]
-    return [
-        f"Pairs of places ({family}): {int((pairs['p_adjusted'] < ALPHA).sum())} of {len(pairs)} differ beyond chance."
-        for family, pairs in tested.groupby(families, sort=False)
-    ]
 
 
 class ScoreCell(Value):

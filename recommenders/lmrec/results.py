@@ -13,6 +13,7 @@ import pandas as pd
 
 from tod_bias.errors import RecommenderError, shortened
 from tod_bias.io.documents import check_plain, read_json
+from tod_bias.report.statements import Statement
 
 TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
 """The CSV files of an audit, by name without ending."""
@@ -38,6 +39,11 @@ class Audit:
     def level(self) -> float:
         """Of the intervals."""
         return float(self.record["inference"]["level"])
+
+    @property
+    def statements(self) -> list[Statement]:
+        """The findings of ``audit.json``, differences first."""
+        return [Statement(**statement) for statement in self.record["findings"]]
 
     @property
     def places(self) -> Mapping[str, Sequence[str]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.results import Audit
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
-_PLACES = 6
-"""So many of the dearest and of the cheapest places on a terminal."""
+_PAIRS = 6
+"""Pairs of labels on a terminal, each of which has two rows."""
 
 
 def sheets(audited: Audit) -> list[Sheet]:
@@ -38,21 +37,12 @@ def sheets(audited: Audit) -> list[Sheet]:
     return [sheet for sheet in made if sheet.rows]
 
 
-def for_terminal(made: Sequence[Sheet]) -> Iterator[Sheet]:
-    """The same in short: without associations and examples, with the dearest and the cheapest places.
-
-    Crossed groups are in the shares of prices alone.
-    """
-    for sheet in made:
-        rows = sheet.rows
-        if sheet.name in ("association", "examples"):
-            continue
-        if sheet.name == "average_price" and len(rows) > 2 * _PLACES:
-            more = (f"… {len(rows) - 2 * _PLACES} more", *[""] * (len(sheet.columns) - 1))
-            rows = (*rows[:_PLACES], more, *rows[-_PLACES:])
-        if sheet.name == "price_by_label":
-            rows = tuple(row for row in rows if CROSS not in row[0])
-        yield replace(sheet, rows=tuple((str(row[0]).replace(" relationship", ""), *row[1:]) for row in rows))
+def for_terminal(audited: Audit) -> list[Sheet]:
+    """Return the average prices of pairs of labels, without crossed groups; empty if there are none."""
+    rows = audited.price_by_label
+    rows = rows[(rows["city"] == ALL) & ~rows["dimension"].str.contains(CROSS, regex=False)]
+    sheet = _by_label(rows.head(2 * _PAIRS), f"Average price level of a label's lists, {audited.level:.0%} intervals")
+    return [sheet] if sheet.rows else []
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Sheet:

@@ -17,6 +17,7 @@ from tod_bias.io.folder import check_no_other_run, claimed, writable
 from tod_bias.recommenders.embeddings.settings import AssociationRequest, AssociationStatistics, AuditSettings
 from tod_bias.report.console import Console
 from tod_bias.report.sheets import print_sheets
+from tod_bias.report.statements import column_of
 
 
 class AssociationOutput(OutputOptions):
@@ -54,15 +55,20 @@ def associate(*, request: AssociationRequest, how: AuditSettings, output: Associ
 
 
 def _print(run: Mapping[str, Any]) -> None:
+    """Print the findings of an audit, R-RIPA by direction, and what limits them."""
     from tod_bias.recommenders.embeddings import tables
-    from tod_bias.recommenders.embeddings.reading import reading
+    from tod_bias.recommenders.embeddings.reading import remarks, statements
 
     console = Console()
-    print_sheets([tables.metrics(run), tables.r_ripa(run, short=True), tables.accuracies(run)])
-    for sentence in reading(run):
-        console.print(Text(f"- {sentence}"))
-    for note in run["notes"]:
-        console.print(Text(f"- note: {note}", style="dim"))
+    sets = ", ".join(f"{part['size']:,} {part['name']}" for part in run["sets"].values())
+    console.print(Text(f"{run['name']}: {sets}\n", style="bold"))
+    for said in statements(run):
+        for line in said.lines(column_of([run["attribute"]]), min(80, console.width)):
+            console.print(line, soft_wrap=True, highlight=False)
+    console.print()
+    print_sheets([tables.r_ripa(run, short=True)])
+    for text in (*remarks(run), *(f"Note: {note}." for note in run["notes"])):
+        console.print(Text(text, style="dim"))
 
 
 def _print_changes(comparison: Mapping[str, Any]) -> None:

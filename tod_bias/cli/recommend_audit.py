@@ -25,6 +25,7 @@ from tod_bias.io.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
 from tod_bias.report.sheets import print_sheets
+from tod_bias.report.statements import print_statements
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.results import Audit
@@ -145,20 +146,20 @@ def audit(
 
 
 def _print(result: Audit) -> None:
-    """Notes, main tables and sentences of an audit."""
+    """Print the findings of an audit, the average prices, and its notes."""
     from rich.text import Text
 
-    from tod_bias.recommenders.lmrec.tables import for_terminal, sheets
+    from tod_bias.recommenders.lmrec.tables import for_terminal
 
     record = result.record
     numbers = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries"
     console = Console()
-    console.print(Text(f"{numbers}; {', '.join(record['cities'])}", style="bold"))
+    console.print(Text(f"{numbers}; {', '.join(record['cities'])}\n", style="bold"))
+    print_statements(result.statements, console)
+    console.print()
+    print_sheets(for_terminal(result))
     for note in record["notes"]:
-        console.print(Text(f"· {note}", style="dim"))
-    print_sheets(for_terminal(sheets(result)))
-    for sentence in record["reading"]:
-        console.print(Text(f"- {sentence}"))
+        console.print(Text(f"Note: {note}.", style="dim"))
 
 
 def _read_saved(

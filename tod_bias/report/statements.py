@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.console import Console
 from rich.text import Text
 
 from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, INCONCLUSIVE, NO_DIFFERENCE, PLACEBO_VERDICT, THESE_TERMS
@@ -71,6 +72,27 @@ class Statement:
         for detail in self.details:
             for line in folded(detail, indent, width):
                 yield Text(ascii_of(line) if plain else line)
+
+
+def print_statements(said: Sequence[Statement], console: Console, most: int = 8) -> None:
+    """Print statements on a terminal: the differences, then all others in one paragraph.
+
+    Args:
+        said: the statements, differences first.
+        console: of the terminal.
+        most: number of differences that are printed.
+    """
+    plain, width = not (console.encoding or "").lower().startswith("utf"), min(80, console.width)
+    found, open_ones = ([some for some in said if some.is_difference is which] for which in (True, False))
+    column = column_of(some.axis for some in found[:most])
+    lines = [line for some in found[:most] for line in some.lines(column, width, plain=plain)]
+    if more := len(found) - most if len(found) > most else 0:
+        lines.append(Text(f"{' ' * (column + 3)}and {more} more differences in the report"))
+    if open_ones:
+        shown = "; ".join(f"{some.axis}: {some.sentence or some.answer}" for some in open_ones)
+        lines += map(Text, folded(shown if not plain else ascii_of(shown), "  ", width, f"{mark('', plain=plain)} "))
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def column_of(axes: Iterable[str]) -> int:

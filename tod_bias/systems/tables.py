@@ -98,8 +98,8 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     """Write an SQLite file with a table per service; an existing file is replaced when all is written.
 
     Texts are ``TEXT``, numbers, truth values and lists columns of their kinds (what is mixed is ``JSON``), so that they
-    are read as they were; a null is left out. SQLite reads a number in a ``JSON`` column as a double, which may change the
-    last digit, and integers that need more than 64 bits. Names that differ only in case get a number, because SQL
+    are read as they were; a null is left out. SQLite reads a number in a ``JSON`` column as a double, which may change
+    the last digit, and integers that need more than 64 bits. Names that differ only in case get a number, because SQL
     ignores case.
 
     Raises:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from spaces import SPREAD_ONLY, TEN_SERIES, Space, eaa_rejects, flagged
 
-from tod_bias.recommenders.embeddings.reading import reading
+from tod_bias.recommenders.embeddings.reading import remarks, statements
 
 
 def rejected(space, runs, *, clustered=False):
@@ -50,7 +50,7 @@ def test_an_audit_says_why_it_claims_nothing_about_spread():
     result = SPREAD_ONLY.audited(0)
     assert eaa_rejects(result)
     assert not flagged(result)
-    assert "differ in spread only" in " ".join(reading(result.record))
+    assert "differ in spread only" in " ".join(remarks(result.record))
 
 
 def test_a_claim_needs_a_usable_direction_and_none_that_opposes():
@@ -62,7 +62,7 @@ def test_a_claim_needs_a_usable_direction_and_none_that_opposes():
     weak = Space(users=(8, 8), apart=2.0, leans=(2.0, -2.0)).audited(0)  # too few to hold any out
     assert any(flag["rejected"] for flag in weak.record["flags"])
     assert not flagged(weak)
-    assert "but no direction is usable" in " ".join(reading(weak.record))
+    assert "but no direction is usable" in " ".join(said.sentence for said in statements(weak.record))
 
 
 def test_intervals_and_entities_know_the_clusters(tmp_path):

@@ -7,7 +7,7 @@ from spaces import audited, entity_sets
 from tod_bias.recommenders.embeddings.association import eaa, effect_size
 from tod_bias.recommenders.embeddings.directions import centroid_direction
 from tod_bias.recommenders.embeddings.measurement import Scores, make_tests
-from tod_bias.recommenders.embeddings.reading import reading
+from tod_bias.recommenders.embeddings.reading import statements
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import unit
 from tod_bias.statistics.permutation import group_test
@@ -61,7 +61,7 @@ def test_words_follow_the_means_where_the_sums_say_the_opposite():
     assert result.record["mean_difference"] == pytest.approx(eaa(e, a, b).mean() - eaa(p, a, b).mean())
     low, high = result.record["intervals"]["mean_difference"]
     assert low < result.record["mean_difference"] < high < 0
-    assert "leans less to" in " ".join(reading(result.record))
+    assert "leans less to" in " ".join(said.sentence for said in statements(result.record))
     assert "DEAA" not in result.record["tests"]
     assert [flag["of"] for flag in result.record["flags"]] == ["E", "P", "differential"]
 

@@ -29,7 +29,9 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
+from tod_bias.recommenders.lmrec.results import Audit
 from tod_bias.recommenders.lmrec.saved import ListFormat
+from tod_bias.recommenders.lmrec.tables import sheets
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (
@@ -313,6 +315,7 @@ def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path):
 def test_the_neutral_share_is_shown_where_no_list_has_a_first_price(tmp_path):
     (tmp_path / "x.csv").write_text(LISTS.replace(",1,a", ",2,a"))
     options = ("--bootstrap", 0, "--permutations", 0, "--no-figures", "--out", tmp_path / "out")
-    code, out, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", *options)
+    code, _, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", *options)
     assert code == 0, err
-    assert ["female", "0.500", "–", "0.500"] in [line.split()[1:5] for line in out.splitlines()]
+    shares = next(sheet for sheet in sheets(Audit.read(tmp_path / "out")) if sheet.name == "price_percentage")
+    assert ["female", "0.500", "–", "0.500"] in [list(map(str, row[1:5])) for row in shares.rows]

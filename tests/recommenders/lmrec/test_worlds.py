@@ -85,11 +85,10 @@ def test_a_planted_difference_of_couples_is_found():
     prices, levels, categories, *_ = measured(planted, 8, "one gender", (COUPLE,))
     assert min(prices, levels, categories) >= 0.5
     result = audit(tidy(planted.lists(np.random.default_rng(0))), replace(SHEN, resamples=0, permutations=300))
-    said = [line for line in result.record["reading"] if "couple" in line and "beyond chance" in line]
-    assert any(line.startswith("Categories, couple, one gender against two genders") for line in said)
-    assert all("Too few words stand for a group (3.0)" in line for line in said if "no shift" not in line)
-    crossed = [line for line in result.record["reading"] if "first relationship×second relationship" in line]
-    assert crossed
+    said = [some for some in result.statements if some.axis == "couple" and some.is_difference]
+    assert any("categories shift between one gender and two genders" in some.sentence for some in said)
+    assert all("too few words stand for a group (3.0)" in some.details[-1] for some in said)
+    assert any(some.axis == "first relationship×second relationship" for some in result.statements)
     assert "couple×" not in "".join(result.record["dimensions"])
 
 
@@ -144,9 +143,9 @@ def test_equal_prices_of_which_some_are_missing_are_no_finding():
     rows = World().lists(np.random.default_rng(1))
     pairs = rows.groupby(["template", "rank"])["price"].transform("first")  # every name the same lists
     missing = (rows["label"] == "black") & (np.random.default_rng(2).random(len(rows)) < 0.3)
-    record = audit(tidy(rows.assign(price=pairs.where(~missing))), replace(SHEN, permutations=500)).record
-    assert "Prices, label: " not in " ".join(record["reading"])
-    assert any(line.startswith("Prices, race: at no price level") for line in record["reading"])
+    said = audit(tidy(rows.assign(price=pairs.where(~missing))), replace(SHEN, permutations=500)).statements
+    assert not any(some.is_difference and "price" in some.sentence for some in said)
+    assert any(some.sentence.startswith("at no price level") for some in said if some.axis == "race")
 
 
 def test_what_few_names_show_is_said_of_them():
@@ -156,13 +155,16 @@ def test_what_few_names_show_is_said_of_them():
     assert result.association["ci_low"].isna().all()
     assert result.price_by_label["ci_low"].isna().all()
     assert result.top_words["ci_low"].isna().all()
-    said = [line for line in result.record["reading"] if "beyond chance" in line and "race" in line]
-    assert said
-    assert all("this is said of these words, not of the groups" in line for line in said)
+    said = [some for some in result.statements if some.is_difference]
+    assert "race" in {some.axis for some in said}
+    assert {some.verdict for some in said} == {"these terms only"}
+    assert all("this is said of these words, not of the groups" in some.details[-1] for some in said)
     assert any("race: too few words" in note for note in result.record["notes"])
     enough = audit(tidy(World(words=(8, 8), planted=2.0).lists(np.random.default_rng(0))), replace(SHEN, resamples=100))
     assert enough.price_percentage["ci_low"].notna().any()
-    assert not any("these words" in line for line in [*enough.record["reading"], *enough.record["notes"]])
+    assert not any("these words" in text for some in enough.statements for text in some.details)
+    assert not any("these words" in note for note in enough.record["notes"])
+    assert "disparity" in {some.verdict for some in enough.statements}
 
 
 def test_what_one_name_shows_is_said_of_it():
@@ -201,9 +203,9 @@ def test_six_names_of_which_one_has_most_lists_are_few():
 
 def test_unknown_words_are_said_to_be_unknown():
     rows = World(planted=2.0).lists(np.random.default_rng(0)).assign(substitution="", template="")
-    record = audit(tidy(rows), replace(SHEN, resamples=50, permutations=200)).record
-    assert any("race: words not known" in note for note in record["notes"])
-    assert any("this holds for these queries" in line for line in record["reading"])
+    result = audit(tidy(rows), replace(SHEN, resamples=50, permutations=200))
+    assert any("race: words not known" in note for note in result.record["notes"])
+    assert any("this holds for these queries" in text for some in result.statements for text in some.details)
 
 
 @pytest.mark.parametrize("column", [False, True])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.recommendations import ALL
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
 from tod_bias.report.sheets import Value
 from tod_bias.report.statements import Statement
@@ -36,6 +36,7 @@ LIMITS = (
 )
 """Said with every audit."""
 _SHOWN = 3
+_ORDER = (DISPARITY, THESE_TERMS, INCONCLUSIVE)
 MOST = 0.5
 """Share of a difference from which one word alone is reported instead of its group."""
 
@@ -51,7 +52,7 @@ def largest(row: pd.Series) -> str:
 
 
 def statements(audited: Audit) -> list[Statement]:
-    """Return the findings of an audit over all its cities, differences first."""
+    """Return the findings of an audit over all its cities: differences first, those of crossed dimensions last."""
     percentage, by_label, association = audited.price_percentage, audited.price_by_label, audited.association
     said: list[Statement] = []
     for dimension in dict.fromkeys([*percentage["dimension"], *association["dimension"]]):
@@ -61,13 +62,14 @@ def statements(audited: Audit) -> list[Statement]:
         said += _categories(dimension, shifts)
     average = audited.average_price
     said += _places(average[average["city"] == ALL], audited.price_differences, audited.places)
-    return sorted(said, key=lambda statement: not statement.is_difference)
+    return sorted(said, key=lambda one: (not one.is_difference, CROSS in one.axis, _ORDER.index(one.verdict)))
 
 
 def _difference(dimension: str, sentence: str, details: Sequence[str], limits: Sequence[str]) -> Statement:
     """Return a difference, which holds for these words only if a limit says so."""
-    given = [limit for limit in limits if limit]
-    return Statement(THESE_TERMS if given else DISPARITY, dimension, sentence, details=[*details, *given])
+    if given := [limit for limit in limits if limit]:
+        return Statement(THESE_TERMS, dimension, f"{sentence}, with these words", details=[*details, *given])
+    return Statement(DISPARITY, dimension, sentence, details=details)
 
 
 def _open(dimension: str, sentence: str, *details: str) -> Statement:
@@ -206,7 +208,9 @@ def _places(
         name, by = f"{row['substitution']} and {row['other']}", f"{score(row, 'difference', sign=True)} price levels"
         tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
         if row["p_adjusted"] < ALPHA:
-            yield _difference("religion", f"prices of {name} differ", [f"{by}{tail}"], ())
+            how = "dearer" if row["difference"] > 0 else "cheaper"
+            sentence = f"lists of {row['substitution']} are {how} than lists of {row['other']}"
+            yield _difference("religion", sentence, [f"{by}{tail}"], ())
         else:
             yield _open("religion", f"prices of {name}: no difference beyond chance", f"{by}{tail}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, claimed, first_of_pairs, largest, score
-from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import Probability, Sheet
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.results import Audit
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
-_PAIRS = 6
-"""Pairs of labels on a terminal, each of which has two rows."""
 
 
 def sheets(audited: Audit) -> list[Sheet]:
@@ -35,14 +33,6 @@ def sheets(audited: Audit) -> list[Sheet]:
         _examples(audited.record.get("examples", ())),
     ]
     return [sheet for sheet in made if sheet.rows]
-
-
-def for_terminal(audited: Audit) -> list[Sheet]:
-    """Return the average prices of pairs of labels, without crossed groups; empty if there are none."""
-    rows = audited.price_by_label
-    rows = rows[(rows["city"] == ALL) & ~rows["dimension"].str.contains(CROSS, regex=False)]
-    sheet = _by_label(rows.head(2 * _PAIRS), f"Average price level of a label's lists, {audited.level:.0%} intervals")
-    return [sheet] if sheet.rows else []
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Sheet:

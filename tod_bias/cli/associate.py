@@ -74,9 +74,11 @@ def _print(run: Mapping[str, Any]) -> None:
 def _print_changes(comparison: Mapping[str, Any]) -> None:
     from tod_bias.recommenders.embeddings import tables
 
-    print_sheets([tables.changes(comparison, short=True)])
+    console = Console()
     for sentence in comparison["reading"]:
-        Console().print(Text(f"- {sentence}"))
+        console.print(Text(sentence))
+    console.print()
+    print_sheets([tables.changes(comparison, short=True)])
 
 
 class ComparisonOutput(OutputOptions):

@@ -24,7 +24,6 @@ from tod_bias.errors import RecommenderError, repeated
 from tod_bias.io.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
 from tod_bias.report.notation import count
-from tod_bias.report.sheets import print_sheets
 from tod_bias.report.statements import print_statements
 
 if TYPE_CHECKING:
@@ -146,18 +145,18 @@ def audit(
 
 
 def _print(result: Audit) -> None:
-    """Print the findings of an audit, the average prices, and its notes."""
+    """Print the first finding of each dimension, and the notes; crossed dimensions are in the report."""
     from rich.text import Text
 
-    from tod_bias.recommenders.lmrec.tables import for_terminal
+    from tod_bias.recommenders.lmrec.recommendations import CROSS
 
     record = result.record
     numbers = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries"
     console = Console()
     console.print(Text(f"{numbers}; {', '.join(record['cities'])}\n", style="bold"))
-    print_statements(result.statements, console)
+    crossed = sum(said.is_difference for said in result.statements if CROSS in said.axis)
+    print_statements([said for said in result.statements if CROSS not in said.axis], console, crossed)
     console.print()
-    print_sheets(for_terminal(result))
     for note in record["notes"]:
         console.print(Text(f"Note: {note}.", style="dim"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
@@ -74,23 +74,26 @@ class Statement:
                 yield Text(ascii_of(line) if plain else line)
 
 
-def print_statements(said: Sequence[Statement], console: Console, most: int = 8) -> None:
-    """Print statements on a terminal: the differences, then all others in one paragraph.
+def print_statements(said: Sequence[Statement], console: Console, more: int = 0) -> None:
+    """Print the first difference of each axis with its first detail, then all that is open in one paragraph.
 
     Args:
         said: the statements, differences first.
         console: of the terminal.
-        most: number of differences that are printed.
+        more: number of further differences in the report.
     """
     plain, width = not (console.encoding or "").lower().startswith("utf"), min(80, console.width)
-    found, open_ones = ([some for some in said if some.is_difference is which] for which in (True, False))
-    column = column_of(some.axis for some in found[:most])
-    lines = [line for some in found[:most] for line in some.lines(column, width, plain=plain)]
-    if more := len(found) - most if len(found) > most else 0:
-        lines.append(Text(f"{' ' * (column + 3)}and {more} more differences in the report"))
-    if open_ones:
-        shown = "; ".join(f"{some.axis}: {some.sentence or some.answer}" for some in open_ones)
-        lines += map(Text, folded(shown if not plain else ascii_of(shown), "  ", width, f"{mark('', plain=plain)} "))
+    found = [some for some in said if some.is_difference]
+    leading = list({some.axis: some for some in reversed(found)}.values())[::-1]
+    column = column_of(some.axis for some in leading)
+    lines: list[Text] = []
+    for some in leading:
+        lines += replace(some, details=some.details[:1]).lines(column, width, plain=plain)
+    if more := more + len(found) - len(leading):
+        lines.append(Text(f"{' ' * (column + 3)}and {more} more in the report"))
+    if unproven := [f"{some.axis}: {some.sentence or some.answer}" for some in said if not some.is_difference]:
+        shown = "; ".join(unproven)
+        lines += map(Text, folded(ascii_of(shown) if plain else shown, "  ", width, f"{mark('', plain=plain)} "))
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
 

@@ -282,16 +282,17 @@ def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:
     found = mostly(claim, [cases.get(name, unknown) for name in CORPORA], 0.05)
     own = [case for name, case in cases.items() if name in CORPORA]
     leans = sum(case.leans for case in own)
-    seen = f"so in {leans} of {len(own)} of Su's {len(CORPORA)} corpora that are here"
-    if found.verdict == UNTOLD:
-        needed = len(CORPORA) // 2 + 1 - sum(rejected([case.above() for case in own]))
-        left = len(CORPORA) - len(own)
-        seen += f"; needs {needed} more of them" if needed <= left else "; needs more dialogues of them"
+    seen = f"true of {leans} of the {len(own)} of Su's {len(CORPORA)} corpora that are here"
     beside = [
         f"{name} {100 * (case.contrasts[0].number.value + 0.5):.0f}%" for name, case in cases.items() if case not in own
     ]
-    seen += f"; others: {', '.join(beside)}" if beside else ""
-    return Finding(claim, found.verdict, seen, tuple(cases.values()))
+    seen += f"; men's share elsewhere: {', '.join(beside)}" if beside else ""
+    needed = ""
+    if found.verdict == UNTOLD:
+        wanted = len(CORPORA) // 2 + 1 - sum(rejected([case.above() for case in own]))
+        left = len(CORPORA) - len(own)
+        needed = f"{wanted} more of them" if wanted <= left else "more dialogues of them"
+    return Finding(claim, found.verdict, seen, tuple(cases.values()), needed)
 
 
 def _men(corpus: str, counted: Mapping[str, Any]) -> Case | None:

@@ -1,7 +1,8 @@
-"""The study's tables: Table 1 and Su's findings, from the files that study.yaml names.
+"""Su's tables and figures, from the files that study.yaml names.
 
-python study.py                 # Markdown on the terminal
-python study.py examples RUN    # Table 2: of every axis the turns whose score changes most, from RUN's turns.parquet
+python study.py                 # the tables of README.md, as Markdown
+python study.py write           # audits.md, figure4.svg and figure5.svg
+python study.py examples RUN    # Table 2: the turns of each axis whose score changes most, from RUN's turns.parquet
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 import yaml
 from changed_turns import changed_turns
 from findings import FEW, StudyRun, findings, number, too_few
-from verdicts import Case, Number
+from pictures import fairscores, pairs
+from verdicts import Case, Finding, Number
 
 from tod_bias.audit.record import ORIGINAL, read_turns
 from tod_bias.report.excerpts import UNSWAPPED, Segments
 from tod_bias.report.notation import with_interval
+from tod_bias.report.palette import to_svg
 from tod_bias.results import AuditResult, AxisResult, Comparison
 
 HERE = Path(__file__).parent
@@ -29,10 +32,21 @@ SU = {
     ("T5", "google_sgd"): (0.8058, 0.1672), ("T5", "taskmaster2"): (0.5948, 0.2390),
 }  # fmt: skip
 """Su Table 1: JGA and BLEU."""
-SCORES = {
-    "JGA": "jga_parlai", "JGA, turns that call": "jga_parlai_noempty", "slot precision": "slot_precision",
-    "slot recall": "slot_recall", "BLEU": "corpus_bleu",
+ABOUT_AUDITS = """Gaps and pooled differences are shares of the originals' score; positive is harm. The widest gap is
+the largest difference between two groups on the same dialogues; its interval is simultaneous over all claims of the
+run. The pooled difference compares the system with its twin, and the last column names the stage with the largest share
+of it. Intervals are 95%. ‡: for the terms of this run only."""
+ABOUT_CONTRASTS = """A contrast is the difference of two sizes that a claim says is above 0, with half the width of its
+95% interval. A claim holds in a case if each of its contrasts is above 0."""
+SCORES = {"JGA": "jga_parlai", "BLEU": "corpus_bleu"}
+MORE_SCORES = {
+    "JGA, turns that call": "jga_parlai_noempty", "slot precision": "slot_precision", "slot recall": "slot_recall",
 }  # fmt: skip
+COLUMNS = {
+    "gender": ("gender",), "age": ("age", "persona_age"), "race": ("race", "persona_race"), "names": ("names_gender",),
+    "placebo": ("placebo",),
+}  # fmt: skip
+"""Columns of the table of fairscores; the second axis stands for the first on a corpus that hardly mentions it."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -47,22 +61,61 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def table_one(runs: list[dict[str, Any]]) -> str:
-    """Su Table 1 with intervals, the paper's own beside."""
-    rows = []
-    for run in runs:
-        evaluated = read(HERE / run["evaluation"])
-        found = [evaluated["scores"].get(name) for name in SCORES.values()]
-        cells = ["–" if one is None else _bounded(one) for one in found]
-        counts = (f"{one:,}" for one in (run["training"], evaluated["corpus"]["dialogues"]))
-        rows.append([run["model"], run["beginning"], run["corpus"], *counts, *cells])
+    """Scores of each model with 95% intervals, and those of the paper (Su Table 1)."""
+    rows = [[*_model(run), *_scores(run, SCORES)] for run in runs]
     for (model, corpus), (jga, bleu) in SU.items():
-        rows.append([f"Su: {model}", "plain", corpus, "", "", f"{jga:.3f}", "", "", "", f"{bleu:.3f}"])
+        rows.append([f"Su: {model}", "plain", corpus, "", "", f"{jga:.3f}", f"{bleu:.3f}"])
     return table(["model", "beginning", "corpus", "trained on", "evaluated on", *SCORES], rows)
+
+
+def more_scores(runs: list[dict[str, Any]]) -> str:
+    """Further scores of each model."""
+    return table(
+        ["model", "beginning", "corpus", "trained on", "evaluated on", *MORE_SCORES],
+        [[*_model(run), *_scores(run, MORE_SCORES)] for run in runs],
+    )
+
+
+def _model(run: dict[str, Any]) -> list[str]:
+    counts = (f"{one:,}" for one in (run["training"], read(HERE / run["evaluation"])["corpus"]["dialogues"]))
+    return [run["model"], run["beginning"], run["corpus"], *counts]
+
+
+def _scores(run: dict[str, Any], names: dict[str, str]) -> list[str]:
+    found = [read(HERE / run["evaluation"])["scores"].get(name) for name in names.values()]
+    return ["–" if one is None else _bounded(one) for one in found]
 
 
 def _bounded(score: dict[str, Any]) -> str:
     low, high = score["ci"]
     return f"{score['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def table_of_fairscores(runs: list[StudyRun]) -> str:
+    """The fairscore (BLEU) of each audit by axis, the placebo last."""
+    rows = []
+    for run in runs:
+        cells = []
+        for axes in COLUMNS.values():
+            found = next((run.axes[axis] for axis in axes if axis in run.axes), None)
+            cells.append("–" if found is None or found.su is None else _fairscore(found))
+        rows.append([run.name, *cells])
+    return table(["model", *COLUMNS], rows)
+
+
+def _fairscore(result: AxisResult) -> str:
+    assert result.su is not None
+    return f"{with_interval(result.su.fairscore)} ({result.dialogues})"
+
+
+def placebo_exceeds(runs: list[StudyRun]) -> str:
+    """Count the audits in which the placebo has a larger fairscore than two axes or more."""
+    count = 0
+    for run in runs:
+        sizes = {axis: one.su.fairscore.value or 0.0 for axis, one in run.axes.items() if one.su is not None}
+        placebo = sizes.pop("placebo", 0.0)
+        count += sum(size < placebo for size in sizes.values()) >= 2
+    return f"In {count} of {len(runs)} audits the placebo has a larger fairscore than two axes or more."
 
 
 def table_of_audits(runs: list[StudyRun]) -> str:
@@ -94,27 +147,62 @@ def changes_of(path: Path) -> dict[str, Number]:
     }
 
 
-def main() -> None:
-    """Print all tables."""
+def load() -> tuple[dict[str, Any], list[StudyRun]]:
+    """Read study.yaml and the audits that it names."""
     study = yaml.safe_load((HERE / "study.yaml").read_text(encoding="utf-8"))
-    words = {name: read(HERE / path) for name, path in study["words"].items()}
     runs = []
     for run in study["models"]:
         if folder := run.get("audit"):
             axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / folder).axes.items()}
             runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], folder))
-    print(f"## Table 1\n\n{table_one(study['models'])}\n\n## The audits\n\n{table_of_audits(runs)}\n")
-    print("## Su's findings\n")
-    rows = []
+    return study, runs
+
+
+def judged(study: dict[str, Any], runs: list[StudyRun]) -> list[Finding]:
+    """Su's findings on the audits."""
+    words = {name: read(HERE / path) for name, path in study["words"].items()}
     changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
-    for found in findings(runs, words, study["margin"], changes):
-        shown = "; ".join(f"{case.name} {_contrasts(case)}" for case in found.cases[:3])
-        more = f"; {len(found.cases) - 3} more" if len(found.cases) > 3 else ""
-        rows.append([found.claim, f"**{found.verdict}**", found.seen, shown + more])
-    print(table(["Su", "here", "", "contrasts (95%)"], rows))
-    for run in runs:
-        for axis, count in too_few(run).items():
-            print(f"\n{run.name}: {axis} has {count} dialogues, too few for a test.")
+    return findings(runs, words, study["margin"], changes)
+
+
+def main() -> None:
+    """Print the tables of README.md."""
+    study, runs = load()
+    rows = [[one.claim, f"**{one.verdict}**", one.seen, one.needed] for one in judged(study, runs)]
+    parts = [
+        table_one(study["models"]),
+        table_of_fairscores(runs),
+        placebo_exceeds(runs),
+        table(["Su", "here", "what the audits show", "what would tell"], rows),
+    ]
+    print("\n\n".join(parts))
+
+
+def details() -> str:
+    """The content of audits.md: further scores, every axis of every audit, and the contrasts behind each verdict."""
+    study, runs = load()
+    rows = [
+        [one.claim, f"{case.name}{' ' if case.name else ''}", _contrasts(case)]
+        for one in judged(study, runs)
+        for case in one.cases
+    ]
+    few = [
+        f"{run.name}: {axis} has {count} dialogues, too few for a test."
+        for run in runs
+        for axis, count in too_few(run).items()
+    ]
+    heading = "# The audits in detail\n\n`python study.py write` makes this file from the results of each audit."
+    parts = [heading, "## Further scores", more_scores(study["models"]), "## Every axis, by BLEU", ABOUT_AUDITS]
+    parts += [table_of_audits(runs), *few, "## Contrasts behind the verdicts", ABOUT_CONTRASTS]
+    return "\n\n".join([*parts, table(["Su", "case", "contrasts (95%)"], rows)]) + "\n"
+
+
+def write() -> None:
+    """Write audits.md and the figures."""
+    _, runs = load()
+    (HERE / "audits.md").write_text(details(), encoding="utf-8")
+    (HERE / "figure4.svg").write_text(to_svg(fairscores(runs)), encoding="utf-8")
+    (HERE / "figure5.svg").write_text(to_svg(pairs(runs)), encoding="utf-8")
 
 
 def _contrasts(case: Case) -> str:
@@ -141,7 +229,9 @@ def _marked(text: Segments) -> str:
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "examples":
         examples(Path(sys.argv[2]))
+    elif sys.argv[1:] == ["write"]:
+        write()
     elif len(sys.argv) == 1:
         main()
     else:
-        sys.exit("usage: python study.py [examples RUN]")
+        sys.exit("usage: python study.py [write | examples RUN]")

@@ -1,20 +1,19 @@
-"""What is said of a claim, from the cases in which it could show: it holds, it does not, or it cannot be told here.
+"""Verdicts on a paper's claims from finished runs: a claim holds, does not hold, or cannot be told here.
 
-A claim that one thing is larger than another in size, signs left aside, is asked of both their difference and their
-sum: |a| > |b| where, and only where, a - b and a + b have the same sign (as in a test for qualitative interactions,
-Gail and Simon 1985). No absolute value of an estimate is taken, which noise makes larger. What a paper says of "most
-cases" is asked of more than half of them: a partial conjunction (Benjamini and Heller 2008), valid however cases depend
-on each other.
+A claim that |a| exceeds |b| is tested on a - b and a + b, which have the same sign if and only if it is true (a test
+for qualitative interactions, Gail and Simon 1985). The absolute value of an estimate is never taken, because noise
+makes it larger. A claim about "most cases" is tested as a partial conjunction (Benjamini and Heller 2008), which is
+valid for dependent cases.
 
-Errors are those of the runs' intervals. Where words are too few for an interval over words, the verdict is one of these
-words, and no number of dialogues helps: other words do.
+Standard errors come from the runs' intervals. If a run has too few words for an interval over words, the verdict holds
+for these words only, and more dialogues do not change that.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tod_bias.statistics.adjustment import holm
@@ -24,6 +23,7 @@ from tod_bias.statistics.power import POWER
 HOLDS, DOES_NOT, UNTOLD = "holds", "does not", "cannot be told here"
 LEVEL = 0.05
 MOST_DIALOGUES = 1e9
+NO_RUN, NEW_RUN = "no run is about this", "runs of these models"
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,11 @@ class Finding:
     claim: str
     verdict: str
     seen: str
-    """Number of cases; these words only; the number of dialogues needed; or nothing of the kind has been run."""
+    """Counts of cases, or why there are none."""
     cases: tuple[Case, ...]
+    needed: str = ""
+    """What would tell, as "570 dialogues per axis"; empty if the verdict is known. ``‡`` here or in ``seen``: for the
+    words of these runs only."""
 
 
 def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
@@ -188,7 +191,7 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
         usual: the least certain contrast of two disparities, to estimate the effort for a claim without cases.
     """
     if not cases:
-        return Finding(claim, UNTOLD, without_runs(usual, margin), ())
+        return _without_runs(claim, usual, margin)
     count = len(cases)
     most = count // 2 + 1
     above, short = [one.above() for one in cases], [one.not_above(margin) for one in cases]
@@ -198,41 +201,35 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
         verdict = HOLDS
     elif sorted(short)[count - most] <= LEVEL / most:
         verdict = DOES_NOT
-    beyond, leans = sum(rejected(above)), sum(one.leans for one in cases)
-    cases_ = "case" if count == 1 else "cases"
-    seen = f"so in {leans} of {count} {cases_}, {beyond} beyond chance one by one"
-    seen += f"; short of the margin in {sum(rejected(short))}"
-    if verdict == UNTOLD:
+    seen = f"estimates agree in {sum(one.leans for one in cases)} of {count} {'case' if count == 1 else 'cases'}"
+    seen += f"; significant in {sum(rejected(above))}, refuted in {sum(rejected(short))}"
 
-        def power(size: float) -> float:
-            each = sorted((one.power(margin, level, size) for one in cases), reverse=True)
-            return min(at_least(most, each), each[most - 1])
+    def power(size: float) -> float:
+        each = sorted((one.power(margin, level, size) for one in cases), reverse=True)
+        return min(at_least(most, each), each[most - 1])
 
-        seen += "; needs " + _so_many(power)
-    return Finding(claim, verdict, seen + _these_words(verdict, cases), tuple(cases))
+    return _found(claim, verdict, seen, cases, power)
 
 
 def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
     """Test if all are within the margin of 0 (two one-sided tests each, Schuirmann 1987, and an intersection-union
     test), or one is not 0 (Holm)."""
     if not cases:
-        return Finding(claim, UNTOLD, without_runs(usual, margin), ())
+        return _without_runs(claim, usual, margin)
     numbers = [contrast.number for case in cases for contrast in case.contrasts]
     if any(one.error == 0 for one in numbers):
-        return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(cases))
+        return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(cases), "runs in which more varies")
     differs = rejected([2 * _tail(one, 0.0, 1 if one.value > 0 else -1) for one in numbers])
     within = [max(_head(one, margin), _head(one, margin, -1)) <= LEVEL for one in numbers]
     verdict = HOLDS if all(within) else DOES_NOT if any(differs) else UNTOLD
-    seen = f"{sum(within)} of {len(numbers)} within the margin, {sum(differs)} beyond chance"
-    if verdict == UNTOLD:
-        z = _quantile(2 * LEVEL)
+    seen = f"{sum(within)} of {len(numbers)} differences are within the margin; {sum(differs)} are significant"
+    z = _quantile(2 * LEVEL)
 
-        def power(size: float) -> float:
-            each = (2 * float(normal_share(margin / one.error_of(size) - z)) - 1 for one in numbers)
-            return math.prod(max(0.0, one) for one in each)
+    def power(size: float) -> float:
+        each = (2 * float(normal_share(margin / one.error_of(size) - z)) - 1 for one in numbers)
+        return math.prod(max(0.0, one) for one in each)
 
-        seen += "; needs " + _so_many(power)
-    return Finding(claim, verdict, seen + _these_words(verdict, cases), tuple(cases))
+    return _found(claim, verdict, seen, cases, power)
 
 
 def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
@@ -240,25 +237,33 @@ def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
     varied = [one for one in cases if one.varies]
     numbers = [contrast.number for case in varied for contrast in case.contrasts]
     if not numbers:
-        return Finding(claim, UNTOLD, "no run here speaks of it", tuple(cases))
+        return Finding(claim, UNTOLD, NO_RUN, tuple(cases), NEW_RUN)
     below = rejected([_head(one, 0.0) for one in numbers])
-    seen = f"{sum(one.value < 0 for one in numbers)} of {len(numbers)} are below 0, {sum(below)} beyond chance"
-    verdict = HOLDS if any(below) else UNTOLD
+    seen = f"{sum(one.value < 0 for one in numbers)} of {len(numbers)} parts are below 0; {sum(below)} are significant"
+    told = [one for one, is_below in zip(varied, below, strict=True) if is_below]
+    z = _quantile(2 * LEVEL / len(numbers))
+
+    def power(size: float) -> float:
+        return min(float(normal_tail(z - margin / one.error_of(size))) for one in numbers)
+
+    found = _found(claim, HOLDS if told else UNTOLD, seen, told or varied, power)
+    return replace(found, cases=tuple(cases), needed=found.needed and f"{found.needed}, to find one of −{margin:g}")
+
+
+def _found(claim: str, verdict: str, seen: str, cases: Sequence[Case], power: Callable[[float], float]) -> Finding:
+    """Add the number of dialogues that an undecided claim needs, and mark what holds for these words only."""
+    marked = "‡" if any(contrast.number.of_these_words for case in cases for contrast in case.contrasts) else ""
     if verdict == UNTOLD:
-        z = _quantile(2 * LEVEL / len(numbers))
-        seen += f"; one of −{margin:g} needs " + _so_many(
-            lambda size: min(float(normal_tail(z - margin / one.error_of(size))) for one in numbers)
-        )
-    told = [one for one, is_below in zip(varied, below, strict=True) if is_below] or varied
-    return Finding(claim, verdict, seen + _these_words(verdict, told), tuple(cases))
+        return Finding(claim, verdict, seen, tuple(cases), _so_many(power) + marked)
+    return Finding(claim, verdict, seen + marked, tuple(cases))
 
 
-def without_runs(usual: Number | None, margin: float) -> str:
+def _without_runs(claim: str, usual: Number | None, margin: float) -> Finding:
     """Return the effort for a claim without runs: that one size of two is larger, if they spread as usual."""
     if usual is None or usual.error == 0:
-        return "no run here speaks of it"
+        return Finding(claim, UNTOLD, NO_RUN, (), NEW_RUN)
     wanted = _so_many(lambda size: _power(usual, margin, LEVEL, size) ** 2)
-    return f"no run here speaks of it; where they spread as runs here do, needs {wanted}"
+    return Finding(claim, UNTOLD, NO_RUN, (), f"{NEW_RUN}, with {wanted} if they vary as those here do")
 
 
 def at_least(wanted: int, chances: Sequence[float]) -> float:
@@ -290,15 +295,7 @@ def dialogues_for(power: Callable[[float], float]) -> float:
 
 def _so_many(power: Callable[[float], float]) -> str:
     wanted = dialogues_for(power)
-    return f"{wanted:,.0f} dialogues an axis" if math.isfinite(wanted) else "runs in which more varies"
-
-
-def _these_words(verdict: str, cases: Sequence[Case]) -> str:
-    if not any(contrast.number.of_these_words for case in cases for contrast in case.contrasts):
-        return ""
-    if verdict == UNTOLD:
-        return " for these words, and other words to speak of groups"
-    return "; of these words only: other words may show otherwise"
+    return f"{wanted:,.0f} dialogues per axis" if math.isfinite(wanted) else "runs in which more varies"
 
 
 def _tail(one: Number, bound: float, sign: int = 1) -> float:

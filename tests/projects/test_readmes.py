@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 PROJECTS = Path(__file__).parent.parent.parent / "projects"
+TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
 NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
 Rows = dict[str, list[float]]
 
@@ -138,14 +139,34 @@ def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
             assert abs(value - true) <= most, f"{row}: {value}, in the file {true}"
 
 
-def test_tables_that_a_script_prints_are_as_it_prints_them(monkeypatch, capsys) -> None:
+@pytest.fixture
+def study(monkeypatch) -> ModuleType:
+    """projects/step_by_step/study.py"""
     monkeypatch.syspath_prepend(str(PROJECTS / "step_by_step"))
-    monkeypatch.setattr(sys, "argv", ["study.py"])
-    import_module("study").main()
+    return import_module("study")
+
+
+def test_tables_that_a_script_prints_are_as_it_prints_them(study: ModuleType, capsys) -> None:
+    study.main()
     summary = (PROJECTS / "attribute_association" / "results" / "summary.md").read_text(encoding="utf-8")
     runs = summary.split("\n\n")[0]
-    for study, printed in (("step_by_step", capsys.readouterr().out), ("attribute_association", runs)):
-        readme = (PROJECTS / study / "README.md").read_text(encoding="utf-8").splitlines()
-        lines = [line for line in printed.splitlines() if line.startswith("|")]
+    for name, printed in (("step_by_step", capsys.readouterr().out), ("attribute_association", runs)):
+        readme = (PROJECTS / name / "README.md").read_text(encoding="utf-8")
+        lines = [line for line in printed.splitlines() if line]
         assert len(lines) > 6
         assert not [line for line in lines if line not in readme]
+
+
+def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: ModuleType) -> None:
+    folder = PROJECTS / "step_by_step"
+    assert (folder / "audits.md").read_text(encoding="utf-8") == study.details()
+    _, runs = study.load()
+    for name, figure in (("figure4", study.fairscores(runs)), ("figure5", study.pairs(runs))):
+        drawn, kept = study.to_svg(figure), (folder / f"{name}.svg").read_text(encoding="utf-8")
+        assert TEXT.findall(drawn) == TEXT.findall(kept)
+        assert len(TEXT.findall(drawn)) > 20
+
+
+def test_the_readme_of_a_study_is_short() -> None:
+    readme = (PROJECTS / "step_by_step" / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150

@@ -100,7 +100,7 @@ def test_most_is_more_than_half(verdicts):
 def test_so_many_dialogues_tell_it_in_four_of_five_studies(verdicts, cases):
     found = verdicts.mostly("", [_case(verdicts, 0.0, 0.0, 0.02)] * cases, MARGIN)
     assert found.verdict == verdicts.UNTOLD
-    needed = int(re.search(r"needs ([\d,]+) dialogues an axis", found.seen).group(1).replace(",", ""))
+    needed = int(re.search(r"([\d,]+) dialogues per axis", found.needed).group(1).replace(",", ""))
     error = 0.02**2 * 100 / needed
     told = judged(verdicts, [(MARGIN, 0.0)] * cases, [[error, 0], [0, error]], dialogues=needed)
     assert told[verdicts.HOLDS] >= 0.74
@@ -124,16 +124,16 @@ def test_what_is_seen_says_in_how_many_cases(verdicts):
     found = verdicts.mostly("", [_case(verdicts, *one) for one in told], MARGIN)
     assert (found.verdict, found.seen) == (
         verdicts.DOES_NOT,
-        "so in 3 of 4 cases, 1 beyond chance one by one; short of the margin in 2",
+        "estimates agree in 3 of 4 cases; significant in 1, refuted in 2",
     )
     few = verdicts.mostly("", [_case(verdicts, 0.001, 0.0, 0.02, these_words=True)], MARGIN)
-    assert few.seen.startswith("so in 1 of 1 case, 0 beyond chance one by one; short of the margin in 0; needs ")
-    assert few.seen.endswith(" dialogues an axis for these words, and other words to speak of groups")
+    assert few.seen == "estimates agree in 1 of 1 case; significant in 0, refuted in 0"
+    assert few.needed.endswith(" dialogues per axis‡")
 
 
 def test_what_does_not_vary_tells_nothing(verdicts):
     found = verdicts.mostly("", [_case(verdicts, 0.0, 0.0, 0.0)], MARGIN)
-    assert (found.verdict, found.seen.rpartition("; ")[2]) == (verdicts.UNTOLD, "needs runs in which more varies")
+    assert (found.verdict, found.needed) == (verdicts.UNTOLD, "runs in which more varies")
     assert verdicts.mostly("", [_case(verdicts, 0.5, 0.0, 0.0)], MARGIN).verdict == verdicts.UNTOLD
     assert verdicts.equal("", [_case(verdicts, 0.0, 0.0, 0.0)], MARGIN).verdict == verdicts.UNTOLD
     assert verdicts.some_below("", [_case(verdicts, -1.0, 0.0, 0.0)], MARGIN).verdict == verdicts.UNTOLD
@@ -155,7 +155,7 @@ def test_equality_is_claimed_within_the_margin_alone(verdicts):
     assert share(verdicts.DOES_NOT, (0.0, 0.0, 0.0), 0.01) <= AT_MOST
     assert share(verdicts.HOLDS, (0.0, 0.0, 0.0), 0.003) >= 0.95
     found = verdicts.equal("", _changes(verdicts, [0.0] * 12, 0.02), MARGIN)
-    needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
+    needed = int(re.search(r"([\d,]+) dialogues", found.needed).group(1).replace(",", ""))
     assert 0.74 <= share(verdicts.HOLDS, [0.0] * 12, 0.02 * math.sqrt(100 / needed), needed) <= 0.87
 
 
@@ -169,7 +169,7 @@ def test_parts_below_0_are_adjusted_for_how_many_are_looked_at(verdicts):
 
     assert share([0.0] * 20, 0.01) <= AT_MOST
     found = verdicts.some_below("", _changes(verdicts, [0.0] * 20, 0.02), MARGIN)
-    needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
+    needed = int(re.search(r"([\d,]+) dialogues", found.needed).group(1).replace(",", ""))
     assert 0.74 <= share([-MARGIN] + [0.1] * 19, 0.02 * math.sqrt(100 / needed), needed) <= 0.87
 
 
@@ -177,11 +177,10 @@ def test_every_finding_is_answered_also_without_runs(su, verdicts):
     for found in su.findings([], {}, 0.02):
         assert found.verdict == "cannot be told here"
         assert found.seen
+        assert found.needed
     known = verdicts.Number(0.1, 0.02, 100, True)
-    assert (
-        verdicts.without_runs(known, 0.02)
-        == "no run here speaks of it; where they spread as runs here do, needs 1,100 dialogues an axis"
-    )
+    unasked = verdicts.mostly("", [], 0.02, usual=known)
+    assert unasked.needed == "runs of these models, with 1,100 dialogues per axis if they vary as those here do"
 
 
 def test_the_errors_of_two_parts_are_those_of_their_joint_distribution(su):
@@ -233,9 +232,10 @@ def counted(men, others, dialogues):
 def test_most_corpora_are_most_of_those_of_the_paper(su):
     here = {name: counted(500, 100, 300) for name in su.CORPORA[:4]}
     found = su._counts({**here, "star": counted(100, 110, 100)})
-    assert (found.verdict, found.seen) == (
+    assert (found.verdict, found.seen, found.needed) == (
         "cannot be told here",
-        "so in 4 of 4 of Su's 8 corpora that are here; needs 1 more of them; others: star 48%",
+        "true of 4 of the 4 of Su's 8 corpora that are here; men's share elsewhere: star 48%",
+        "1 more of them",
     )
     assert su._counts(here | {su.CORPORA[4]: counted(500, 100, 300)}).verdict == "holds"
     assert su._counts({name: counted(100, 500, 300) for name in su.CORPORA[:4]}).verdict == "does not"
@@ -247,7 +247,8 @@ def test_most_corpora_are_most_of_those_of_the_paper(su):
     lost = su._counts(
         {name: counted(*((500, 100) if number < 2 else (300, 310)), 300) for number, name in enumerate(su.CORPORA[:7])}
     )
-    assert lost.seen == "so in 2 of 7 of Su's 8 corpora that are here; needs more dialogues of them"
+    assert lost.seen == "true of 2 of the 7 of Su's 8 corpora that are here"
+    assert lost.needed == "more dialogues of them"
 
 
 def test_numbers_of_few_dialogues_are_judged_by_their_t(verdicts):
@@ -273,7 +274,7 @@ def test_so_many_dialogues_are_enough_however_many_there_were_of_each_and_alike_
         return verdicts.Case("", (verdicts.apart(one, other),))
 
     found = verdicts.mostly("", [case((0, 0), spreads, dialogues)] * cases, MARGIN)
-    needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
+    needed = int(re.search(r"([\d,]+) dialogues", found.needed).group(1).replace(",", ""))
     errors = [spread * math.sqrt(count / needed) for spread, count in zip(spreads, dialogues, strict=True)]
     held = 0
     for _ in range(WORLDS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from builders import json_values, slots, small_corpus
@@ -74,12 +75,12 @@ def test_names_that_sql_does_not_tell_apart(tmp_path):
 
 
 def without_null(row):
-    """Return a row without null; of numbers only the digits that SQLite keeps in a column of mixed values."""
-    return {name: kept(value) for name, value in row.items() if value is not None}
+    """Return a row without null; a number equals one with another last digit, which SQLite changes in a mixed column."""
+    return {name: near(value) for name, value in row.items() if value is not None}
 
 
-def kept(value):
-    return float(f"{value:.12g}") if isinstance(value, float) else value
+def near(value):
+    return pytest.approx(value, rel=1e-12) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def written(row):
@@ -96,7 +97,7 @@ def test_every_row_is_read_back(tmp_path_factory, rows):
     for row in rows:
         if without_null(row) and not any(written(row) == written(other) for other in expected):
             expected.append(row)
-    assert [without_null(row) for row in found] == [without_null(row) for row in expected]
+    assert list(found) == [without_null(row) for row in expected]
 
 
 @settings(max_examples=40)

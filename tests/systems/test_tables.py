@@ -75,7 +75,7 @@ def test_names_that_sql_does_not_tell_apart(tmp_path):
 
 
 def without_null(row):
-    """Return a row without null; a number equals one with another last digit, which SQLite changes in a mixed column."""
+    """Return a row without null; its numbers equal those with another last digit (SQLite, in a mixed column)."""
     return {name: near(value) for name, value in row.items() if value is not None}
 
 

@@ -128,9 +128,15 @@ def found(name: str) -> str:
 def commands() -> str:
     """Every command with its options, as Markdown."""
     from tod_bias.cli.application import app
+    from tod_bias.cli.options import show_all
 
     intro = (
-        "# Commands\n\nMade from the commands themselves; `tod-bias COMMAND --help` says the same, with an example. "
-        "Every command also runs as `python -m tod_bias COMMAND`.\n\n"
+        "# Commands\n\nThis page lists every option, as `tod-bias COMMAND --help-all` does. `tod-bias COMMAND --help` "
+        "shows those that most users need. Every command also runs as `python -m tod_bias COMMAND`.\n\n"
     )
+    groups = [app]
+    while groups:
+        group = groups.pop()
+        groups += [group[name] for name in group if not name.startswith("-")]
+        show_all(group)
     return intro + app.generate_docs(heading_level=1).partition("\n")[2]

@@ -54,6 +54,13 @@ History = Literal["gold", "system"]
 Split = Literal["train", "valid", "test"]
 
 
+class Advanced:
+    """Mark of an option that few users need: ``--help-all`` shows it, ``--help`` does not."""
+
+
+ADVANCED = Advanced()
+
+
 class Options(BaseModel):
     """A group of options; its title is the heading in ``--help``."""
 
@@ -63,6 +70,8 @@ class Options(BaseModel):
     """Fields that a record holds and no command line takes."""
     is_of_run: ClassVar[bool] = False
     """True if a finished run knows these options, so that they have no defaults."""
+    in_help: ClassVar[frozenset[str] | None] = None
+    """Fields, those of groups among them, that ``--help`` shows; None for all that are not advanced."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -153,7 +162,7 @@ class TermOptions(Options):
 
     lexicon: tuple[str, ...] = ()
     """AXIS=FILE: a lexicon for one of the axes, shipped or new; may be repeated."""
-    protect: tuple[str, ...] = ()
+    protect: Annotated[tuple[str, ...], ADVANCED] = ()
     """A phrase that is never rewritten; may be repeated."""
 
 
@@ -162,28 +171,28 @@ class DeviceOptions(Options):
 
     title: ClassVar[str] = "System"
 
-    device: str | None = None
+    device: Annotated[str | None, ADVANCED] = None
     """Where models given on the command line run, e.g. cpu or cuda:0."""
 
 
 class LexiconOptions(TermOptions, AxisNames):
     """Axes, and the terms that express their groups."""
 
-    name_slots: Path | None = None
+    name_slots: Annotated[Path | None, ADVANCED] = None
     """A file of slots that hold people's names."""
 
 
 class PerturberOptions(Options):
     """Model that rewrites instead of lexicons."""
 
-    perturber: str | None = None
+    perturber: Annotated[str | None, ADVANCED] = None
     """Checkpoint of a neural perturber (Qian's format) for axes of terms; by default lexicons rewrite."""
 
 
 class AxisOptions(PerturberOptions, LexiconOptions):
     """Along which axes dialogues are rewritten, and how."""
 
-    introductions: Names | None = None
+    introductions: Annotated[Names | None, ADVANCED] = None
     """Kinds of introductions of the axes persona_…: name, title, statement …; by default all."""
 
 
@@ -200,9 +209,9 @@ class SystemOptions(DeviceOptions):
     """Checkpoint of the response stage."""
     max_new_tokens: Positive | None = None
     """Tokens per text at most, for models given with --model; by default 128."""
-    dtype: str | None = None
+    dtype: Annotated[str | None, ADVANCED] = None
     """auto (by default), float32 or bfloat16, for models given with --model."""
-    backend: str | None = None
+    backend: Annotated[str | None, ADVANCED] = None
     """auto (by default), tree or batch, for models given with --model."""
 
     @property
@@ -230,7 +239,7 @@ class VariantOptions(Options):
 
     title: ClassVar[str] = "Counterfactuals"
 
-    variants: Positive | None = None
+    variants: Annotated[Positive | None, ADVANCED] = None
     """Counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
 
 
@@ -239,7 +248,7 @@ class DesignOptions(VariantOptions):
 
     design: Design = "crossed"
     """crossed: every dialogue once per group; draws: Su's random draws."""
-    draws: Positive = 3
+    draws: Annotated[Positive, ADVANCED] = 3
     """Rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
     max_per_axis: Positive | None = None
     """Maximum number of rewritten dialogues per axis; the placebo rewrites those of the other axes."""
@@ -256,30 +265,30 @@ class ResumeOptions(Options):
 
     title: ClassVar[str] = "Running"
 
-    resume: bool = True
+    resume: Annotated[bool, ADVANCED] = True
     """Go on with what an earlier, interrupted command in the same folder has done."""
 
 
 class TurnOptions(ResumeOptions):
     """How turns are run."""
 
-    history: History = "gold"
+    history: Annotated[History, ADVANCED] = "gold"
     """gold: teacher-forced; system: the system's own turns."""
 
 
 class RunOptions(TurnOptions):
     """How the system is run."""
 
-    samples: Positive = 1
+    samples: Annotated[Positive, ADVANCED] = 1
     """Outputs drawn per call, where temperature is above 0."""
-    max_failures: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_failures: Annotated[Annotated[float, Field(ge=0, le=1)] | None, ADVANCED] = None
     """Share of calls that may fail: if more fail in every group, nothing is measured; of saved responses, the share of
     turns that may be missing. Default: 0.5, and 0.01 of saved responses."""
     responses: Path | None = None
     """Responses of a system that cannot be run again, to what export writes."""
-    executor: Literal["local", "ray"] = "local"
+    executor: Annotated[Literal["local", "ray"], ADVANCED] = "local"
     """Where Python stages are called: local, or ray, by the workers of a cluster."""
-    workers: Positive | None = None
+    workers: Annotated[Positive | None, ADVANCED] = None
     """Workers of --executor ray; by default one per processor."""
 
 
@@ -297,14 +306,14 @@ class BootstrapOptions(Options):
 
     title: ClassVar[str] = "Statistics"
 
-    bootstrap: Resamples = 1000
+    bootstrap: Annotated[Resamples, ADVANCED] = 1000
     """Resamples for the intervals; 0 for none."""
 
 
 class InferenceOptions(BootstrapOptions):
     """How intervals and p-values are estimated."""
 
-    permutations: Resamples = 10_000
+    permutations: Annotated[Resamples, ADVANCED] = 10_000
     """Permutations of the tests; 0 for none."""
 
 
@@ -320,9 +329,9 @@ class MarginOptions(Options):
 class CompareConfig(Seeded, MarginOptions):
     """How the changes between two runs are estimated."""
 
-    permutations: Annotated[Resamples, Field(ge=1)] = 10_000
+    permutations: Annotated[Annotated[Resamples, Field(ge=1)], ADVANCED] = 10_000
     """Sign flips of the tests of changes in few dialogues."""
-    quality_margin: Annotated[float, Field(gt=0)] | None = None
+    quality_margin: Annotated[Annotated[float, Field(gt=0)] | None, ADVANCED] = None
     """As --margin, for changes of scores, in the metric's units; by default the same."""
 
 
@@ -331,7 +340,7 @@ class ClusterOptions(Options):
 
     title: ClassVar[str] = "Statistics"
 
-    cluster: Names = ("domain",)
+    cluster: Annotated[Names, ADVANCED] = ("domain",)
     """Further clusters of dialogues: domain or module:function, joined by commas, or none; used from five
     clusters on."""
 
@@ -339,11 +348,11 @@ class ClusterOptions(Options):
 class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
     """How results are estimated."""
 
-    bootstrap: Resamples = 1000
+    bootstrap: Annotated[Resamples, ADVANCED] = 1000
     """Resamples for the intervals of Su's numbers, which no other interval needs; 0 for none."""
-    permutations: Resamples = 10_000
+    permutations: Annotated[Resamples, ADVANCED] = 10_000
     """Sign flips of the tests of metrics that differ in few dialogues; 0 for none."""
-    order: Names | None = None
+    order: Annotated[Names | None, ADVANCED] = None
     """Stages in the order of Su's attribution, by commas."""
 
 
@@ -388,6 +397,7 @@ class DialogueOverrides(Options):
     """Dialogues and axes of a finished run, given again if its folder was received or its files have moved."""
 
     is_of_run: ClassVar[bool] = True
+    in_help: ClassVar[frozenset[str] | None] = frozenset({"corpus", "axes", "pipeline", "metrics"})
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge
 from pydantic import Field
 
-from tod_bias.config import InferenceOptions, Options, Resamples, Seeded
+from tod_bias.config import ADVANCED, InferenceOptions, Options, Resamples, Seeded
 from tod_bias.statistics.permutation import Alternative
 
 
@@ -29,14 +29,14 @@ class AssociationRequest(Options):
     """Users' attribute: COLUMN or COLUMN=A,B."""
     test: str | None = None
     """Items to test: COLUMN=E,P; by default all items."""
-    cluster_items: str | None = None
+    cluster_items: Annotated[str | None, ADVANCED] = None
     """Items that belong together (books of one series, tracks of one artist): a column of the items, or a key of
     "clusters" in --sets."""
-    interactions: Path | None = None
+    interactions: Annotated[Path | None, ADVANCED] = None
     """CSV or Parquet: who used which item; for audiences and histories."""
-    pairs: Path | None = None
+    pairs: Annotated[Path | None, ADVANCED] = None
     """CSV of pairs (id of A, id of B) for the directions pca and bolukbasi."""
-    overlap: Literal["refuse", "drop"] = "refuse"
+    overlap: Annotated[Literal["refuse", "drop"], ADVANCED] = "refuse"
     """Entities in both A and B, or in both E and P: an error, or left out of both sets and counted."""
 
 
@@ -45,14 +45,14 @@ class AssociationStatistics(InferenceOptions, Seeded):
 
     title: ClassVar[str] = "Statistics"
 
-    permutations: Annotated[Resamples, Ge(1)] = 10_000
+    permutations: Annotated[Annotated[Resamples, Ge(1)], ADVANCED] = 10_000
     """Permutations of the tests; fewer where all can be enumerated."""
 
 
 class AuditSettings(AssociationStatistics):
     """Settings that determine the numbers, in addition to embeddings and sets."""
 
-    alternative: Alternative = "two-sided"
+    alternative: Annotated[Alternative, ADVANCED] = "two-sided"
     """Alternative of the permutation tests."""
-    ddof: Annotated[int, Field(ge=0, le=1)] = 0
+    ddof: Annotated[Annotated[int, Field(ge=0, le=1)], ADVANCED] = 0
     """Effect sizes divide by n (0) or n - 1 (1)."""

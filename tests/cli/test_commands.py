@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,17 +19,19 @@ from tod_bias.config import _GROUPS, Options
 from tod_bias.models.settings import GenerationSettings
 
 HELPS, ERRORS = Path(__file__).with_name("helps.txt"), Path(__file__).with_name("errors.txt")
-WIDTHS = (80, 100)
+FLAGS = {80: "--help", 100: "--help-all"}
+"""Width of the terminal to the flag that is recorded at this width."""
 PRINTS = """
 import json, sys
 from tod_bias.cli.application import main
 for words in json.load(sys.stdin):
     try:
-        main([*words, "--help"])
+        main([*words, FLAG])
     except SystemExit:
         print(end="\\0")
 """
 """Prints a help per command, each with a NUL after it."""
+OPTION = re.compile(r"^│ (?:\* {2}| {3})?--([\w-]+)", re.MULTILINE)
 HEAVY = ("accelerate", "matplotlib", "pandas", "parlai", "pyarrow", "scipy", "sklearn", "torch", "transformers")
 """Libraries that take longer to load than anybody waits for the word that an option is wrong."""
 FORKS = r"""
@@ -80,11 +83,11 @@ def every_command(group=app, before=()):
 
 @cache
 def helps_of(width):
-    """What every command prints for --help, in a process of their own: a help keeps the lines of its first width."""
+    """What every command prints as its help, in a process of their own: a help keeps the lines of its first width."""
     commands = [(), *(words for words, _ in every_command())]
     environment = {**os.environ, "COLUMNS": str(width)}
     done = subprocess.run(
-        [sys.executable, "-c", PRINTS],
+        [sys.executable, "-c", PRINTS.replace("FLAG", repr(FLAGS[width]))],
         env=environment,
         input=json.dumps(commands),
         capture_output=True,
@@ -96,8 +99,8 @@ def helps_of(width):
 
 def helps():
     return "".join(
-        f"$ COLUMNS={width} tod-bias {' '.join([*words, '--help'])}\n{printed}\n"
-        for width in WIDTHS
+        f"$ COLUMNS={width} tod-bias {' '.join([*words, FLAGS[width]])}\n{printed}\n"
+        for width in FLAGS
         for words, printed in helps_of(width).items()
     )
 
@@ -132,6 +135,16 @@ def test_every_help_has_an_example_and_fits():
         assert f"Example: tod-bias {' '.join(words)}" in " ".join(printed.split()), words
         assert "--quiet" in printed
         assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_help_shows_what_most_users_need_and_help_all_the_rest():
+    shown, every = ({words: OPTION.findall(printed) for words, printed in helps_of(width).items()} for width in FLAGS)
+    assert all(set(options) <= set(every[words]) for words, options in shown.items())
+    assert len(shown["attribute",]) <= 25 < len(every["attribute",])
+    assert sum(len(options) for words, options in shown.items() if words) <= 200
+    hidden = {words: len(every[words]) - len(options) for words, options in shown.items()}
+    for words, printed in helps_of(80).items():
+        assert (f"{hidden[words]} more options: see --help-all." in printed) == (hidden[words] > 0), words
 
 
 @pytest.fixture(scope="module")

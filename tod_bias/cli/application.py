@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from tod_bias.cli import signals
+from tod_bias.cli.options import show_all
 from tod_bias.errors import TodBiasError, described, shortened
 from tod_bias.io.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
@@ -113,6 +114,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = _application(summaries=True) if given in ([], ["--help"], ["-h"]) else app
     try:
         _refuse_empty(given)
+        if "--help-all" in given:
+            given = [word for word in given if not word.startswith("-")]
+            show_all(app.parse_commands(given)[1][-1])
+            given = [*given, "--help"]
         code = command(given, exit_on_error=False, print_error=False, result_action="return_value")
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # whoever read a help went away

@@ -22,7 +22,7 @@ from tod_bias.cli.arguments import (
     refuse,
 )
 from tod_bias.cli.options import command
-from tod_bias.config import GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
+from tod_bias.config import ADVANCED, GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.io.cache import FILE
 from tod_bias.io.folder import check_no_other_run, shown
@@ -33,7 +33,7 @@ from tod_bias.report.console import Console, echo
 class DryRunOptions(Options):
     """Options of a dry run."""
 
-    sample: Annotated[int, Field(ge=0)] = 6
+    sample: Annotated[int, Field(ge=0), ADVANCED] = 6
     """Dialogues that a dry run sends through local stages to time them; 0 calls nothing."""
 
 
@@ -42,9 +42,9 @@ class AttributeOptions(DryRunOptions):
 
     verbose: bool = False
     """Print the tables of all groups, stages and metrics before the answer."""
-    allow_unmeasured: bool = False
+    allow_unmeasured: Annotated[bool, ADVANCED] = False
     """Exit with 0 even if nothing is measured: no references, equal outputs, tools that never ran."""
-    dry_run: bool = False
+    dry_run: Annotated[bool, ADVANCED] = False
     """Only count calls, tokens, price and time, and write plan.json (tod-bias plan)."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tod_bias.cli.arguments import (
     axes_of,
@@ -14,7 +14,7 @@ from tod_bias.cli.arguments import (
     load_axes,
 )
 from tod_bias.cli.options import command
-from tod_bias.config import AuditConfig, DialogueOverrides, Options, OutputOptions, Positive
+from tod_bias.config import ADVANCED, AuditConfig, DialogueOverrides, Options, OutputOptions, Positive
 from tod_bias.report.console import Console, echo
 
 
@@ -27,7 +27,7 @@ class CasesOptions(Options):
     """So many cases, every axis its share."""
     metric: str | None = None
     """Says what is harm, by name or as module:Class; by default the one that claims most."""
-    stage: str | None = None
+    stage: Annotated[str | None, ADVANCED] = None
     """Only harm that enters at this stage."""
     only: tuple[str, ...] = ()
     """A turn that tod-bias view names, in place of the worst; may be repeated. Cases that are in --out stay."""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tod_bias.cli.arguments import check_files, config_of, load_system, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import AuditConfig, MarginOptions, Options, OutputOptions, RunOverrides
+from tod_bias.config import ADVANCED, AuditConfig, MarginOptions, Options, OutputOptions, RunOverrides
 from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console, echo
 
@@ -28,7 +28,7 @@ class GateOptions(MarginOptions):
     """Gaps of either sign count: that some are served better than the others, too."""
     terms_only: bool = False
     """Take the terms as they are: what is shown is true of them only."""
-    stage: str | None = None
+    stage: Annotated[str | None, ADVANCED] = None
     """Look at what this stage adds to each gap."""
     allow_undecided: bool = False
     """In the JUnit file, mark undecided gaps as skipped instead of as errors."""
@@ -41,7 +41,7 @@ class CaseOptions(Options):
 
     cases: Path | None = None
     """A file that tod-bias cases wrote, to be run again; RUN may say on which system."""
-    tolerance: Annotated[float, Field(ge=0)] = 0.01
+    tolerance: Annotated[float, Field(ge=0), ADVANCED] = 0.01
     """Harm of a turn up to it is none, in the metric's own units."""
 
 

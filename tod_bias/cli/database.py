@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tod_bias.cli.arguments import (
     check_datapath,
@@ -19,6 +19,7 @@ from tod_bias.cli.arguments import (
 )
 from tod_bias.cli.options import command
 from tod_bias.config import (
+    ADVANCED,
     DEMO,
     AuditConfig,
     CorpusSource,
@@ -103,7 +104,7 @@ class LookupOptions(VariantOptions, Seeded):
     database: str | None = None
     """Instead of a pipeline: a lookup table (.jsonl), an SQLite file or a URL of SQLAlchemy; by default the table of
     the corpus' own calls."""
-    stage: str | None = None
+    stage: Annotated[str | None, ADVANCED] = None
     """Name of the database in the pipeline; by default the first LookupDb or SqlDb, or what the run gave calls to."""
 
 

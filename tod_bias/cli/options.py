@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache, wraps
 from itertools import pairwise
 from types import UnionType
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
 
-from tod_bias.config import Options, line_of
+from tod_bias.config import Advanced, Options, line_of
 from tod_bias.errors import TodBiasError
 
 Function = Callable[..., int | None]
@@ -27,19 +27,32 @@ GENERAL = "Options"
 """Heading of options in groups without a title."""
 
 
-def command(example: str) -> Callable[[Function], App]:
+def command(example: str, in_help: Container[str] | None = None) -> Callable[[Function], App]:
     """A function as a command.
 
     Args:
         example: a command line that shows its use, below the help.
+        in_help: options that ``--help`` shows; by default all that are not advanced. ``--help-all`` shows every option.
     """
 
     def made(function: Function) -> App:
-        app = App(name=function.__name__, version_flags=(), help=_help(function), help_epilogue=f"Example: {example}")
-        app.default(_with_options(function))
+        called, hidden = _with_options(function, in_help)
+        epilogue = f"Example: {example}"
+        if hidden:
+            epilogue += f"\n\n{hidden} more options: see --help-all."
+        app = App(name=function.__name__, version_flags=(), help=_help(function), help_epilogue=epilogue)
+        app.default(called)
         return app
 
     return made
+
+
+def show_all(app: App) -> None:
+    """Make the help of a command show its advanced options as well."""
+    function = getattr(app.default_command, "__wrapped__", None)
+    if function is not None:  # a group of commands has no options of its own
+        app.default_command, _ = _with_options(function, everything=True)
+        app.help_epilogue = str(app.help_epilogue).partition("\n\n")[0]
 
 
 def _help(function: Function) -> str:
@@ -48,16 +61,22 @@ def _help(function: Function) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.partition("\n\nArgs:\n")[0].split("\n\n"))
 
 
-def _with_options(function: Function) -> Function:
-    """The function with one keyword per option in place of each group of options."""
+def _with_options(
+    function: Function, in_help: Container[str] | None = None, *, everything: bool = False
+) -> tuple[Function, int]:
+    """Return the function with one keyword per option in place of each group, and how many options its help hides."""
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, type[Options]] = {}
     headings: dict[str, Group] = {}
     parameters = []
+    hidden = 0
     for parameter in signature.parameters.values():
         if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Options):
             groups[parameter.name] = parameter.annotation
-            parameters += [_parameter(*option, headings) for option in _options(parameter.annotation)]
+            for kind, name, is_of_run, is_shown in _options(parameter.annotation):
+                is_shown = everything or (is_shown if in_help is None else name in in_help)
+                hidden += not is_shown
+                parameters.append(_parameter(kind, name, headings, is_of_run=is_of_run, is_shown=is_shown))
         else:
             parameters.append(parameter)
 
@@ -68,17 +87,20 @@ def _with_options(function: Function) -> Function:
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return called
+    return called, hidden
 
 
-def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[type[Options], str, bool]]:
-    """Class and name of every option, those of groups in a group among them, and whether a run knows it."""
-    is_of_run = is_of_run or kind.is_of_run
+def _options(
+    kind: type[Options], *, is_of_run: bool = False, in_help: frozenset[str] | None = None
+) -> Iterator[tuple[type[Options], str, bool, bool]]:
+    """Yield class and name of each option, those of nested groups too, if a run knows it, and if help shows it."""
+    is_of_run, in_help = is_of_run or kind.is_of_run, in_help or kind.in_help
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
-            yield from _options(field.annotation, is_of_run=is_of_run)
+            yield from _options(field.annotation, is_of_run=is_of_run, in_help=in_help)
         elif name not in kind.not_options:
-            yield kind, name, is_of_run
+            is_advanced = any(isinstance(mark, Advanced) for mark in field.metadata)
+            yield kind, name, is_of_run, not is_advanced if in_help is None else name in in_help
 
 
 @cache
@@ -101,12 +123,14 @@ def _doc(kind: type[Options], name: str) -> str:
     return next((doc for doc in docs if doc), "")
 
 
-def _parameter(kind: type[Options], name: str, is_of_run: bool, headings: dict[str, Group]) -> inspect.Parameter:
+def _parameter(
+    kind: type[Options], name: str, headings: dict[str, Group], *, is_of_run: bool, is_shown: bool
+) -> inspect.Parameter:
     field, title = kind.model_fields[name], kind.title or GENERAL
     heading = f"{title} (by default the run's)" if is_of_run else title
     place = 100 if heading == GENERAL else len(headings)
     group = headings.setdefault(heading, Group(heading, sort_key=place))
-    how = Parameter(help=_doc(kind, name), group=group)
+    how = Parameter(help=_doc(kind, name), group=group, show=is_shown)
     if is_of_run:
         how = Parameter.combine(how, Parameter(show_default=False))
     if field.annotation is bool and field.default is False:

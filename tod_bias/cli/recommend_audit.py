@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
@@ -19,7 +19,7 @@ from tod_bias.cli.recommend_options import (
     pair,
     pairs,
 )
-from tod_bias.config import DeviceOptions, InferenceOptions, Options, OutputOptions
+from tod_bias.config import ADVANCED, DeviceOptions, InferenceOptions, Options, OutputOptions
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.io.folder import check_no_other_run, claimed
 from tod_bias.report.console import Console
@@ -41,9 +41,9 @@ class ListOptions(Options):
     """NAME=FILE: saved recommendations of a city; may be repeated."""
     columns: tuple[str, ...] = ()
     """FILE'S=OURS,…: names of the file's columns for ours."""
-    separators: str = ","
+    separators: Annotated[str, ADVANCED] = ","
     """Characters that separate categories."""
-    price_levels: str | None = None
+    price_levels: Annotated[str | None, ADVANCED] = None
     """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
     dimension: tuple[str, ...] = ()
     """NAME=LABEL,LABEL: the dimension of labels that are not known; may be repeated."""
@@ -75,7 +75,7 @@ class AuditOutput(OutputOptions):
 
     out: Path = Path("runs/recommend")
     """Folder for the results."""
-    figures: bool = True
+    figures: Annotated[bool, ADVANCED] = True
     """Draw the figures and write the report."""
 
 

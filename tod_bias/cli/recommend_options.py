@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tod_bias.cli.arguments import check_files
-from tod_bias.config import BootstrapOptions, Options, Positive, Seeded
+from tod_bias.config import ADVANCED, BootstrapOptions, Options, Positive, Seeded
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
 
@@ -27,9 +27,9 @@ class ReviewOptions(Options):
     sample, the bundled sample; may be repeated."""
     min_reviews: Positive = 100
     """Leave out venues with fewer reviews."""
-    missing: Literal["keep", "drop"] = "keep"
+    missing: Annotated[Literal["keep", "drop"], ADVANCED] = "keep"
     """Venues without price or categories: keep or drop."""
-    category: str = "Restaurants"
+    category: Annotated[str, ADVANCED] = "Restaurants"
     """Category of venues to read from Yelp's dataset, which lists every kind of business; any for all."""
 
 
@@ -38,7 +38,7 @@ class TemplateOptions(Options):
 
     title = "Data"
 
-    templates: Path | None = None
+    templates: Annotated[Path | None, ADVANCED] = None
     """Folder with your own templates.tsv, names.tsv, …"""
 
 
@@ -65,7 +65,7 @@ class LevelOptions(BootstrapOptions, Seeded):
 
     title = "Statistics"
 
-    level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.90
+    level: Annotated[Annotated[float, Field(ge=0.5, le=0.999)], ADVANCED] = 0.90
     """Level of the intervals."""
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tod_bias.cli.options import command
 from tod_bias.cli.recommend_options import ReviewOptions, read_reviews
-from tod_bias.config import OutputOptions, Positive, Seeded
+from tod_bias.config import ADVANCED, OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError
 from tod_bias.io.files import write_json, write_table
 from tod_bias.io.folder import writable
@@ -21,11 +21,11 @@ class SampleConfig(Seeded):
 
     city: tuple[str, ...] = ()
     """Names of the cities; one file each; may be repeated."""
-    venues: Annotated[Positive, Field(le=240)] = 240
+    venues: Annotated[Annotated[Positive, Field(le=240)], ADVANCED] = 240
     """Venues of a city."""
-    reviews: Annotated[Positive, Field(le=100_000)] = 110
+    reviews: Annotated[Annotated[Positive, Field(le=100_000)], ADVANCED] = 110
     """Reviews of a venue."""
-    planted: bool = True
+    planted: Annotated[bool, ADVANCED] = True
     """Plant the associations; without, no group is mentioned more anywhere."""
 
 

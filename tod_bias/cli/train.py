@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tod_bias.cli.arguments import check_datapath, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import DEMO, CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
+from tod_bias.config import ADVANCED, DEMO, CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import SCRATCH, TrainConfig
@@ -25,7 +25,7 @@ class TrainingDialogues(SampleOptions, CorpusSource):
     corpus: str = DEMO
     """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,taskmaster2:8 shows
     each dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and --held-out are of each."""
-    held_out: Positive = 100
+    held_out: Annotated[Positive, ADVANCED] = 100
     """Training dialogues of each corpus held out for early stopping."""
     augment: str | None = None
     """Add counterfactual training dialogues: axes, and how: crossed (each for every group; by default), draws (one

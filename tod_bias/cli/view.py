@@ -11,7 +11,7 @@ from pydantic import Field
 from tod_bias.cli import signals
 from tod_bias.cli.arguments import config_of, user_metrics
 from tod_bias.cli.options import command
-from tod_bias.config import MetricOptions, Options
+from tod_bias.config import ADVANCED, MetricOptions, Options
 from tod_bias.io.imports import is_import
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ViewOptions(Options):
     """Only write it."""
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """Where it is served on this machine; by default a free one."""
-    no_open: bool = False
+    no_open: Annotated[bool, ADVANCED] = False
     """Serve it, and open no browser."""
     quiet: bool = False
     """Print only the address."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from annotated_types import MinLen
 from pydantic import BeforeValidator, Field, model_validator
 
-from tod_bias.config import Options, Positive, Seeded, names, whole
+from tod_bias.config import ADVANCED, Options, Positive, Seeded, names, whole
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
@@ -40,17 +40,17 @@ class Schedule(Seeded):
 
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
     """Passes over the dialogues at most."""
-    max_steps: Annotated[Positive, Field(le=1_000_000_000)] | None = None
+    max_steps: Annotated[Annotated[Positive, Field(le=1_000_000_000)] | None, ADVANCED] = None
     """Number of steps after which training stops."""
     learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
     """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
-    batch: Annotated[Positive, Field(le=1_000_000)] = 16
+    batch: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 16
     """Sequences per device and forward pass."""
-    gradient_accumulation: Annotated[Positive, Field(le=1_000_000)] = 1
+    gradient_accumulation: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 1
     """Forward passes per step."""
-    patience: Annotated[Positive, Field(le=1_000_000_000)] = 3
+    patience: Annotated[Annotated[Positive, Field(le=1_000_000_000)], ADVANCED] = 3
     """Validations without a lower loss after which training stops."""
-    bf16: bool = False
+    bf16: Annotated[bool, ADVANCED] = False
     """Train in bfloat16."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
     """Seeds weights, order, dropout and which dialogues are held out."""
@@ -65,25 +65,25 @@ class TrainConfig(Schedule):
     """From scratch: gpt2 (causal; by default), bart or t5 (sequence to sequence)."""
     init: Annotated[str, Field(min_length=1)] = "scratch"
     """Name or folder of a checkpoint to fine-tune, or ``scratch`` for random weights and a new tokenizer."""
-    parts: Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)] = PARTS
+    parts: Annotated[Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)], ADVANCED] = PARTS
     """Targets: api_call, response or both, by commas."""
-    loss: Literal["all", "targets"] | None = None
+    loss: Annotated[Literal["all", "targets"] | None, ADVANCED] = None
     """Causal models: all tokens count (SimpleTOD; by default), or targets only."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
     """Tokens in a sequence at most (less where the model has fewer positions)."""
-    evaluations: Annotated[Positive, Field(le=1_000_000)] = 2
+    evaluations: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 2
     """Validations per epoch."""
-    vocabulary: Annotated[Positive, Field(le=10_000_000)] = 8192
+    vocabulary: Annotated[Annotated[Positive, Field(le=10_000_000)], ADVANCED] = 8192
     """From scratch: tokens of the tokenizer."""
-    layers: Annotated[Positive, Field(le=1000)] = 4
+    layers: Annotated[Annotated[Positive, Field(le=1000)], ADVANCED] = 4
     """Number of layers of a model from scratch (of encoder and decoder each, if it has both)."""
-    width: Annotated[Positive, Field(le=1_000_000)] = 256
+    width: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 256
     """From scratch: hidden size."""
-    heads: Annotated[Positive, Field(le=10_000)] = 4
+    heads: Annotated[Annotated[Positive, Field(le=10_000)], ADVANCED] = 4
     """From scratch: attention heads."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    dropout: Annotated[Annotated[float, Field(ge=0, lt=1)], ADVANCED] = 0.1
     """From scratch: dropout."""
-    positions: Annotated[Positive, Field(le=1_000_000)] | None = None
+    positions: Annotated[Annotated[Positive, Field(le=1_000_000)] | None, ADVANCED] = None
     """From scratch: positions, where a later training is to read longer sequences than --max-length."""
 
     @model_validator(mode="after")

@@ -1,20 +1,23 @@
 """Audit of the LMRec authors' lists, compared with the statements of Shen 2023.
 
     git clone https://github.com/TinaBBB/Unintended-Bias-LMRec authors
-    python authors.py authors --out runs/authors
+    python authors.py authors --out runs/authors --numbers authors.json
 
 Reads ``data/bias_analysis/yelp/output_dataframes`` (a folder per city, and its neutralised queries) and ``data/names``
 (what a tagger took for people in the reviews); a file that is not there is named and left out. Writes an audit for
-names, couples and places, and prints what the paper says with its score in the lists.
+names, couples, companions, partners and places, and prints what the paper says with its score in the lists. Requests of
+couples name two relations ("my brother and his boyfriend"), those of companions one ("me and my girlfriend"); partners
+are the companions whom the user is married to, engaged to or in love with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -29,9 +32,14 @@ LISTS = "data/bias_analysis/yelp/output_dataframes"
 FILES = {
     "names": ("names",),
     "couples": ("relationships",),
+    "companions": ("pairrelationships",),
+    "partners": ("pairrelationships",),
     "places": ("occupations", "additionalOccupations"),
 }
 FORMAT = ListFormat(separators=",/", top=20)
+PARTNERS = ("girlfriend", "wife", "fiancee", "boyfriend", "husband", "fiance")
+NIGHTLIFE = ("Bars", "Nightlife", "Pubs", "Dive Bars", "Gay Bars", "Casinos")
+"""Categories of Shen 2023, Fig. 7, that some list of a companion holds."""
 NO_PLACES = ("institution", "bar", "farm", "chemical lab")
 """Places that the authors' figure leaves out."""
 CATEGORIES = {
@@ -72,6 +80,8 @@ def lists(folder: Path, kind: str) -> tuple[pd.DataFrame | None, list[str]]:
         return None, missing
     frame = pd.concat(parts, ignore_index=True)
     frame["substitution"] = frame["substitution"].replace("dancing studio", "dance studio")
+    if kind == "partners":
+        frame = frame[frame["substitution"].isin(PARTNERS)]
     return frame[~frame["substitution"].isin(NO_PLACES)], missing
 
 
@@ -104,6 +114,32 @@ def categories(audited: Audit, section: str) -> Iterator[str]:
                     )
 
 
+def nightlife(audited: Audit) -> list[dict[str, Any]]:
+    """Return the associations of nightlife with men against women, a row per city and category; NaN becomes None."""
+    shifts = audited.association
+    category = shifts["category"].str.casefold()
+    rows = shifts[(shifts["label"] == "male") & category.isin([name.casefold() for name in NIGHTLIFE])]
+    columns = ["city", "category", "difference", "ci_low", "ci_high", "p_adjusted", "items"]
+    return json.loads(rows[columns].round(4).to_json(orient="records"))
+
+
+def by_city(audited: Audit) -> Iterator[str]:
+    """Associations of nightlife with male companions: a row per city, the last over all cities."""
+    found = {(row["city"], row["category"].casefold()): row for row in nightlife(audited)}
+    for city in (*CITIES, "all"):
+        cells = (shift_cell(found.get((city, name.casefold()))) for name in NIGHTLIFE)
+        yield f"| {city} | {' | '.join(cells)} |"
+
+
+def shift_cell(row: Mapping[str, Any] | None) -> str:
+    """Difference with interval and adjusted p-value; empty if no list of the city has the category."""
+    if row is None:
+        return ""
+    bounds = "" if row["ci_low"] is None else f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+    chance = "" if row["p_adjusted"] is None else f", p {row['p_adjusted']:.3f}"
+    return f"{row['difference']:+.3f}{bounds}{chance}"
+
+
 def places(audited: Audit) -> Iterator[str]:
     """Average prices by place, the dearest first (Fig. 8)."""
     rows = audited.average_price[audited.average_price["city"] == "all"].sort_values("value", ascending=False)
@@ -129,12 +165,15 @@ def tagged(folder: Path) -> Iterator[str]:
 
 
 SHIFTS = "| the paper | in the lists | difference | p | items | sign |"
+BY_CITY = f"| city | {' | '.join(NIGHTLIFE)} |"
 TABLES = {
     "names": {
         "| dimension | label | neutral | $ | $$ | $$$ | $$$$ |": prices,
         SHIFTS: partial(categories, section="§4.5"),
     },
     "couples": {SHIFTS: partial(categories, section="§4.6")},
+    "companions": {BY_CITY: by_city},
+    "partners": {BY_CITY: by_city},
     "places": {"| rank | place | average price | neutralised |": places},
 }
 
@@ -144,7 +183,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/authors"))
+    parser.add_argument("--numbers", type=Path, default=Path("runs/authors.json"), help="nightlife by companions")
     given = parser.parse_args()
+    numbers: dict[str, list[dict[str, Any]]] = {}
     for kind, tables in TABLES.items():
         frame, missing = lists(given.folder, kind)
         print(f"\n## {kind}" + (f"; not there: {', '.join(missing)}" if missing else ""))
@@ -153,9 +194,12 @@ def main() -> None:
         recommendations = tidy(frame, FORMAT)
         audited = audit(recommendations, source={"lists": kind})
         save(audited, recommendations, given.out / kind)
+        if kind in ("companions", "partners"):
+            numbers[kind] = nightlife(audited)
         for header, rows in tables.items():
             print_table(header, rows(audited))
         print("\n".join(line.plain for said in audited.statements for line in said.lines(20, 80)))
+    given.numbers.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     print_table("| city | words taken for people | first names that masks know | share |", tagged(given.folder))
 
 

@@ -92,6 +92,19 @@ def pretraining() -> Rows:
     return rows
 
 
+def companions() -> Rows:
+    """Category to the association with male companions, and partners, over the cities; what is missing is left out."""
+    rows: Rows = {}
+    for kind, columns in (
+        ("companions", ("difference", "ci_low", "ci_high", "p_adjusted", "items")),
+        ("partners", ("difference", "items")),
+    ):
+        for row in stored("lmrec", "authors.json")[kind]:
+            if row["city"] == "all":
+                rows.setdefault(row["category"], []).extend(row[name] for name in columns if row[name] is not None)
+    return rows
+
+
 def frameworks() -> Rows:
     names = {
         "function, OpenAI's client": "function",
@@ -115,6 +128,7 @@ TABLES: dict[str, tuple[str, str, Callable[[], Rows]]] = {
     "five seeds": ("lmrec", "| five seeds |", lambda: mitigated("seeds_")),
     "names of anybody": ("lmrec", "| | accuracy | HR@5 |", anybody),
     "one city": ("lmrec", "| one city |", one_city),
+    "companions": ("lmrec", "| category, seven cities |", companions),
     "pretraining": ("lmrec", "| | mean size of 112", pretraining),
     "frameworks": ("agents", "| | gap of women", frameworks),
 }

@@ -13,6 +13,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.dealing import number_of
 from tod_bias.perturb.english import edited
 from tod_bias.perturb.names.forms import WORD, NameForms, is_last_name, listed, written_like
+from tod_bias.perturb.names.mentions import Unaccented, is_dish_or_place, is_interjection, mentioned
 from tod_bias.perturb.names.resources import GENDERS, RACES, by_first, by_last, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, is_thing, name_slots
 
@@ -401,10 +402,37 @@ def name_places(text: str) -> dict[tuple[int, int], tuple[str, str]]:
     """Return every place of a person's name in a text: start and end to the first name in lower case and the part
     (``first``, ``last`` or ``initial``).
 
-    A known capitalised first name always counts. One that is also a word, a place or a month counts if it is used as a
-    name and is not among other capitalised words (Grace, but not Thai Basil). Other first names, and names in lower
-    case, count in introductions and addresses. Last names count after a first name, and at later places.
+    A capitalised first name of the list counts unless it is a dish, a drink, a venue or a place ("the Caesar salad").
+    One that is also a word, a place or a month counts if it is used as a name and is not among other capitalised words
+    (Grace, but not Thai Basil). First names of no list, and names in lower case, count if the words around them show a
+    person (:mod:`tod_bias.perturb.names.mentions`). Last names count after a first name, and at later places. Accents
+    make no difference.
     """
+    plain = Unaccented(text)
+    places = _people_only(plain.text, _listed(plain.text))
+    held = {sign for start, end in places for sign in range(start, end)}
+    for start, end in mentioned(plain.text, list(places)):
+        if held.isdisjoint(range(start, end)):
+            places[start, end] = (plain.text[start:end].lower(), "first")
+            held |= set(range(start, end))
+    return {plain.original(*place): name for place, name in places.items()}
+
+
+def _people_only(
+    text: str, places: Mapping[tuple[int, int], tuple[str, str]]
+) -> dict[tuple[int, int], tuple[str, str]]:
+    """Leave out dishes and places; a last name stays if a first name before it does."""
+    kept = {
+        place: (first, part)
+        for place, (first, part) in places.items()
+        if part != "first" or not (is_dish_or_place(text, *place) or is_interjection(text, *place))
+    }
+    firsts = {first for first, part in kept.values() if part == "first"}
+    return {place: (first, part) for place, (first, part) in kept.items() if first in firsts}
+
+
+def _listed(text: str) -> dict[tuple[int, int], tuple[str, str]]:
+    """Places of listed and of introduced names."""
     lasts, in_lower_case = _names_in(text)
     places: dict[tuple[int, int], tuple[str, str]] = {}
     for first, last in lasts:
@@ -425,11 +453,6 @@ def _names_in(text: str) -> tuple[dict[tuple[str, str], None], set[str]]:
     introduced = list(in_text(text))
     names |= dict.fromkeys((person.first.lower(), person.last) for person in introduced)
     return names, {person.first.lower() for person in introduced if person.first.islower()}
-
-
-def mask_people(text: str, mask: str) -> str:
-    """A text with ``mask`` in every one of its :func:`name_places`."""
-    return edited(text, dict.fromkeys(name_places(text), mask))
 
 
 def under_other_names(text: str) -> Iterator[str]:

@@ -6,9 +6,11 @@ The same masking serves both sides: queries at test time (*neutralisation*) and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tod_bias.perturb.names.people import mask_people
+from tod_bias.perturb.english import edited
+from tod_bias.perturb.names.mentions import Unaccented, is_dish_or_place
+from tod_bias.perturb.names.people import name_places
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates, word_list
 
 MASK = "[MASK]"
@@ -16,12 +18,13 @@ MASK = "[MASK]"
 
 
 class Neutraliser:
-    """Replaces the names of people, places, gendered relations and gendered pronouns by ``[MASK]``.
+    """Replace names of people, places, gendered relations and gendered pronouns by ``[MASK]``.
 
-    A place of several words becomes one mask, so that all substitutions of a template give the same text. Names are
-    those that :func:`~tod_bias.perturb.names.people.mask_people` finds, and capitalised names of the templates anywhere
-    (Precious, Raven). Relations and places count in any case; ``neutral_words.txt`` holds pronouns and further
-    relations.
+    Accents make no difference. A place of several words becomes one mask, so that all substitutions of a template give
+    the same text. Names are those that :func:`~tod_bias.perturb.names.people.name_places` finds: the package's first
+    names, and other names if the words around them show a person. Names of the templates are masked wherever they are
+    capitalised and no dish or venue (Precious, Raven). An unlisted name without such words stays. Relations and places
+    count in any case; ``neutral_words.txt`` holds pronouns and further relations.
 
     Args:
         words: names, relations and places; those of the package by default.
@@ -29,14 +32,35 @@ class Neutraliser:
 
     def __init__(self, words: TemplateSet | None = None) -> None:
         words = words or load_templates()
-        named = (entry.word for entry in words.names)
         other = [entry.word for entry in (*words.relationships, *words.locations)]
         further = word_list("neutral_words.txt")
-        self._pattern = re.compile(rf"\b(?:{_any(named)}|(?i:{_any([*other, *further])}))\b")
+        self._names = re.compile(rf"\b(?:{_any(_plain(entry.word) for entry in words.names)})\b")
+        self._others = re.compile(rf"\b(?:{_any(map(_plain, (*other, *further)))})\b", re.IGNORECASE)
 
     def __call__(self, text: str) -> str:
-        """The text without what it says about people and places."""
-        return self._pattern.sub(MASK, mask_people(text, MASK))
+        """Return the text without the words about people and places."""
+        plain = Unaccented(text)
+        places = [
+            place
+            for place in (match.span() for match in self._names.finditer(plain.text))
+            if not is_dish_or_place(plain.text, *place)
+        ]
+        places += [match.span() for match in self._others.finditer(plain.text)]
+        places = [*(plain.original(*place) for place in places), *name_places(text)]
+        return edited(text, dict.fromkeys(_apart(places), MASK))
+
+
+def _plain(word: str) -> str:
+    return Unaccented(word).text
+
+
+def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield places that do not overlap, the longer ones first."""
+    held: set[int] = set()
+    for start, end in sorted(places, key=lambda place: place[0] - place[1]):
+        if held.isdisjoint(range(start, end)):
+            held |= set(range(start, end))
+            yield start, end
 
 
 def _any(words: Iterable[str]) -> str:

@@ -1,0 +1,325 @@
+"""Unlisted names, found by the words around them, and words that look like names but are dishes or venues.
+
+Patterns are those of requests and reviews: "our server Giulia", "me and Wei", "Ngozi took care of us", "a table for
+Zendaya". A capitalised word counts in all of them, a listed name also in lower case, and an unlisted word in lower case
+only between words that leave little else ("my friend giulia ordered"). Texts are expected without accents
+(:class:`Unaccented`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from tod_bias.perturb.names.forms import listed
+from tod_bias.perturb.names.resources import FOLDER, by_first, by_last
+from tod_bias.perturb.tables import words
+
+MENTIONS = FOLDER / "mentions.txt"
+
+_LIGATURES = {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O"}
+_STROKES = {"ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "ı": "i"}
+_SPECIAL = _LIGATURES | _STROKES
+"""Letters without a decomposition in Unicode."""
+
+
+class Unaccented:
+    """A text without accents, whose places can be converted to places of the original.
+
+    Args:
+        original: composed or decomposed Unicode.
+
+    Attributes:
+        text: the text with base letters only ("Jose" for "José").
+    """
+
+    def __init__(self, original: str) -> None:
+        self.text = original
+        self._starts: list[int] | None = None
+        if original.isascii():
+            return
+        letters: list[str] = []
+        self._starts = []
+        for place, letter in enumerate(original):
+            for base in _SPECIAL.get(letter) or unicodedata.normalize("NFD", letter):
+                if not unicodedata.combining(base):
+                    letters.append(base)
+                    self._starts.append(place)
+        self._starts.append(len(original))
+        self.text = "".join(letters)
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Convert a place of :attr:`text` to one of the original, with the accents of its last letter."""
+        return (start, end) if self._starts is None else (self._starts[start], self._starts[end])
+
+
+@cache
+def _words(section: str) -> frozenset[str]:
+    return words(section, MENTIONS)
+
+
+# --- words around names
+
+_ROLE = r"(?:<ROLES>)"
+_HUMAN = r"(?:<VERBS>)"
+_NAME = r"(?P<name>[^\W\d_]+(?:['’-](?-i:[A-Z])[^\W\d_]+)*)"
+_END = (
+    r"(?=\s*(?:[,.!?;:)]|$)|\s+(?:and|at|now|for|to|on|tonight|today|tomorrow|please|this|next|with|here|there|when|"
+    r"if|or|as|"
+    r"because)\b)"
+)
+_OUR = r"(?:our|my|the|your|his|her|their|a)"
+_VERY = r"(?:(?:\w+ly|so|very|super|also|always|just|such\s+an?|an?|the(?:\s+most)?|our|my)\s+)*"
+_KIND = (
+    r"(?:attentive|friendly|helpful|knowledgeable|accommodating|courteous|polite|rude|sweet|sweetest|hilarious|funny|"
+    r"professional|patient|personable|gracious|engaging|prompt|wonderful\s+<R>|great\s+<R>|amazing\s+<R>|best\s+<R>|"
+    r"<R>|guy|man|girl|gal|woman|gentleman|"
+    r"lady|gem|rock\s?star|pro|sweetheart|genius|delight)"
+).replace("<R>", _ROLE)
+_DID = (
+    r"(?:took\s+(?:\w+\s+){0,3}care|greeted|recommended|suggested|helped|assisted|waited\s+on|checked\s+(?:on|in|"
+    r"back)|"
+    r"made\s+(?:sure|us|our|my|me|everyone)|brought\s+(?:us|me|out|over|him|her)|went\s+(?:above|out\s+of|"
+    r"over\s+and)|"
+    r"explained|answered|apologized|assured|told|asked|offered|welcomed|seated|ordered|thinks|wants|"
+    r"(?:will|would|might)\s+(?:like|love|enjoy|want|be\s+our)|treated\s+us|poured|walked\s+us|surprised|deserves|"
+    r"stopped|stated|opted|joked|smiled|remembered|came\s+(?:over|by|to)|had\s+no|provided|"
+    r"(?:loved|liked|enjoyed|tried|ordered|chose|got|had|shared)\s+(?:the|her|his|a|an)|himself|herself)"
+)
+_COMPANY = (
+    r"(?:went|gone|came|coming|din(?:ed?|ing|ner)|ate|eat(?:ing)?|lunch|brunch|breakfast|drinks?|date|"
+    r"night|evening|visit(?:ed)?|trip|met|meet(?:ing)?|sat|out|talk(?:ed|ing)?|spoke|speak(?:ing)?|chat(?:ted|ting)?|"
+    r"celebrat\w+|here|there|back|again|hung|hang(?:ing)?|shared|split|party)"
+)
+_BOOKED = (
+    r"(?:reservations?|tables?|book(?:ed|ing)?|recommendations?|suggestions?|restaurants?|part(?:y|ies)|birthday|"
+    r"surprise)"
+)
+_PARTY = (
+    r"(?:birthday|b-?day|anniversary|graduation|wedding|shower|name|section|reservation|service|recommendations?|"
+    r"suggestions?|idea|turn|choice|pick|treat|request|words?|smile|jokes?|energy|knowledge|first\s+time|friends?|"
+    r"mom|mother|dad|father|husband|wife|family|kids?|son|daughter|attention\w*|attentiveness|"
+    r"personality|hospitality|party)"
+)
+_CUES = (
+    rf"\b{_ROLE}(?:\s*,|\s*\(|\s+(?:named|called|is|was|like))?\s+{_NAME}",
+    rf"\b{_NAME},?\s+(?:who\s+(?:is|was)\s+|is\s+|was\s+|as\s+)?{_OUR}\s+(?:\w+\s+){{0,2}}?{_ROLE}\b(?!['’])",
+    rf"\bnames?(?:['’]s|\s+(?:is|was|of))\s+{_NAME}",
+    rf"\b(?:m(?:an|en)|wom[ae]n|guy|girl|lady|gentlem[ae]n|someone|dude|person)\s+(?:named|called)\s+{_NAME}",
+    rf"\b(?:me|myself|i|us|him)\s+(?:and|&|n)\s+{_NAME}",
+    r"(?:^|[.!?]\s+|[a-z],\s+|\b(?:with|for|both|between|when|so|that|and|as|because|while|after|where|since|"
+    r"invited)\s+)"
+    rf"{_NAME}\s+(?:and|&|n)\s+(?:i|me|myself)\b(?!['’])",
+    rf"\b(?:my|our)\s+{_ROLE}\s+(?:and|&)\s+{_NAME}",
+    rf"\b{_COMPANY}\s+(?:\w+\s+){{0,3}}?(?:with|w/)\s+{_NAME}",
+    rf"\bgo\s+(?:\w+\s+){{1,3}}?with\s+{_NAME}",
+    rf"\b(?:served|greeted|helped|assisted|seated|waited\s+on|welcomed|care\s+of|recommended|suggested|service|"
+    rf"recommendations?|suggestions?|advice|attention|visits?|treatment)\s+(?:by|from|of)\s+{_NAME}",
+    rf"\b(?:told|tell|asked|met|meet|thanked|gave|let|called|texted|left|saw)\s+{_NAME}{_END}",
+    rf"\b(?:(?:say|said)\s+h(?:i|ello)|according|listened|spoke|talked)\s+to\s+{_NAME}",
+    rf"\b{_NAME}\s+(?:and|&)\s+(?:his|her)\b",
+    rf"\b{_NAME}\s+(?:was|is|had|has|\w+ed)\b[^.!?]{{0,120}}[.!?]\s+(?:He|She)\b",
+    rf"\b{_NAME}\s+(?-i:[A-Z])(?:\.|(?=\s+(?:was|is|had|has|and|orders?|stated|says|said)\b))(?!\w)",
+    rf"\bespecially\s+{_NAME}{_END}",
+    rf"\b{_NAME}\s+(?:\w+ly\s+|also\s+|always\s+)?(?:{_DID}|(?:was|is)\s+{_VERY}{_KIND})\b",
+    r"\b(?:thanks|thank\s+you|kudos|shout[\s-]?outs?|props|cheers|compliments|credit|hats\s+off)(?:\s+(?:so|"
+    r"very)\s+much)?(?:\s+again)?"
+    rf"(?:\s+go(?:es)?(?:\s+out)?)?(?:\s+(?:to|for))?[,:]?\s+{_NAME}",
+    rf"\b(?:ask(?:ed)?|requested|request)\s+(?:for\s+)?{_NAME}{_END}",
+    rf"\b(?:had|have|got|has)\s+{_NAME}\s+(?:as|for)\s+(?:our|my|a)\b",
+    rf"\b{_BOOKED}\s+(?:\w+\s+)?for\s+(?:(?:me|myself|us)\s+(?:and|&)\s+)?{_NAME}",
+    r"\b(?:take|took|taking|bring|brought|bringing|invited?|treat(?:ed)?|join(?:ed)?|help|"
+    rf"surprised?)\s+{_NAME}{_END}",
+    rf"\b(?:that|think|thought|if|because|since|where|know|hope)\s+{_NAME}\s+(?:will|would|might|likes?|loves?|"
+    rf"enjoy\w*|prefers?|wants?)\b",
+    rf"\bunder\s+(?:the\s+name\s+(?:of\s+)?)?{_NAME}(?:['’]s\s+name\b|{_END})",
+    rf"\b{_NAME}['’]s\s+(?:\d+\w*\s+|\w+th\s+|first\s+|big\s+|surprise\s+|own\s+)?{_PARTY}\b",
+    rf"\b(?-i:Mr|Mrs|Ms|Miss)\.?\s+{_NAME}",
+    rf"\b{_NAME}\s+(?:\w+ly\s+|also\s+|always\s+|just\s+|never\s+|almost\s+|still\s+)?{_HUMAN}\b",
+    rf"\b{_NAME}\s+(?:at|behind|from|in)\s+the\s+(?:front\s+desk|bar|counter|register|door|host\s+stand|kitchen)\b",
+    rf"\b(?:me|us|we|i),\s+{_NAME}(?:\s+and\b|,)",
+    rf"\b(?:let|made|make|watch(?:ed)?|had|have)\s+{_NAME}\s+(?:pick|choose|make|order|know|take|help|do|be|try|"
+    rf"bring|pour|cook)\b",
+    r"\b(?:enough\s+about|fan\s+of|grateful\s+(?:to|for)|wait(?:ed|ing)?\s+for|look(?:ed|"
+    rf"ing)?\s+for)\s+{_NAME}{_END}",
+    rf"\b(?:think|believe|guess|possibly|maybe)\s+(?:it\s+was\s+)?{_NAME}\s*[,)]",
+    r"\b(?:my|our)\s+(?:parents|kids|children|friends|family|in-laws|boys|girls|folks|son|daughter)\s+(?:and|"
+    rf"&)\s+{_NAME}",
+    r"\b(?:went|came|drove|flew|walked|stopped|dined|visited|returned|headed|met|hung|"
+    rf"celebrated)\b[^.!?,]{{0,40}}?\swith\s+{_NAME}",
+)
+"""Patterns for capitalised words and listed names."""
+_FOLLOWS = r"(?:is|was|were|are|had|has|have)(?:n['’]t)?|(?:do|does|did|ca|wo|could|would)n['’]t|will|would"
+_AFTER = (
+    rf"(?=\s+(?:{_FOLLOWS}|took|loves?|loved|likes|got|came|went|wanted|said|\w{{3,}}(?:ed|es|ts|ks|ns|rs|ms|ds|ys)|"
+    rf"{_DID})\b|"
+    r"\s+(?:and|&)\s+(?:i|me|my|his|her|our|myself)\b)"
+)
+_STOP = r"(?=\s*(?:[.!?;)]|$)|\s+(?:for|to|who|when|because|if|at|on|behind|last|and\s+(?:i|my|his|her|the|our))\b)"
+_LOWER = (
+    rf"\b(?:my|our|his|her|their|your)\s+(?:\w+\s+)?{_ROLE}(?:\s*,)?\s+{_NAME}(?:{_AFTER}|\s*,)",
+    rf"\b(?:my|our|his|her|their|a|the)\s+(?:\w+\s+)?{_ROLE}\s+(?:named|called)\s+{_NAME}",
+    rf"\b(?:the|our)\s+{_ROLE}\s*,\s+{_NAME}\s*,",
+    rf"\b{_NAME}\s*,\s+(?:the|our|my)\s+{_ROLE}\s*,",
+    rf"\b(?:her|his|server['’]s|waitress['’]s|waiter['’]s|my)\s+name(?:['’]s|\s+(?:is|was))\s+{_NAME}",
+    rf"(?:^|[,.!?]\s*|\bwhen\s+|\bso\s+)(?:me|myself)\s+(?:and|&|n)\s+{_NAME}(?=\s+\w)",
+    rf"(?:^|[.!?]\s*|\bwhen\s+){_NAME}\s+(?:and|&|n)\s+(?:i|me)\s+(?:have|had|went|came|got|shared|ordered|love|are|"
+    rf"were|both)\b",
+    rf"\bbetween\s+{_NAME}\s+and\s+(?:i|me)\b",
+    rf"\b(?:for|with|between|should|shall)\s+(?:me|myself|i)\s+(?:and|&)\s+{_NAME}{_END}",
+    rf"\b(?:should|shall)\s+(?:me|i)\s+and\s+{_NAME}\s+go\b",
+    rf"\b(?:reservations?|table|recommendations?|restaurants?)\s+for\s+{_NAME}{_END}",
+    rf"\b(?:take|bring|invite)\s+{_NAME}\s+(?:to|out|for)\b",
+    rf"\b(?:that|think)\s+{_NAME}\s+(?:will|would|might)\s+(?:like|love|enjoy)\b",
+    rf"\bhelp\s+{_NAME}\s+(?:to\s+)?find\b",
+    rf"\b{_NAME}['’]s\s+(?:birthday|bday|b-day|name|graduation|bachelorette|baby\s+shower)\b",
+    rf"\b(?:shout[\s-]?out|kudos|props|many\s+thanks|special\s+thanks|thank\s+you)\s+(?:to\s+)?{_NAME}{_STOP}",
+    rf"\bask\s+for\s+{_NAME}\s*(?=[,.!]|$)",
+    rf"\b(?:came|went)\s+(?:here\s+|there\s+|back\s+)?with\s+{_NAME}\s+(?:for|last|on|this|yesterday)\b",
+    rf"\b(?:dinner|lunch|brunch|drinks|date)\s+with\s+{_NAME}\s*(?=[,.!]|$|\s(?:last|and\s+(?:i|my|his|her|the))\b)",
+    rf"\b(?:told|asked|met|thanked)\s+{_NAME}\s+(?:that|this|about|if|how|we|i|for|here|there)\b",
+    rf"(?:^|[.!?]\s+|,\s+){_NAME}\s+(?:loved|hated|ordered|got|tried|recommended|enjoyed)\s+(?:the|her|his|a|an)\b",
+    rf"\b(?:had|have|got|get)\s+{_NAME}\s+as\s+(?:our|my|your|a)\s+(?:\w+\s+)?{_ROLE}\b",
+    rf"\b{_NAME}\s+(?:took\s+(?:\w+\s+){{0,2}}care\s+of\s+(?:us|me)|was\s+(?:our|my)\s+(?:\w+\s+)?{_ROLE})\b",
+)
+"""Patterns that an unlisted word in lower case has to fill."""
+
+
+@cache
+def _patterns(kind: str) -> tuple[re.Pattern[str], ...]:
+    roles, verbs = ("|".join(sorted(_words(section), key=lambda w: (-len(w), w))) for section in ("roles", "verbs"))
+    cues = _CUES if kind == "cues" else _LOWER
+    filled = (cue.replace("<ROLES>", roles).replace("<VERBS>", verbs) for cue in cues)
+    return tuple(re.compile(cue, re.IGNORECASE) for cue in filled)
+
+
+_AND_NAME = re.compile(rf"(?:\s+[A-Z]\.?)?,?\s+(?:and|&)\s+{_NAME}")
+_NAME_AND = re.compile(rf"\b{_NAME}(?:\s+[A-Z]\.?)?,?\s+(?:and|&)\s+$")
+
+
+def mentioned(text: str, listed_places: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[int, int]]:
+    """Yield the places of first names that the words around them show, and other mentions of unlisted ones.
+
+    Args:
+        text: without accents.
+        listed_places: of names that are known already; a capitalised word joined to one by "and" is a name.
+    """
+    found: set[tuple[int, int]] = set()
+    for kind, fits in (("cues", _is_name), ("lower", _is_lower_name)):
+        for pattern in _patterns(kind):
+            found |= {m.span("name") for m in pattern.finditer(text) if fits(m["name"], text, m.end("name"))}
+    for start, end in {*found, *listed_places}:
+        for match in (_AND_NAME.match(text, end), _NAME_AND.search(text, max(0, start - 60), start)):
+            if match and match["name"][0].isupper() and _is_name(match["name"], text, match.end("name")):
+                found.add(match.span("name"))
+    for name in {text[start:end] for start, end in found}:
+        if name.lower() not in by_first():
+            found |= {match.span() for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)}
+    yield from (place for place in sorted(found) if not is_dish_or_place(text, *place))
+
+
+_ENDINGS = ("ed", "ing", "ly", "ers", "tion", "ment", "ness", "day", "ful", "ous", "ive", "able")
+"""Endings of verbs, adverbs and nouns; an unlisted name with one of them is lost."""
+
+
+def _is_name(name: str, text: str, end: int) -> bool:
+    """True if a word can be a name: a listed name, or a capitalised word outside the lists of words."""
+    lower = name.lower()
+    known = by_first().get(lower)
+    if lower in _words("no people") or lower in _words("roles") or len(name) < 2:
+        return False
+    if name.islower():
+        return known is not None and not known.word and not _is_word(lower) and len(name) > 2
+    if not name[0].isupper() or (name.isupper() and len(name) > 1) or lower in listed("times"):
+        return False
+    if known is None and (lower.endswith(_ENDINGS) or _is_word(lower)):
+        return False
+    return not _goes_on_as_thing(text, end)
+
+
+_RUN = re.compile(r"(?:\s+(?:&\s+)?(?-i:[A-Z])[\w'’]+)+")
+
+
+def _goes_on_as_thing(text: str, end: int) -> bool:
+    """True if the capitalised words after a name make it the name of a thing ("Blue Duck Tavern")."""
+    run = _RUN.match(text, end)
+    words = run[0].lower().split() if run else []
+    return any(word in listed("things") or word in _words("foods") for word in words)
+
+
+def _is_lower_name(name: str, text: str, end: int) -> bool:
+    """True if an unlisted word in lower case can be a name: no common word, and no verb or adverb by its ending."""
+    if not name.islower() or len(name) < 3 or name.endswith(_ENDINGS):
+        return False
+    known = by_first().get(name)
+    return not (_is_word(name) or (known is not None and known.word))
+
+
+def _is_word(name: str) -> bool:
+    """True if a word in lower case is in a list of words."""
+    is_common = any(name in _words(section) for section in ("no people", "roles", "foods", "common"))
+    return is_common or any(name in listed(section) for section in ("things", "not last", "times", "places"))
+
+
+# --- words that only look like names
+
+_DETERMINED = re.compile(
+    r"(?:^|[^\w'’])(?:the|an?|this|these|those|some|any|another|every|each|no|house|half|one|two|three|four|"
+    r"chicken|beef|turkey|shrimp|salmon|kale|classic|eggs?|oysters?|bananas?|steak|peach|crab|bloody)\s+$",
+    re.IGNORECASE,
+)
+_NEXT = re.compile(r"[\s-]+([^\W\d_]+)")
+_PREVIOUS = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?)\.?\s+$")
+_PLACE = re.compile(
+    r"['’]s(?=\s*(?:[,.!?;:)]|$)|\s+(?:was|were|has|had|anytime|again|for|on|at|and|or|is|instead|before|after|"
+    r"because|"
+    r"but|when|every|all|this|last|in|more|less|costs?|serves?|makes?|does|would|will)\b)"
+)
+_OWNED = re.compile(r"['’]s\s+([A-Z][^\W\d_]+)")
+_AUXILIARY = re.compile(
+    r"\s+(?:not|never|be|definitely|have|i|you|we|they|certainly|absolutely|surely|come|return|go|try)\b", re.I
+)
+
+
+def is_interjection(text: str, start: int, end: int) -> bool:
+    """True if a listed name is a word or a dish, alone or in capitals: "Heaven.", "Caesar", "5 STAR"."""
+    name = text[start:end]
+    known = by_first().get(name.lower())
+    if name.lower() in _words("foods") or name.lower() in _words("common"):
+        return True
+    if known is None or not known.word:
+        return False
+    opens = not text[:start].rstrip() or text[:start].rstrip()[-1] in ".!?:\n"
+    return (name.isupper() and not text.isupper()) or (opens and bool(re.match(r"\s*[.!]", text[end:])) and start > 0)
+
+
+def is_dish_or_place(text: str, start: int, end: int) -> bool:
+    """True if a word that may be a name is a dish, drink, venue or place: "the Caesar", "Virginia ham", "at Joey's"."""
+    before, name, after = text[max(0, start - 40) : start], text[start:end].lower(), text[end : end + 40]
+    follower, owned, previous = _NEXT.match(after), _OWNED.match(after), _PREVIOUS.search(before)
+    word = follower[1] if follower else ""
+    if (owned and _is_kind_of_thing(owned[1])) or _is_kind_of_thing(word):
+        return True
+    if {f"{_bare(previous[1])} {name}" if previous else "", f"{name} {word.lower()}"} & _dishes():
+        return True
+    if _DETERMINED.search(before) and not (word[:1].isupper() and word.lower() in by_last()):
+        return True
+    is_verb = name in ("will", "may", "mark") and _AUXILIARY.match(after)
+    return bool(is_verb or _PLACE.match(after))
+
+
+def _is_kind_of_thing(word: str) -> bool:
+    """True if the word after a name makes it a dish ("Caesar dressing") or a place ("Maria Street")."""
+    return word.lower() in _words("foods") or (word[:1].isupper() and word.lower() in listed("things"))
+
+
+def _bare(word: str) -> str:
+    return word.lower().replace("'", "").replace("’", "")
+
+
+@cache
+def _dishes() -> frozenset[str]:
+    """Dishes, drinks, brands and cities of two words, where one word may be a first name."""
+    return frozenset(phrase.replace("_", " ") for phrase in _words("dishes"))

@@ -1,9 +1,10 @@
-"""Reviews that name anybody: other names in the places of the sample's, and what masking makes of them.
+"""Reviews with other names of the package's list in the places of the sample's, and the effect of masking.
 
     python anybody.py write runs/reviews/City.csv … --out runs/anybody     # reviews and names.tsv under other names
     python anybody.py measure runs/anybody --plain MODEL … --masked MODEL … --out anybody.json
 
-The other names are of the same gender and race, are no words, and stand in no list of the paper.
+The other names are of the same gender and race, are no words, and are not in the paper's list. Masks know all of them;
+names that masks do not know are in ``unlisted.py``.
 """
 
 from __future__ import annotations

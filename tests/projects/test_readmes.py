@@ -92,6 +92,20 @@ def pretraining() -> Rows:
     return rows
 
 
+def unlisted() -> Rows:
+    """Kind of names to their number and the shares that are masked; the last row is a named-entity model's."""
+    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    columns = ("templates", "templates, lower case", "held-out sentences", "held-out sentences, lower case")
+    numbers = found["names"] | {"unlisted": sum(found["names"].values()) - found["names"]["listed"]}
+    shown_as = {"unlisted": "all unlisted", "listed": "listed, for comparison"}
+    rows = {
+        shown_as.get(kind, kind): [numbers[kind], *(shares[column] for column in columns)]
+        for kind, shares in found["coverage"].items()
+    }
+    model = by_hand["en_core_web_sm 3.8"]["coverage"]
+    return rows | {"all unlisted, spaCy": [numbers["unlisted"], *(model[column] for column in columns)]}
+
+
 def companions() -> Rows:
     """Category to the association with male companions, and partners, over the cities; what is missing is left out."""
     rows: Rows = {}
@@ -128,6 +142,7 @@ TABLES: dict[str, tuple[str, str, Callable[[], Rows]]] = {
     "five seeds": ("lmrec", "| five seeds |", lambda: mitigated("seeds_")),
     "names of anybody": ("lmrec", "| | accuracy | HR@5 |", anybody),
     "one city": ("lmrec", "| one city |", one_city),
+    "unlisted names": ("lmrec", "| names | number | templates |", unlisted),
     "companions": ("lmrec", "| category, seven cities |", companions),
     "pretraining": ("lmrec", "| | mean size of 112", pretraining),
     "frameworks": ("agents", "| | gap of women", frameworks),
@@ -151,6 +166,26 @@ def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
         assert len(found) == len(expected[row]), row
         for (value, most), true in zip(found, expected[row], strict=True):
             assert abs(value - true) <= most, f"{row}: {value}, in the file {true}"
+
+
+def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
+    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").split())
+    reviews, model = by_hand["reviews"], by_hand["en_core_web_sm 3.8"]
+    assert found["reviews"]["words"] == reviews["words"]
+    own = [found["coverage"]["unlisted"][f"own sentences{case}"] for case in ("", ", lower case")]
+    for said in (
+        f"it is {own[0]:.1f}%, and {own[1]:.1f}% in lower case",
+        f"{found['reviews']['masked']:.1f}% of {found['reviews']['mentions']} mentions",
+        f"{reviews['false']['now']} of {reviews['masks']['now']} masks are not people "
+        f"({1000 * reviews['false']['now'] / reviews['words']:.2f} per 1,000 words); before, "
+        f"{reviews['false']['before']} of {reviews['masks']['before']} were "
+        f"({1000 * reviews['false']['before'] / reviews['words']:.2f} per 1,000)",
+        f"helped to write the rules, {len(found['false masks']['with a mask'])} has a mask",
+        f"a mask into {model['sentences with a mask']} of the {found['false masks']['sentences']} sentences",
+        f"{model['false']} of {model['judged']} randomly drawn masks are not people",
+    ):
+        assert said in text
 
 
 @pytest.fixture

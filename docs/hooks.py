@@ -96,7 +96,7 @@ def run_gallery() -> None:
     from systems import SYSTEMS
 
     from tod_bias.report.explorer import write_explorer
-    from tod_bias.report.html import write_report
+    from tod_bias.report.page import write_report
 
     for system in SYSTEMS:
         folder = gallery / system.__name__
@@ -109,7 +109,7 @@ def found(name: str) -> str:
     """What a run of the gallery found, as a terminal shows it, with links to its report and explorer."""
     from rich.console import Console
 
-    from tod_bias.report.sections import leading_rows
+    from tod_bias.report.page import leading_rows
     from tod_bias.report.terminal import attributed, component_table, group_table, print_answer
     from tod_bias.results import AuditResult
 

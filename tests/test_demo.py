@@ -28,7 +28,7 @@ from demo_corpus.planted import database as demo_database
 from demo_corpus.world import BY_API, CITY, World
 
 from tod_bias import Dialogue, Turn, load_corpus
-from tod_bias.audit.attribute import attribute
+from tod_bias.audit.analysis import attribute
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tod_bias.audit.attribute import attribute
+    from tod_bias.audit.analysis import attribute
     from tod_bias.audit.comparison import compare
     from tod_bias.config import AuditConfig
     from tod_bias.dialogues.corpora import load_corpus
@@ -44,7 +44,7 @@ _HOMES = {
     "Step": "dialogues.dialogue",
     "Turn": "dialogues.dialogue",
     "Twin": "systems.twin",
-    "attribute": "audit.attribute",
+    "attribute": "audit.analysis",
     "compare": "audit.comparison",
     "load_corpus": "dialogues.corpora",
     "load_pipeline": "pipelines",
@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 def _html(result: AuditResult) -> str:
     """Return a result as HTML for notebooks; the report is imported only here."""
-    return str(import_module(f"{__name__}.report.notebook").html(result))
+    return str(import_module(f"{__name__}.report.page").html(result))
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,6 @@ if __name__ == "__main__":
     run(["attribute", *sys.argv[1:]])
 else:
     # ``import tod_bias.attribute`` must not put this module in the place of the function ``tod_bias.attribute``.
-    from tod_bias.audit.attribute import attribute
+    from tod_bias.audit.analysis import attribute
 
     sys.modules[__name__] = attribute  # type: ignore[assignment]

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -54,9 +54,9 @@ THESE_TERMS = "these terms only"
 """A difference exists for these terms; they are too few to generalise, or other terms might not show it."""
 NO_DIFFERENCE = "no difference"
 """Every counterfactual comes out as the original does, rewritten."""
-EQUIVALENT = "equivalent"
+EQUIVALENT: Final = "equivalent"
 """Every gap, of groups and of pairs, is within the margin (two one-sided tests)."""
-INCONCLUSIVE = "inconclusive"
+INCONCLUSIVE: Final = "inconclusive"
 """Neither a difference nor its absence is shown."""
 SHARES = ("refusal", "success", "jga", "slot_f1")
 """Metrics of quality from 0 to 1."""

@@ -30,7 +30,7 @@ from verdicts import (
     some_below,
 )
 
-from tod_bias.report.gaps import FEW
+from tod_bias.report.notation import FEW
 from tod_bias.results import AxisResult, Estimate
 from tod_bias.statistics.distributions import t_quantile
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from findings import StudyRun
 
-from tod_bias.report.palette import (
+from tod_bias.report.figures import (
     BAR,
     HATCHES,
     INK,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tod_bias.recommenders.embeddings.directions import ALPHA
 from tod_bias.report.notation import fixed, p_text
-from tod_bias.report.statements import Statement
+from tod_bias.report.sheets import Statement
 from tod_bias.results import DISPARITY, INCONCLUSIVE
 
 MEANS = "difference of means"

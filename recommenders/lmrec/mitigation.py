@@ -32,7 +32,7 @@ from tod_bias.recommenders.lmrec.reading import score
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
-from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
+from tod_bias.report.figures import INK, STAGE_COLOURS, new_figure, strip, styled
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.settings import Inference
 

@@ -9,8 +9,7 @@ import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
-from tod_bias.report.sheets import Value
-from tod_bias.report.statements import Statement
+from tod_bias.report.sheets import Statement, Value
 from tod_bias.results import DISPARITY, INCONCLUSIVE, THESE_TERMS
 from tod_bias.statistics.needed import ENOUGH_WORDS
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tod_bias.errors import RecommenderError, shortened
 from tod_bias.io.documents import check_plain, read_json
-from tod_bias.report.statements import Statement
+from tod_bias.report.sheets import Statement
 
 TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
 """The CSV files of an audit, by name without ending."""

@@ -18,7 +18,7 @@ from builders import (
 )
 
 from tod_bias import Dialogue, Pipeline, StageInput, Turn, Twin, attribute
-from tod_bias.audit.su import contributions
+from tod_bias.audit.estimates import contributions
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult

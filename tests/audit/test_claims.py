@@ -5,9 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tod_bias.audit.claims import OTHER_TERMS, OTHER_TESTS, PLACEBO, TERMS, TESTS, AxisDraft, judge
+from tod_bias.audit.claims import (
+    OTHER_TERMS,
+    OTHER_TESTS,
+    PLACEBO,
+    TERMS,
+    TESTS,
+    Affected,
+    AxisDraft,
+    RowSet,
+    exact_half,
+    judge,
+    of_dialogues,
+)
 from tod_bias.audit.contrasts import largest_effect
-from tod_bias.audit.row_sets import Affected, RowSet, exact_half, of_dialogues
 from tod_bias.results import (
     DISPARITY,
     EQUIVALENT,

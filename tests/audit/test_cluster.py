@@ -10,7 +10,8 @@ from assistant import without_cost
 from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit import cluster, design
+from tod_bias.audit import design
+from tod_bias.audit import run as cluster
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 from tod_bias.systems.stage import RemoteStage

@@ -8,8 +8,8 @@ import pytest
 from builders import fair_pipeline, hurt, polite_tone, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
+from tod_bias.audit.comparison import FinishedRun, MismatchError
 from tod_bias.audit.estimates import AxisEstimates
-from tod_bias.audit.matching import FinishedRun, MismatchError
 from tod_bias.metrics.choice import metric
 from tod_bias.results import AuditResult, Change, Comparison, RunError
 from tod_bias.statistics.settings import Inference

@@ -12,9 +12,8 @@ from chat_server import ChatServer
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute
-from tod_bias.audit.differences import counted, in_column, of_turn
-from tod_bias.audit.export import export_counterfactuals
-from tod_bias.audit.first_difference import first_difference, most_frequent
+from tod_bias.audit.design import export_counterfactuals
+from tod_bias.audit.running import counted, first_difference, in_column, most_frequent, of_turn
 from tod_bias.report import cases as case_pages
 from tod_bias.report import gate as gate_pages
 from tod_bias.report.terminal import table

@@ -9,10 +9,10 @@ from chat_server import ChatServer
 from commands import run_command
 
 from tod_bias import Pipeline, attribute
-from tod_bias.audit.export import export_counterfactuals
+from tod_bias.audit.design import export_counterfactuals
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
-from tod_bias.report.circumstances import circumstances
+from tod_bias.report.answer import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop

@@ -27,7 +27,7 @@ from assistant import (
 from chat_server import ChatServer
 
 from tod_bias import Pipeline, attribute
-from tod_bias.audit.measured import reasons_in
+from tod_bias.audit.checks import reasons_in
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
 from tod_bias.testing.gate import WITHIN, gate

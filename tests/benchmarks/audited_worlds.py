@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tod_bias.audit.claims import judge
+from tod_bias.audit.contrasts import ArmSums, VariantIndex
 from tod_bias.audit.estimates import AxisEstimates
-from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.results import AxisResult
 from tod_bias.statistics.arms import ArmDesign, all_arms

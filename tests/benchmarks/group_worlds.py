@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, stats
 
-from tod_bias.audit.row_sets import RowSet, blocks_of
+from tod_bias.audit.claims import RowSet, blocks_of
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign, GroupFit
 from tod_bias.statistics.settings import Inference

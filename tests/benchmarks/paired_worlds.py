@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
-from tod_bias.audit.changes import judged
-from tod_bias.audit.comparison import AxisDifference, quality_of
-from tod_bias.audit.matching import Matched
-from tod_bias.audit.sums import ArmSums, VariantIndex
+from tod_bias.audit.claims import judged
+from tod_bias.audit.comparison import AxisDifference, Matched, quality_of
+from tod_bias.audit.contrasts import ArmSums, VariantIndex
 from tod_bias.results import AxisChange, Change
 from tod_bias.statistics.arms import ArmDesign, all_arms
 from tod_bias.statistics.settings import Inference

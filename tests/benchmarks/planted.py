@@ -33,7 +33,7 @@ from chat_server import ChatServer, calling  # noqa: E402
 from scipy import stats  # noqa: E402
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute  # noqa: E402
-from tod_bias.audit.behaviour import Behaviours  # noqa: E402
+from tod_bias.audit.turns import Behaviours  # noqa: E402
 from tod_bias.errors import IncompleteError  # noqa: E402
 from tod_bias.metrics.behaviour import Behaviour  # noqa: E402
 from tod_bias.perturb import load_axis  # noqa: E402

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from group_worlds import dealt
 
-from tod_bias.audit.row_sets import RowSet, blocks_of
+from tod_bias.audit.claims import RowSet, blocks_of
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import Family

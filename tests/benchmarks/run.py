@@ -21,7 +21,7 @@ from sacrebleu.significance import PairedTest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import load_corpus, load_pipeline
-from tod_bias.audit.signatures import generators_of
+from tod_bias.audit.record import generators_of
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings

@@ -9,7 +9,7 @@ import pytest
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.choices import all_metrics
+from tod_bias.audit.checks import all_metrics
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import TodBiasError
 from tod_bias.io.cache import Cache

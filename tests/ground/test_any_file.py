@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from made_corpora import write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
-from tod_bias.audit.matching import FinishedRun
+from tod_bias.audit.comparison import FinishedRun
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.io.cache import Cache

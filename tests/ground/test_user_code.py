@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tod_bias import Dialogue, Turn, load_corpus
-from tod_bias.audit.choices import clusters_of
+from tod_bias.audit.checks import clusters_of
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
 from tod_bias.io.imports import import_module
 from tod_bias.metrics.bleu import CorpusBleu

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.audit.su import fairscore
+from tod_bias.audit.estimates import fairscore
 
 
 @pytest.mark.parametrize(

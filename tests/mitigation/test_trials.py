@@ -10,14 +10,14 @@ from builders import DISHES, hurt, numbered, small_corpus
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Step, Turn, attribute, load_pipeline
-from tod_bias.audit.choices import all_metrics
-from tod_bias.audit.matching import MismatchError
+from tod_bias.audit.checks import all_metrics
+from tod_bias.audit.comparison import MismatchError
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import TodBiasError, UnansweredError
 from tod_bias.mitigation.trials import ROWS, Trial, Trials, quality_metric
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guard import with_guards
-from tod_bias.report.mitigation import lines, table
+from tod_bias.report.terminal import lines, mitigation_table
 from tod_bias.results import AuditResult, MetricInfo, deciding_metrics
 from tod_bias.stages import LookupDb
 from tod_bias.testing.gate import Limits
@@ -113,7 +113,7 @@ def test_calls_that_fail_with_and_without_a_fix_do_not_reject_it(corpus, tmp_pat
 def test_all_trials_are_in_the_table_and_the_first_that_helps_in_the_lines(before, harmed, corpus):
     record = shown(trials_of(before, harmed, corpus, guards=["neutral", "canonical", "vote"]))
     assert [trial["fix"] for trial in record["trials"]] == ["neutral", "canonical", "vote"]
-    assert table(record).row_count == 3
+    assert mitigation_table(record).row_count == 3
     added = yaml.safe_load(lines(record["trials"]))
     assert added == {"stages": {"response": {"guard": "neutral", "axes": "gender"}}}
 
@@ -174,7 +174,7 @@ def test_where_nothing_helps_that_is_said(before, harmed, corpus, says, monkeypa
         assert all(trial.refused for trial in trials)
     else:
         assert all(trial.may_cost_quality for trial in trials)
-    assert table(shown(trials)).row_count == 2
+    assert mitigation_table(shown(trials)).row_count == 2
 
 
 def test_a_fair_run_needs_no_fix(corpus, tmp_path):
@@ -229,7 +229,7 @@ def test_quality_is_the_first_metric_with_a_better_side_that_is_no_event(decidin
 
 def test_quality_that_was_not_measured_is_said():
     trial = Trial(axis="gender", metric="length", stage="response", fix="canonical", closes="yes")
-    cells = [cell for column in table(shown([trial])).columns for cell in column.cells]
+    cells = [cell for column in mitigation_table(shown([trial])).columns for cell in column.cells]
     assert "not measured" in cells
 
 

@@ -11,7 +11,7 @@ from commands import run_command
 
 from tod_bias.recommenders.lmrec.results import Audit
 from tod_bias.report.console import Console
-from tod_bias.report.statements import Statement, print_statements
+from tod_bias.report.sheets import Statement, print_statements
 from tod_bias.results import DISPARITY, INCONCLUSIVE
 
 NAMES = {"female": ["Ann", "Mary", "Jane", "Sue", "Eve", "Liz"], "male": ["Tom", "Bob", "Jim", "Al", "Max", "Sam"]}

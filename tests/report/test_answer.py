@@ -2,8 +2,7 @@
 
 import json
 
-from tod_bias.report.answer import TerminalAnswer, what_happens
-from tod_bias.report.cards import cards_of
+from tod_bias.report.answer import TerminalAnswer, cards_of, what_happens
 from tod_bias.results import AuditResult
 
 

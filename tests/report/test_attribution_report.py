@@ -6,7 +6,7 @@ from builders import equivariant_pipeline, hurt, numbered
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute
-from tod_bias.report.html import write_report
+from tod_bias.report.page import write_report
 from tod_bias.report.terminal import table
 
 

@@ -8,9 +8,8 @@ from builders import fair_pipeline, polite_tone, rude_tone, small_corpus
 from rich.console import Console
 
 from tod_bias import Pipeline, attribute, compare
-from tod_bias.report.changes import bounds, chosen_gaps, rows, table
-from tod_bias.report.changes_page import write_changes
 from tod_bias.report.notation import fixed
+from tod_bias.report.page import bounds, chosen_gaps, rows, table, write_changes
 from tod_bias.results import AxisChange, Change, Estimate, GroupChange
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tod_bias.report.answer import TerminalAnswer, what_happens
-from tod_bias.report.html import write_report
+from tod_bias.report.page import write_report
 from tod_bias.results import AuditResult, RunError
 
 VOID = {"meta", "br", "path", "use", "link", "hr", "img"}

@@ -11,7 +11,7 @@ from tod_bias import AuditResult, Dialogue, Pipeline, Turn, attribute, load_corp
 from tod_bias.audit.evaluation import evaluate
 from tod_bias.metrics.responses import Length
 from tod_bias.report.answer import what_happens
-from tod_bias.report.evaluation import table
+from tod_bias.report.terminal import evaluation_table
 from tod_bias.results import RunError
 from tod_bias.stages import Tools
 from tod_bias.systems.flow import tool_loop
@@ -78,5 +78,5 @@ def test_a_notebook_shows_an_evaluation_and_the_tools_that_a_model_made_up():
     shown = result._repr_html_()
     assert shown.startswith("<p>3 dialogues, ")
     assert "<td>length</td>\n      <td>1.0000</td>\n      <td>[1.0000, 1.0000]</td>" in shown
-    cells = [*table(result).columns[0].cells]
+    cells = [*evaluation_table(result).columns[0].cells]
     assert str(cells[-1]) == f"tools: unknown function in {number} (<b>search {number})"

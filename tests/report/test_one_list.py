@@ -10,7 +10,7 @@ from commands import run_command
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.report.answer import TerminalAnswer, in_lines
 from tod_bias.report.explorer import write_explorer
-from tod_bias.report.html import write_report
+from tod_bias.report.page import write_report
 
 WOMEN = ("wife", "mother", "sister", "daughter", "aunt", "niece", "grandmother", "girlfriend")
 MEN = ("husband", "father", "brother", "son", "uncle", "nephew", "grandfather", "boyfriend")

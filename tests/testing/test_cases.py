@@ -7,8 +7,8 @@ from builders import fair_pipeline, small_corpus
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
+from tod_bias.audit.comparison import MismatchError
 from tod_bias.audit.design import design_counterfactuals
-from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.record import RunError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError

@@ -1,33 +1,546 @@
-"""Contrasts of scores of the same dialogues: each dialogue's contribution to the harm of every group, by stage.
+"""Contrasts of scores: each dialogue's contribution to the harm of every group, by stage.
 
-Each is a weighted sum of the arms' scores (:mod:`tod_bias.audit.weights`).
+Every contrast is a weighted sum of the arms' scores. With q(S) the score of the counterfactuals when the stages in S
+are replaced by their twins, and N all of them, q(N) − q(∅) is the disparity of the stages. A stage c has three parts of
+it: its share; the part that replacing it alone removes, q({c}) − q(∅); and the part that remains when all others are
+replaced, q(N) − q(N∖{c}).
+
+The share is the mean of q(S ∪ c) − q(S) over orders in which stages are replaced, S those before c: over all of them
+(Shapley 1953), over those in which the stages of a group are neighbours (Owen 1977), or over some that are drawn
+(Castro et al. 2009). The interaction of two stages is Grabisch and Roubens' (1999) index.
 
 Ratios and corpus scores (BLEU) are not means over dialogues. They are decomposed by leaving out one dialogue at a time
-(pseudo-values, Tukey 1958), so that the dialogues' values average to the score.
+(pseudo-values, Tukey 1958), so that the dialogues' values average to the score. A dialogue's variant for the group that
+it mentions is the dialogue as it is: no rewrite, so all its arms are one.
+
+If stages draw their outputs, there are two baselines in addition to the placebo: the originals run twice (A/A), and the
+share of variance that is due to sampling. More samples reduce this share, and more dialogues reduce the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations, pairwise, product
+from math import comb, factorial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from tod_bias.audit.choices import COPIES
-from tod_bias.audit.drawn_orders import DrawnShares, drawn_weights
-from tod_bias.audit.sums import ArmSums, VariantIndex
-from tod_bias.audit.weights import (
-    disparity_weights,
-    group_weights,
-    interaction_weights,
-    pairs_of,
-    stage_weights,
-)
+from tod_bias.audit.checks import COPIES
 from tod_bias.metrics.metric import Metric
+from tod_bias.results import ALPHA, Noise, Repair, Sampling
+from tod_bias.statistics.arms import Arm, ArmDesign, subsets
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.group_model import GroupDesign
+from tod_bias.statistics.distributions import t_quantile
+from tod_bias.statistics.group_model import GroupDesign, RowEstimates
+from tod_bias.statistics.intervals import t_interval
 from tod_bias.statistics.resampling import BLOCK
+from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
+from tod_bias.statistics.term_families import FactorTerms
+
+if TYPE_CHECKING:
+    from tod_bias.statistics.group_model import GroupDesign
+
+
+PARTS = ("shapley", "replaced_alone", "left_alone")
+"""The three parts of a stage."""
+
+
+def disparity_weights(design: ArmDesign) -> np.ndarray:
+    """(arms,) of q(N) − q(∅)."""
+    weights = np.zeros(len(design.arms))
+    weights[-1], weights[0] = 1.0, -1.0
+    return weights
+
+
+def _step(weights: np.ndarray, design: ArmDesign, before: Arm, stage: str, weight: float) -> None:
+    """Add what replacing a stage changes where some are replaced before it."""
+    first, second = design.number(before), design.number(before | {stage})
+    assert first is not None
+    assert second is not None  # the design has the arms of its own shares
+    weights[second] += weight
+    weights[first] -= weight
+
+
+def shapley_weights(stage: str, design: ArmDesign) -> np.ndarray:
+    """(arms,) of a stage's share: Shapley's, Owen's where stages are in groups, its estimate where orders are drawn.
+
+    Exact, with g groups and k stages in the stage's own: over all sets H of h other groups and T of t other stages of
+    its group, h! (g − h − 1)! / g! · t! (k − t − 1)! / k! of q(H ∪ T ∪ c) − q(H ∪ T).
+    """
+    if design.pairs:
+        return np.asarray(order_weights(stage, design).mean(axis=0))
+    weights = np.zeros(len(design.arms))
+    number = next((number for number, group in enumerate(design.players) if stage in group), None)
+    if number is None:
+        return weights  # its twin changes nothing
+    others = [*design.players[:number], *design.players[number + 1 :]]
+    members = tuple(name for name in design.players[number] if name != stage)
+    for whole, part in product(subsets(others), subsets(members)):
+        weight = _share(len(whole), len(others)) * _share(len(part), len(members))
+        _step(weights, design, frozenset(part).union(*whole), stage, weight)
+    return weights
+
+
+def _share(before: int, others: int) -> float:
+    """Return the share of all orders of a player and the others in which exactly these others are first."""
+    return factorial(before) * factorial(others - before) / factorial(others + 1)
+
+
+def order_weights(stage: str, design: ArmDesign) -> np.ndarray:
+    """(pairs, arms) of a stage's share in every antithetic pair of the orders that are drawn."""
+    weights = np.zeros((design.pairs, len(design.arms)))
+    for number, order in enumerate(design.orders):
+        _step(weights[number // 2], design, frozenset(order[: order.index(stage)]), stage, 0.5)
+    return weights
+
+
+def stage_weights(stage: str, design: ArmDesign) -> dict[str, np.ndarray]:
+    """The three parts of a stage, (arms,) each."""
+    alone, left = np.zeros(len(design.arms)), np.zeros(len(design.arms))
+    _step(alone, design, frozenset(), stage, 1.0)
+    _step(left, design, frozenset(design.stages) - {stage}, stage, 1.0)
+    return dict(zip(PARTS, (shapley_weights(stage, design), alone, left), strict=True))
+
+
+def interaction_weights(first: str, second: str, design: ArmDesign) -> np.ndarray:
+    """(arms,) of the Shapley interaction index with its sign turned: what replacing each alone changes, less what both
+    change.
+
+    Positive: replacing either is enough for part of the disparity, which takes both stages (AND). Negative: part of it
+    goes only when both are replaced, as either stage suffices for it (OR).
+    """
+    (players,) = design.players
+    others = [stage for stage in players if stage not in (first, second)]
+    weights = np.zeros(len(design.arms))
+    for before in map(frozenset, subsets(others)):
+        weight = 1 / comb(len(others), len(before)) / (len(others) + 1)
+        _step(weights, design, before, first, weight)
+        _step(weights, design, before | {second}, first, -weight)
+    return weights
+
+
+def pairs_of(design: ArmDesign) -> list[tuple[str, str]]:
+    """All pairs of stages whose interaction is known: those that change anything, where all their sets are arms."""
+    if design.pairs or len(design.players) != 1:
+        return []
+    return list(combinations(design.players[0], 2))
+
+
+def group_weights(members: Sequence[str], design: ArmDesign) -> np.ndarray:
+    """(arms,) of the share of a group of stages, the sum of theirs."""
+    return np.asarray(sum(shapley_weights(stage, design) for stage in members))
+
+
+class TermsByFactor(NamedTuple):
+    """The terms that express the levels of one factor of crossed axes."""
+
+    source: tuple[frozenset[str], ...]
+    """(dialogues,) those of each dialogue's own level."""
+    target: tuple[frozenset[str], ...]
+    """(variants,) those of the level that each is rewritten for."""
+
+
+def terms_by_factor(
+    of: Sequence[int], factors: Sequence[Sequence[tuple[Iterable[str], Iterable[str]]]], dialogues: int
+) -> tuple[TermsByFactor, ...]:
+    """The terms of each factor of crossed axes, where all variants know them.
+
+    Args:
+        of: (variants,) number of the dialogue.
+        factors: of each variant, by factor, the terms of the dialogue's own level and of the one it is rewritten for.
+        dialogues: their number.
+    """
+    by_factor = []
+    for place in range(min(map(len, factors), default=0)):
+        source: list[set[str]] = [set() for _ in range(dialogues)]
+        for number, some in zip(of, factors, strict=True):
+            source[number].update(map(str, some[place][0]))
+        target = tuple(frozenset(map(str, some[place][1])) for some in factors)
+        by_factor.append(TermsByFactor(tuple(map(frozenset, source)), target))
+    return tuple(by_factor)
+
+
+@dataclass(frozen=True)
+class VariantIndex:
+    """Variants of the dialogues along one axis; the same for every metric."""
+
+    groups: tuple[str, ...]
+    """Of the axis."""
+    source: np.ndarray
+    """(dialogues,) number of the group that a dialogue mentions; -1: of none of them."""
+    of: np.ndarray
+    """(variants,) number of the dialogue."""
+    target: np.ndarray
+    """(variants,) number of the group that it is rewritten for."""
+    draw: np.ndarray
+    """(variants,) number of the draw; 0 for all in the crossed design."""
+    source_terms: tuple[frozenset[str], ...]
+    """(dialogues,) the terms that express each dialogue's own group."""
+    terms: tuple[frozenset[str], ...]
+    """(variants,) the terms that express the group that each is rewritten for."""
+    placebo: np.ndarray
+    """(placebo variants,) number of the dialogue."""
+    placebo_terms: tuple[str, ...]
+    """(placebo variants,) the term of each change."""
+    factors: tuple[str, ...] = ()
+    """Factors of groups joined by ``×``; at most one for plain groups."""
+    by_factor: tuple[TermsByFactor, ...] = ()
+    """Terms of each factor, if groups of a factor share terms; empty if every group has separate terms."""
+    references: tuple[tuple[int, str], ...] = ()
+    """Reference variants: number of the dialogue, and what each is."""
+    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further clusters: a name, and a label for every dialogue."""
+    edits: tuple[float, float] = (0.0, 0.0)
+    """Words changed per dialogue if there is a placebo: by the axis, and by the placebo."""
+
+    @property
+    def dialogues(self) -> int:
+        """How many there are."""
+        return len(self.source)
+
+    def for_dialogues(self, numbers: np.ndarray) -> VariantIndex:
+        """Return the variants of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        variants, placebo = self.places(numbers)
+        return replace(
+            self,
+            source=self.source[numbers],
+            of=place[self.of[variants]],
+            target=self.target[variants],
+            draw=self.draw[variants],
+            source_terms=tuple(self.source_terms[number] for number in numbers),
+            terms=tuple(self.terms[number] for number in variants),
+            placebo=place[self.placebo[placebo]],
+            placebo_terms=tuple(self.placebo_terms[number] for number in placebo),
+            by_factor=tuple(
+                TermsByFactor(
+                    tuple(some.source[number] for number in numbers), tuple(some.target[number] for number in variants)
+                )
+                for some in self.by_factor
+            ),
+            references=(),
+            clusters=tuple((name, tuple(labels[number] for number in numbers)) for name, labels in self.clusters),
+        )
+
+    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the variants and of the placebo variants of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        sorted_places = []
+        for of in (self.of, self.placebo):
+            chosen = np.flatnonzero(place[of] >= 0)
+            sorted_places.append(chosen[np.argsort(place[of[chosen]], kind="stable")])
+        return sorted_places[0], sorted_places[1]
+
+    @cached_property
+    def has_group(self) -> np.ndarray:
+        """(dialogues, groups) bool: for which groups each has a variant; its own group's is the dialogue as it is."""
+        has = np.zeros((self.dialogues, len(self.groups)), dtype=bool)
+        has[self.of, self.target] = True
+        mentions = self.source >= 0
+        has[np.flatnonzero(mentions), self.source[mentions]] = True
+        return has
+
+    def terms_of(self, group: int) -> tuple[sparse.csr_array, tuple[str, ...]]:
+        """Return the terms that express a group: (dialogues, terms) weights, and the terms.
+
+        The weights of a dialogue with the group sum to 1: over its variants for it, and over the terms of each.
+        """
+        return self._weights_of(self.target == group, self.source == group, self.terms, self.source_terms)
+
+    def _weights_of(
+        self,
+        is_target: np.ndarray,
+        is_source: np.ndarray,
+        terms: Sequence[frozenset[str]],
+        source_terms: Sequence[frozenset[str]],
+    ) -> tuple[sparse.csr_array, tuple[str, ...]]:
+        sets = [(self.of[number], terms[number]) for number in np.flatnonzero(is_target).tolist()]
+        sets += [(dialogue, source_terms[dialogue]) for dialogue in np.flatnonzero(is_source).tolist()]
+        of = np.array([dialogue for dialogue, _ in sets], dtype=int)
+        share = 1.0 / np.maximum(np.bincount(of, minlength=self.dialogues), 1)
+        numbers: dict[str, int] = {}
+        cells = [
+            (dialogue, numbers.setdefault(term, len(numbers)), share[dialogue] / len(terms or ("",)))
+            for dialogue, terms in sets
+            for term in sorted(terms or ("",))
+        ]
+        row, column, weight = (np.array(some) for some in zip(*cells, strict=True)) if cells else ([], [], [])
+        shape = (self.dialogues, max(1, len(numbers)))
+        return sparse.csr_array(sparse.coo_array((weight, (row, column)), shape=shape)), tuple(numbers)
+
+    @cached_property
+    def levels(self) -> list[tuple[str, ...]]:
+        """Level of every factor for each group; the group itself on an axis that is not crossed."""
+        widths = [1 + factor.count("×") for factor in self.factors] or [1]
+        levels = []
+        for group in self.groups:
+            parts = group.split("×") if len(self.factors) > 1 else [group]
+            ends = np.cumsum([0, *widths])
+            levels.append(tuple("×".join(parts[start:end]) for start, end in pairwise(ends)))
+        return levels
+
+    @cached_property
+    def level_terms(self) -> list[tuple[np.ndarray, list[tuple[sparse.csr_array, tuple[str, ...]]]]]:
+        """Terms of each factor with separate terms per level: (groups,) number of the level, and for each level the
+        result of :meth:`terms_of`."""
+        factors = []
+        for place, terms in enumerate(self.by_factor):
+            names = list(dict.fromkeys(levels[place] for levels in self.levels))
+            level = np.array([names.index(levels[place]) for levels in self.levels], dtype=int)
+            has_source = self.source >= 0
+            factors.append(
+                (
+                    level,
+                    [
+                        self._weights_of(
+                            level[self.target] == number,
+                            has_source & (level[self.source] == number),
+                            terms.target,
+                            terms.source,
+                        )
+                        for number in range(len(names))
+                    ],
+                )
+            )
+        return factors
+
+    @property
+    def sets(self) -> list[sparse.csr_array]:
+        """(dialogues, terms) weights of every set of terms: of each group, or of each level of each factor."""
+        if not self.by_factor:
+            return [self.terms_of(group)[0] for group in range(len(self.groups))]
+        return [weights for _, levels in self.level_terms for weights, _ in levels]
+
+    def names_of(self, group: int) -> list[tuple[str, ...]]:
+        """The terms that express a group: its own, or on crossed axes those of its level of each factor."""
+        if not self.by_factor:
+            return [self.terms_of(group)[1]]
+        return [levels[number[group]][1] for number, levels in self.level_terms]
+
+    def weights_of_terms(self, columns: int) -> list[sparse.csr_array | None] | list[FactorTerms]:
+        """Return the terms for a :class:`~tod_bias.statistics.group_model.GroupDesign` of the groups, and of further
+        columns without terms."""
+        further = columns - len(self.groups)
+        if not self.by_factor:
+            return [*self.sets, *[None] * further]
+        return [
+            FactorTerms(np.append(number, np.full(further, -1)), [weights for weights, _ in levels])
+            for number, levels in self.level_terms
+        ]
+
+    @cached_property
+    def designs(self) -> dict[bytes, GroupDesign]:
+        """Cache of designs by the dialogues' groups."""
+        return {}
+
+    @cached_property
+    def has_placebo(self) -> np.ndarray:
+        """(dialogues,) bool."""
+        has = np.zeros(self.dialogues, dtype=bool)
+        has[self.placebo] = True
+        return has
+
+
+@dataclass(frozen=True)
+class RepeatedSums:
+    """Sums of repeated draws, if stages draw their outputs."""
+
+    by_sample: np.ndarray
+    """(samples, variants, 2, statistics): with no stage replaced, and with all."""
+    first: np.ndarray
+    """(dialogues, statistics) of the originals."""
+    second: np.ndarray
+    """(dialogues, statistics) of the originals drawn again."""
+
+
+@dataclass(frozen=True)
+class ArmSums:
+    """Statistics of one axis and metric, summed over turns; everything that is estimated follows from these."""
+
+    variants: VariantIndex
+    """Variants of the dialogues."""
+    arms: ArmDesign
+    """Arms of the sums."""
+    original: np.ndarray
+    """(dialogues, statistics) of the original runs."""
+    by_variant: np.ndarray
+    """(variants, arms, statistics), arms in the order of :meth:`tod_bias.statistics.arms.ArmDesign.keys`."""
+    placebo: np.ndarray
+    """(placebo variants, arms, statistics)."""
+    repeated: RepeatedSums | None = None
+    """Where stages draw their outputs."""
+    references: np.ndarray | None = None
+    """(reference variants, arms, statistics)."""
+
+    def for_dialogues(self, numbers: np.ndarray) -> ArmSums:
+        """Return the sums of some dialogues, in the order of their numbers; without references and repeats."""
+        variants, placebo = self.variants.places(numbers)
+        return ArmSums(
+            self.variants.for_dialogues(numbers),
+            self.arms,
+            self.original[numbers],
+            self.by_variant[variants],
+            self.placebo[placebo],
+        )
+
+    @property
+    def is_alike(self) -> bool:
+        """True if no variant differs from its original while no stage is replaced."""
+        alike = np.array_equal(self.by_variant[:, 0], self.original[self.variants.of])
+        return alike and np.array_equal(self.placebo[:, 0], self.original[self.variants.placebo])
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The system's."""
+        return self.arms.stages
+
+    @property
+    def has_whole(self) -> bool:
+        """True if the last arm is the twin of the whole system."""
+        return self.by_variant.shape[1] > len(self.arms.arms)
+
+    @property
+    def rewritten(self) -> np.ndarray:
+        """A dialogue's mean over its variants, (dialogues, arms, statistics), so that each dialogue weighs once."""
+        return self.mean_of(self.by_variant, self.variants.of)
+
+    def for_group(self, group: int) -> np.ndarray:
+        """Return (dialogues, arms, statistics) of the variants for one group; the original if that is the dialogue's
+        own group; 0 if there is none."""
+        chosen = self.variants.target == group
+        table = self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
+        return self._with_originals(table, self.variants.source == group)
+
+    @cached_property
+    def mean_placebo(self) -> np.ndarray:
+        """A dialogue's placebo with no stage replaced and with all, (dialogues, 2, statistics)."""
+        return self.mean_of(self.placebo[:, [0, -1]], self.variants.placebo)
+
+    def for_reference(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A reference variant, (dialogues, arms, statistics), and which dialogues have it, (dialogues,)."""
+        assert self.references is not None
+        chosen = [place for place, (_, what) in enumerate(self.variants.references) if what == name]
+        of = np.array([self.variants.references[place][0] for place in chosen], dtype=int)
+        has = np.zeros(self.variants.dialogues, dtype=bool)
+        has[of] = True
+        return self.mean_of(self.references[chosen], of), has
+
+    def mean_of(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
+        """Return means of (variants, …) by dialogue, (dialogues, …); 0 for dialogues without variants.
+
+        Args:
+            table: (variants, …).
+            of: (variants,) numbers of dialogues.
+        """
+        count = np.bincount(of, minlength=self.variants.dialogues)
+        if len(of) == 0 or (count.max() <= 1):
+            total = np.zeros((self.variants.dialogues, *table.shape[1:]))
+            total[of] = table
+            return total
+        total = sums_by(of, table, self.variants.dialogues)
+        return total / np.maximum(count, 1).reshape(-1, *[1] * (table.ndim - 1))
+
+    def _with_originals(self, table: np.ndarray, mentions: np.ndarray) -> np.ndarray:
+        table[mentions] = self.original[mentions][:, None]
+        return table
+
+
+def numbers_of(names: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """The place of each name among those known, (names,); -1 for one that is not."""
+    place = {name: number for number, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in names], dtype=int)
+
+
+MATTERS = 0.1
+"""Share of a contribution's variance from which the error of drawing orders matters, ..."""
+_NOTHING = 1e-20
+"""Variances that rounding makes."""
+SMALL = 0.02
+"""Largest standard error, as a share of the gap, at which no more orders are drawn."""
+
+
+@dataclass(frozen=True)
+class DrawnShares:
+    """Values of the stages' shares in each pair of orders, in one run."""
+
+    by_group: Mapping[str, np.ndarray]
+    """Stage to (pairs, dialogues, groups)."""
+    whole: Mapping[str, np.ndarray]
+    """Stage to (pairs,), of all counterfactuals of a dialogue together."""
+
+    def times(self, factor: float) -> DrawnShares:
+        """The same of shares that are multiplied."""
+        return replace(
+            self,
+            by_group={stage: factor * some for stage, some in self.by_group.items()},
+            whole={stage: factor * some for stage, some in self.whole.items()},
+        )
+
+    def in_contrast(self, stages: Sequence[str], coefficients: np.ndarray) -> np.ndarray:
+        """(pairs,) of the sum of some stages' shares of a contrast of groups.
+
+        Args:
+            stages: whose shares are summed.
+            coefficients: (dialogues, groups) of the contrast.
+        """
+        return np.asarray(sum(np.tensordot(self.by_group[stage], coefficients, axes=2) for stage in stages))
+
+    def in_whole(self, stages: Sequence[str]) -> np.ndarray:
+        """(pairs,) of the sum of some stages' shares of all counterfactuals together."""
+        return np.asarray(sum(self.whole[stage] for stage in stages))
+
+
+def drawn_weights(design: ArmDesign) -> dict[str, np.ndarray]:
+    """Stage to (pairs, arms); nothing where no orders are drawn."""
+    return {stage: order_weights(stage, design) for stage in design.stages} if design.pairs else {}
+
+
+def variance_of(values: np.ndarray) -> float:
+    """Return the variance of the mean of (pairs,) values."""
+    return float(values.var(ddof=1)) / len(values)
+
+
+def with_orders(rows: RowEstimates, number: int, drawn: Sequence[np.ndarray]) -> RowEstimates:
+    """Return estimates, one of which includes the error of drawn orders.
+
+    Args:
+        rows: the estimates.
+        number: of the row.
+        drawn: (pairs,) values of its share, for each run in it.
+    """
+    variances = [variance_of(values) for values in drawn]
+    added = sum(variances)
+    if added < _NOTHING:
+        return rows
+    of_data = float(rows.errors[number]) ** 2
+    parts = [(of_data, float(rows.freedom[number]))]
+    parts += [(some, len(values) - 1.0) for some, values in zip(variances, drawn, strict=True)]
+    errors, freedom, covariance = rows.errors.copy(), rows.freedom.copy(), rows.covariance.copy()
+    errors[number] = np.sqrt(of_data + added)
+    freedom[number] = (of_data + added) ** 2 / sum(some**2 / of for some, of in parts if some and of)
+    covariance[number, number] += added
+    return RowEstimates(rows.values, errors, freedom, covariance)
+
+
+def matters(drawn: np.ndarray, error: float, whole: float) -> bool:
+    """True if more orders would make a share more precise.
+
+    Args:
+        drawn: (pairs,) its values.
+        error: its standard error, including that of drawn orders.
+        whole: the gap.
+    """
+    variance = variance_of(drawn)
+    return variance > MATTERS * error**2 and np.sqrt(variance) > SMALL * abs(whole)
+
 
 DISPARITY = "disparity"
 """The contrast q(N) − q(∅)."""
@@ -324,3 +837,105 @@ class AuditContrasts:
         return GroupDesign(has, variants.weights_of_terms(groups), None, kinds), np.where(
             has, values[:, :groups] - placebo, 0.0
         )
+
+
+_FEWEST = 6
+"""Dialogues of other groups from which the two are told apart."""
+_SMALL = 0.25
+"""Largest share of the gap that may remain if one stage suffices, or disappear if one does not."""
+
+
+def repair_of(contrasts: Contrasts, source: np.ndarray, group: int, stages: Sequence[str]) -> Repair:
+    """Return whether repairing one of some stages closes a group's gap, or only repairing all of them does.
+
+    Args:
+        contrasts: of one axis and metric.
+        source: (dialogues,) number of the group that the original expresses; negative for none.
+        group: number of the group with a gap.
+        stages: those with the largest shares of the gap.
+
+    Returns:
+        ``either``, ``all``, or nothing if neither is shown.
+    """
+    has = contrasts.design.has
+    members = has[:, group] & (source != group)
+    if len(stages) < 2 or members.sum() < _FEWEST:
+        return ""
+    whole = _gap(contrasts, DISPARITY, members, group).mean()
+    if not whole:
+        return ""
+    removed = [_gap(contrasts, f"replaced_alone {stage}", members, group) / whole for stage in stages]
+    left = [_gap(contrasts, f"left_alone {stage}", members, group) / whole for stage in stages]
+    excess = [_lower(some - other) for some, other in zip(removed, left, strict=True)]
+    if min(excess) > 0 and all(some.mean() <= _SMALL for some in left):
+        return "either"
+    missing = [_lower(other - some) for some, other in zip(removed, left, strict=True)]
+    return "all" if min(missing) > 0 and all(some.mean() <= _SMALL for some in removed) else ""
+
+
+def _gap(contrasts: Contrasts, name: str, members: np.ndarray, group: int) -> np.ndarray:
+    """(members,) of a group against the mean of the other groups of the same dialogue."""
+    values, has = contrasts.values[name][members], contrasts.design.has[members].astype(float)
+    has[:, group] = 0.0
+    return np.asarray(values[:, group] - (values * has).sum(axis=1) / np.maximum(has.sum(axis=1), 1.0))
+
+
+def _lower(values: np.ndarray) -> float:
+    """Return the lower end of the interval of a mean, with dialogues as the sample."""
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - float(t_quantile(1 - ALPHA / 2, len(values) - 1)) * error
+
+
+_NO_NOISE = 1e-20
+"""A variance that is rounding noise."""
+
+
+def sampling_of(
+    table: ArmSums, metric: Metric, scale: ScoreScale, inference: Inference, error: float
+) -> Sampling | None:
+    """Compare the originals with themselves, and return how much of the variance is due to drawing outputs.
+
+    The noise compares half of the draws of the originals with the other half. None if nothing is drawn. The share is
+    null without variance, and, with one sample, for disagreement with the twin, because its A/A run shows how often two
+    draws differ but not how that varies.
+
+    Args:
+        table: of one axis and metric.
+        metric: the metric.
+        scale: of the values.
+        inference: with the level.
+        error: standard error of the disparity with words as they are.
+    """
+    drawn = table.repeated
+    if drawn is None:
+        return None
+    draws = scale.values(pseudo_values(np.stack([drawn.first, drawn.second], axis=1), metric))
+    pair = draws[:, 0] - draws[:, 1]
+    bounds = t_interval(pair, inference.level) if len(pair) > 1 else (math.nan, math.nan)
+    samples = len(drawn.by_sample)
+    variance = math.nan
+    if samples > 1:
+        variance = _within(table, metric, scale)
+    elif not metric.counterfactual:
+        # The originals' draws differ as two variants' do; all counterfactuals of a dialogue share one of the two.
+        counterfactuals = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
+        variance = float((pair**2 * (1 + 1 / counterfactuals) / 2).sum()) / len(pair) ** 2
+    share = variance / error**2 if error**2 > _NO_NOISE else math.nan
+    return Sampling(
+        samples=samples,
+        noise=Noise(value=float(pair.mean()), ci=tuple(bounds), draws=2 * max(1, samples // 2)),
+        share_of_variance=None if math.isnan(share) else min(1.0, share),
+    )
+
+
+def _within(table: ArmSums, metric: Metric, scale: ScoreScale) -> float:
+    """Return the variance of the disparity's mean over samples that is due to the draws alone.
+
+    Each dialogue has a disparity in every sample; the variance of these over samples, divided by their number, is
+    averaged as dialogues are.
+    """
+    drawn, variants = table.repeated, table.variants
+    assert drawn is not None
+    by_sample = np.stack([pseudo_values(table.mean_of(sample, variants.of), metric) for sample in drawn.by_sample])
+    disparity = scale.values(by_sample[:, :, 1] - by_sample[:, :, 0])  # (samples, dialogues)
+    return float((disparity.var(axis=0, ddof=1) / len(disparity)).sum()) / disparity.shape[1] ** 2

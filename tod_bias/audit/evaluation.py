@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from tod_bias.audit.choices import metrics_of
+from tod_bias.audit.checks import metrics_of
 from tod_bias.audit.design import design_originals
+from tod_bias.audit.record import agreements_of, cost_of, signature_of
 from tod_bias.audit.run import Measures, run
-from tod_bias.audit.signatures import agreements_of, cost_of, signature_of
 from tod_bias.config import Resamples, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError

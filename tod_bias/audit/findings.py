@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tod_bias.audit.behaviour import Behaviours
-from tod_bias.audit.turns import Turns
+from tod_bias.audit.turns import Behaviours, Turns
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.io.documents import loads
 from tod_bias.metrics.behaviour import (

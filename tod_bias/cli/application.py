@@ -64,6 +64,17 @@ COMMANDS = {
 """Commands by heading, with their summaries. A command's module is imported only when the command is run."""
 
 
+_MODULES = {
+    "audit": ("attribute", "plan"),
+    "models": ("evaluate", "train"),
+    "results": ("report", "view", "compare", "check", "cases", "mitigate"),
+    "corpora": ("words", "database", "export", "perturb"),
+    "recommend": ("recommend", "associate"),
+    "machine": ("init", "doctor"),
+}
+"""Commands of each module."""
+
+
 def _default(value: Any) -> str | None:
     """How a default is shown in ``--help``; None for one that says nothing."""
     if isinstance(value, tuple):
@@ -88,10 +99,11 @@ def _application(*, summaries: bool = False) -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable=(), show_default=_default),
     )
+    module_of = {name: module for module, names in _MODULES.items() for name in names}
     for heading, commands in COMMANDS.items():
         group = Group.create_ordered(heading)
         for name, summary in commands.items():
-            path = f"tod_bias.cli.{name}:{name}"
+            path = f"tod_bias.cli.{module_of[name]}:{name}"
             made.command(path, name=name, group=group, help=summary if summaries else None)
     made.register_install_completion_command()
     return made

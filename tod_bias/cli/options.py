@@ -1,4 +1,4 @@
-"""Commands made from functions, with options made from the models of their parameters.
+"""Commands made from functions, with options made from the models of their parameters, and checks that they share.
 
 A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field: its name, type,
 bounds, default and help are the field's, its heading in ``--help`` the group's title. Other parameters are what
@@ -10,17 +10,40 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from itertools import pairwise
+from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
 
-from tod_bias.config import Advanced, Options, line_of
-from tod_bias.errors import TodBiasError
+from tod_bias.config import (
+    DEMO,
+    Advanced,
+    AuditConfig,
+    AxisNames,
+    AxisOptions,
+    CorpusOptions,
+    CorpusSource,
+    LexiconOptions,
+    Options,
+    SystemOptions,
+    TermOptions,
+    line_of,
+)
+from tod_bias.config import FILE as CONFIG
+from tod_bias.errors import StageError, TodBiasError
+from tod_bias.io.cache import FILE, clear
+from tod_bias.io.folder import claimed, promised
+from tod_bias.io.imports import is_import
+from tod_bias.models.processes import is_first_process
+
+if TYPE_CHECKING:
+    from tod_bias.results import AuditResult
+
 
 Function = Callable[..., int | None]
 GENERAL = "Options"
@@ -171,3 +194,296 @@ def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
         option, space, rest = line.partition(" ")
         is_named = bool(error.errors()[0]["loc"])
         raise TodBiasError(f"--{option.replace('_', '-')}{space}{rest}" if is_named else line) from None
+
+
+def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
+    """An audit's options from the command line, over those of a file; relative paths begin here.
+
+    Raises:
+        TodBiasError: the file cannot be read, or is a run's and was copied.
+    """
+    base = None
+    if file is not None:
+        base = AuditConfig.read(file)
+        folder = file if file.is_dir() else file.parent
+        if base.inode is not None and not base.was_written_into(folder):
+            raise TodBiasError(f"{file}: a run wrote it into another folder; remove its inode to take it as your own")
+        base = base.located()
+    config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
+    check_datapath(config.corpus)
+    named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
+    if config.run.responses is None and not config.system.is_named and config.corpus.corpus == DEMO:
+        named["pipeline"] = DEMO
+    return AuditConfig.with_settings(config, named)
+
+
+def config_of(run: Path, given: Options) -> AuditConfig:
+    """Return the options of a run, overridden by those that are given now.
+
+    Code that a run's folder names (a pipeline file, your own axes, metrics and corpora) is imported only if a run of
+    this machine wrote that folder. From a received folder, only design and seed are used.
+
+    Raises:
+        TodBiasError: the folder's configuration cannot be read, or an option cannot be.
+    """
+    options = given.given()
+    path = run / CONFIG
+    if not path.is_file():
+        return AuditConfig.with_settings(None, options)
+    config = AuditConfig.read(path)
+    if not config.was_written_into(run):
+        safe = {"run": {"max_failures": config.run.max_failures}}
+        config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
+    config = config.located()
+    if {"pipeline", "model", "api_call_model", "response_model"} & options.keys():  # in the place of the run's system
+        config = AuditConfig.of({**{name: getattr(config, name) for name in config.model_fields_set}, "system": {}})
+    return AuditConfig.with_settings(config, options)
+
+
+def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
+    """Raise for unknown metrics.
+
+    Args:
+        names: of the metrics.
+        alone: True if only originals are run, so that metrics of counterfactuals have no value.
+    """
+    from tod_bias.metrics.choice import check_alone, metric
+
+    shipped = [metric(name) for name in names if not is_import(name)]
+    if alone:
+        check_alone(shipped)
+
+
+def user_metrics(config: AuditConfig) -> list[str]:
+    """The metrics of the user's own that a configuration names."""
+    return [name for name in config.analysis.metrics or () if is_import(name)]
+
+
+def chosen_metric(config: AuditConfig) -> str | None:
+    """Return the requested metric, or the user's first own metric; None for the run's first."""
+    metrics = config.analysis.metrics
+    if metrics is None:
+        return None
+    return metrics[0] if len(metrics) == 1 else next(iter(user_metrics(config)), None)
+
+
+def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig) -> tuple[str, ...]:
+    """The axes that are asked for, or else those of a run, without the placebo.
+
+    Raises:
+        AxisError: the run names one that is not shipped, and none are asked for.
+    """
+    from tod_bias.perturb.axis import PLACEBO
+    from tod_bias.perturb.loading import check_shipped, is_user_defined
+
+    if "axes" in given.given():
+        return config.axes.axes
+    if any(map(is_user_defined, config.axes.axes)):  # a run of this machine
+        return tuple(name for name in config.axes.axes if is_user_defined(name) or name in {*result.axes} - {PLACEBO})
+    names = tuple(axis for axis in result.axes if axis != PLACEBO)
+    for name in names:
+        for part in name.split(","):
+            check_shipped(part, str(run))
+    return names
+
+
+def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, device: str | None = None) -> list[Any]:
+    """Return the axes of the options.
+
+    Args:
+        options: settings of the axes.
+        names: of the requested axes; lexicons of others are ignored; by default all axes of the options.
+        device: of a neural perturber.
+
+    Raises:
+        TodBiasError: an axis or a lexicon is unknown, or no axis uses an option that is given.
+    """
+    from tod_bias.perturb.loading import load_axis
+
+    every = options.axes if names is None else names
+    files = lexicons(options, every)
+    introductions = options.introductions if isinstance(options, AxisOptions) else None
+    how: dict[str, Any] = {"name_slots": options.name_slots}
+    how["model"] = options.perturber if isinstance(options, AxisOptions) else None
+    check_used(every, {**how, "introductions": introductions})
+    kinds = {} if introductions is None else _kinds(every, files, introductions)
+    how |= {"protected": options.protect, "device": device}
+    return [load_axis(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **how) for axis in every]
+
+
+def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
+    """Raise if no axis uses a given option.
+
+    Raises:
+        TodBiasError: the option, what it is for, and the axes.
+    """
+    from tod_bias.perturb.loading import idle_options
+
+    for name in idle_options(axes, options):
+        raise TodBiasError(f"{_IDLE[name]}, and the axes are {', '.join(axes)}; leave it out")
+
+
+def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
+    """Axis to its lexicon's file.
+
+    Args:
+        options: where a run's own are among them, those of other axes are left out.
+        axes: that are wanted.
+
+    Raises:
+        TodBiasError: one is not given as AXIS=FILE, or is of no axis, or of one that has another.
+    """
+    known = {*axes, *(options.axes if isinstance(options, AxisNames) else ())}
+    files: dict[str, str] = {}
+    for text in options.lexicon:
+        axis, equals, file = text.partition("=")
+        if not (equals and file) or axis not in known:
+            raise TodBiasError(f"--lexicon {text}: expected AXIS=FILE, with one of --axes {','.join(axes)}")
+        if axis in files:
+            raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
+        files[axis] = file
+    return {axis: file for axis, file in files.items() if axis in axes}
+
+
+_IDLE = {
+    "name_slots": "--name-slots: for axes of names",
+    "introductions": "--introductions: for axes persona_…",
+    "model": "--perturber: a model rewrites terms, not names, introductions or the placebo",
+}
+
+
+def _kinds(axes: Sequence[str], files: Mapping[str, str], wanted: Sequence[str]) -> dict[str, list[str]]:
+    """Return the kinds of introductions of each axis that were requested; an axis without any of them keeps all.
+
+    Raises:
+        TodBiasError: a kind that no axis has.
+    """
+    from tod_bias.perturb.loading import load_axis
+
+    known: dict[str, frozenset[str]] = {
+        axis: load_axis(axis, lexicon=files.get(axis)).kinds for axis in axes if "persona_" in axis
+    }
+    unknown = [kind for kind in wanted if not any(kind in kinds for kinds in known.values())]
+    if unknown:
+        possible = ", ".join(sorted(set().union(*known.values()))) or "none, as no axis is persona_…"
+        raise TodBiasError(f"--introductions {','.join(wanted)}: no axis has {unknown[0]!r}; expected {possible}")
+    return {axis: some for axis, kinds in known.items() if (some := [kind for kind in wanted if kind in kinds])}
+
+
+def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """All dialogues of the corpus that options name, and those of them that are taken."""
+    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import sample
+
+    check_datapath(options)
+    whole = load_corpus(options.corpus, datapath=options.datapath, split=options.split)
+    return whole, sample(whole, options.max_dialogues, seed)
+
+
+def check_datapath(options: CorpusSource) -> None:
+    """Raise if --datapath is given without --corpus."""
+    if options.datapath is not None and not options.given_of("corpus"):
+        raise TodBiasError("--datapath: has several corpora; name one with --corpus, e.g. google_sgd")
+
+
+def folder_of(out: Path | None, corpus: str) -> Path:
+    """The folder for the results of a run on a corpus; no other run writes into it until this command ends."""
+    return claimed(_place(out, corpus))
+
+
+def check_folder(out: Path | None, corpus: str) -> Path:
+    """See to it that there can be such a folder, before anything slow begins; one that is there is held from now on.
+
+    Returns:
+        The same folder wherever a stage may change to.
+    """
+    return promised(_place(out, corpus).absolute())
+
+
+def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:
+    """Raise if files and folders to read are missing, before their readers are loaded.
+
+    Args:
+        paths: None entries are ignored.
+        otherwise: message for a missing path, before the reason.
+
+    Raises:
+        TodBiasError: a path is missing.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            Path(path).stat()
+        except (OSError, ValueError) as error:
+            raise TodBiasError(f"{path}: {otherwise} ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _place(out: Path | None, corpus: str) -> Path:
+    return out or Path("runs") / Path(corpus).stem
+
+
+def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
+    """Check that a server can be called, unless a cache may make calls needless."""
+    if (_place(out, corpus) / FILE).exists():
+        return
+    for name, stage in pipeline.stages.items():
+        try:
+            stage.check_access()
+        except StageError as error:
+            raise StageError(f"stage {name!r}: {error}") from error
+
+
+def cache_of(folder: Path, resume: bool) -> Path:
+    """Return the file of cached outputs, emptied unless the run is resumed."""
+    if not resume:
+        from tod_bias.models.processes import process_state
+
+        if is_first_process():
+            clear(folder / FILE)
+        process_state().wait_for_everyone()
+    return folder / FILE
+
+
+def load_system(corpus: str, system: SystemOptions, dialogues: Sequence[Any]) -> Any:
+    """The pipeline that options name."""
+    from tod_bias.pipelines import load_pipeline
+
+    spec, models = _named(corpus, system)
+    return load_pipeline(spec, dialogues=dialogues, device=system.device, generation=system.generation, **models)
+
+
+def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
+    """Find what is wrong with the options of :func:`load_system` before anything heavy is loaded.
+
+    Returns:
+        The names of its stages.
+    """
+    from tod_bias.pipelines import check_pipeline
+    from tod_bias.systems.pipeline import STANDARD
+
+    spec, models = _named(corpus, system)
+    file = check_pipeline(spec, device=system.device, generation=system.generation, **models)
+    return STANDARD if file is None else tuple(file.stages)
+
+
+def _named(corpus: str, system: SystemOptions) -> tuple[str | None, dict[str, str | None]]:
+    """Return the pipeline, by default the demo's, and the models by their parameters."""
+    spec = DEMO if not system.is_named and corpus == DEMO else system.pipeline
+    models = {"model": system.model, "api_call_model": system.api_call_model, "response_model": system.response_model}
+    return spec, models
+
+
+def refuse(given: Options, names: Iterable[str], why: str) -> None:
+    """Raise if an option is given that has no effect.
+
+    Args:
+        given: the options.
+        names: of the options without an effect.
+        why: the reason, for the message.
+
+    Raises:
+        TodBiasError: such an option was given.
+    """
+    if idle := given.given().keys() & set(names):
+        raise TodBiasError(f"{', '.join('--' + name.replace('_', '-') for name in sorted(idle))}: {why}")

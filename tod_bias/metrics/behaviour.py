@@ -3,7 +3,7 @@ length.
 
 Every event has a denominator that is the same for all groups: the turns in which at least one variant of the dialogue
 could show it, for instance those in which any variant calls the tool. So "9 of 19 bookings as woman, 0 of 19 as man"
-counts the same 19 turns. The turns of a run decide which events are measured (:mod:`tod_bias.audit.behaviour`).
+counts the same 19 turns. The turns of a run decide which events are measured (:mod:`tod_bias.audit.turns`).
 """
 
 from __future__ import annotations

@@ -12,11 +12,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
-from tod_bias.audit.attribute import attribute
-from tod_bias.audit.comparison import compare
-from tod_bias.audit.matching import MismatchError
-from tod_bias.audit.record import read_turns
-from tod_bias.audit.signatures import corpus_hash, signature_of
+from tod_bias.audit.analysis import attribute
+from tod_bias.audit.comparison import MismatchError, compare
+from tod_bias.audit.record import corpus_hash, read_turns, signature_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError
@@ -93,7 +91,7 @@ class Trials:
     limits: Limits
     """Its margin is the largest gap, and the largest loss of quality, that may remain, each in its metric's units."""
     metrics: Sequence[Metric]
-    """All metrics of the run (:func:`~tod_bias.audit.choices.all_metrics`)."""
+    """All metrics of the run (:func:`~tod_bias.audit.checks.all_metrics`)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further options of :func:`~tod_bias.attribute` that the run was made with, such as ``max_failures``."""
 

@@ -1,22 +1,33 @@
-"""The answer of a run on a terminal of 80 columns: what was found, first, in at most 25 lines for three axes.
+"""The answer of a run in words: what was found, first, in at most 25 lines of 80 columns for three axes.
 
-Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into words.
+Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into words, the same in the lines of a
+terminal and on the cards of a page, with the texts of the turns that show them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+import ast
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.dialogues.text import first_change, window
+from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.errors import TodBiasError
 from tod_bias.metrics.behaviour import SHARES, Behaviour
-from tod_bias.report.components import opposed
-from tod_bias.report.notation import fixed, p_cell
-from tod_bias.report.statements import Statement, ascii_of, column_of, mark
+from tod_bias.metrics.choice import known_metric
+from tod_bias.metrics.metric import Metric as Scorer
+from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
+from tod_bias.report.sheets import Statement, ascii_of, column_of, mark
 from tod_bias.results import (
+    ALPHA,
     EQUIVALENT,
     INCONCLUSIVE,
     NO_DIFFERENCE,
@@ -24,10 +35,355 @@ from tod_bias.results import (
     THESE_TERMS,
     AuditResult,
     AxisResult,
+    Cost,
+    Estimate,
     Example,
     Finding,
     MetricInfo,
 )
+
+
+@dataclass(frozen=True)
+class Opposed:
+    """Two components whose shares of a group's gap have opposite signs."""
+
+    group: str
+    harmful: str
+    """Its share is harm."""
+    harmful_share: Estimate
+    helpful: str
+    helpful_share: Estimate
+    p: float
+    """The larger p-value of the two, over all components and groups of the axis (Bonferroni)."""
+
+    def __str__(self) -> str:
+        terms = "with these terms, " if self.harmful_share.is_of_terms_only else ""
+        return (
+            f"{terms}two components work against each other for {self.group}: "
+            f"`{self.harmful}` ({_signed(self.harmful_share)}) and `{self.helpful}` ({_signed(self.helpful_share)}), "
+            f"{p_text(self.p)}"
+        )
+
+
+def opposed(axis_result: AxisResult) -> Opposed | None:
+    """Return the two components that cancel most, if both shares are significant over all groups; else None."""
+    shares = {name: group.shares for name, group in axis_result.groups.items()}
+    number = sum(share.p is not None for by_stage in shares.values() for share in by_stage.values())
+    cancelling = []
+    for name, by_stage in shares.items():
+        shown = {stage: share for stage, share in by_stage.items() if share.p is not None and share.p * number < ALPHA}
+        harmful = max(shown, key=lambda stage: shown[stage].value or 0, default="")
+        helpful = min(shown, key=lambda stage: shown[stage].value or 0, default="")
+        if shown and (shown[harmful].value or 0) > 0 > (shown[helpful].value or 0):
+            p = number * max(shown[harmful].p or 0, shown[helpful].p or 0)
+            cancelling.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
+    return max(cancelling, key=_cancelled, default=None)
+
+
+def _cancelled(pair: Opposed) -> float:
+    return min(abs(pair.harmful_share.value or 0), abs(pair.helpful_share.value or 0))
+
+
+def _signed(estimate: Estimate) -> str:
+    return fixed(estimate.value, sign=True)
+
+
+def circumstances(result: AuditResult) -> list[str]:
+    """Return sentences about the run as a whole; empty if nothing was unusual."""
+    return [
+        *_responses(result),
+        *_uncalled(result),
+        *_arms(result),
+        *_lost(result),
+        *_outcomes(result),
+        *_missing_rows(result),
+        *_precision(result),
+        *_samples(result),
+    ]
+
+
+_UNUSED = {
+    "dialogue": "whose dialogue is not in this run",
+    "variant": "whose variant is not in this run",
+    "pair": "whose dialogue has no such variant here",
+    "turn": "of a turn that does not exist",
+}
+"""Why a saved response was not used."""
+
+
+def _responses(result: AuditResult) -> list[str]:
+    if result.responses is None:
+        return []
+    sentences = [
+        "Nothing is attributed to stages: the responses were saved, and an attribution needs calls with other inputs."
+    ]
+    if unchecked := result.responses.unchecked:
+        sentences.append(
+            f"{count(unchecked)} of {count(result.responses.number)} saved responses do not say which `user` utterance "
+            "they answer, so nothing shows that another --seed or other terms did not stand there."
+        )
+    unused = result.responses.unused
+    if unused:
+        parts = [
+            f"{count(entry['number'])} {_UNUSED.get(why, why)} (the first: {entry['first']})"
+            for why, entry in unused.items()
+        ]
+        number = sum(int(entry["number"]) for entry in unused.values())
+        sentences.append(
+            f"{count(number)} of {count(result.responses.number)} saved responses were not used: {'; '.join(parts)}. "
+            "Where they should have been, look for misspelt names, and for --axes, --design and --seed that differ."
+        )
+    return sentences
+
+
+def _uncalled(result: AuditResult) -> list[str]:
+    """Stages that nothing was asked of, so that nothing could enter there."""
+    calls = result.cost.calls
+    names = [name for name in result.stages if name in calls and not calls[name]]
+    if result.responses is not None or not names:
+        return []
+    listed = ", ".join(f"`{name}`" for name in names)
+    return [
+        f"{listed}: never called, so nothing can be said to enter there. Where it should have been, see what its match "
+        "fits (tod-bias doctor FILE shows the calls)."
+    ]
+
+
+def _arms(result: AuditResult) -> list[str]:
+    """How shares are made where not all sets of stages are replaced."""
+    arms, sentences = result.attribution, []
+    if arms.groups:
+        groups = "; ".join(f"{name}: {', '.join(members)}" for name, members in arms.groups.items())
+        sentences.append(
+            f"Shares are Owen values: a gap is shared out between groups of stages ({groups}), then within each."
+        )
+    if arms.changing is not None:
+        sentences.append(
+            f"Of {len(result.stages)} stages {len(arms.changing)} put out anything else than their twins in any arm"
+            f"{''.join(f', `{name}`' for name in arms.changing)}; the shares of all others are exactly 0."
+        )
+    if arms.permutations:
+        sentences.append(
+            f"Shares are means over {arms.permutations} orders in which the {len(result.stages)} stages are replaced, "
+            "drawn in pairs of an order and its reverse; the error of drawing them is in the intervals."
+        )
+    return sentences
+
+
+def _lost(result: AuditResult) -> list[str]:
+    lost = result.corpus.lost
+    if lost is None:
+        return []
+    variants = ", ".join(f"{name} {number}" for name, number in lost.variants.items())
+    is_single = lost.dialogues == 1
+    sentence = (
+        f"{count(lost.dialogues)} dialogue{' is' if is_single else 's are'} left out of everything, as a turn of "
+        f"{'it' if is_single else 'them'} failed{f' ({variants})' if variants else ''}."
+    )
+    if lost.reasons:
+        sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in lost.reasons.items()) + "."
+    groups = [number for name, number in lost.variants.items() if name != "original"]
+    if len(groups) == 1 or len(set(groups)) > 1:
+        sentence += " Whether calls fail more often for a group is a separate question that no score here answers."
+    return [sentence]
+
+
+def _outcomes(result: AuditResult) -> list[str]:
+    return [
+        f"`{name}`: {', '.join(some)} of {count(result.cost.distinct.get(name, 0))} different calls."
+        for name, some in outcomes(result.cost).items()
+    ]
+
+
+_NO_ROW = "no such row"
+"""Reason of a look-up without a row in results (``Outcome.NO_ROW``)."""
+
+
+def _missing_rows(result: AuditResult) -> list[str]:
+    """Return notices of databases without rows for rewritten calls, if all groups of an axis lose alike."""
+    first = next(iter(result.metrics), None)
+    rows = [row for row in result.rows if row.metric.name == first and not row.claims]
+    sentences = []
+    for name, kinds in result.cost.outcomes.items():
+        shares = {row.axis: row.contributions[name].shapley for row in rows if name in row.contributions}
+        shown = [f"{axis} {with_interval(some, sign=True)}" for axis, some in shares.items() if some.excludes_zero]
+        if kinds.get(_NO_ROW) and shown:
+            sentences.append(
+                f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: {', '.join(shown)}. It "
+                "is a fault of the table if the real service would answer these calls."
+            )
+    return sentences
+
+
+def outcomes(cost: Cost) -> dict[str, list[str]]:
+    """Return each stage's problems with calls, by tool: "unknown tool in 66 (`find_bus` 66)"."""
+    texts: dict[str, list[str]] = {}
+    for name, kinds in cost.outcomes.items():
+        for what, number in kinds.items():
+            tools = cost.tools.get(name, {}).get(what, {})
+            parts = [f"`{tool}` {count(calls)}" for tool, calls in tools.items()]
+            rest = number - sum(tools.values())
+            parts += [f"others {count(rest)}"] if tools and rest else []
+            named = f" ({', '.join(parts)})" if parts else ""
+            texts.setdefault(name, []).append(f"{what} in {count(number)}{named}")
+    return texts
+
+
+def _precision(result: AuditResult) -> list[str]:
+    return [
+        f"{', '.join(f'`{name}`' for name in model.stages)}: {model.model} computes in {model.dtype}; of "
+        f"{count(model.prompts)} prompts drawn by chance {count(model.differ)} have another output than in float32."
+        for model in result.precision
+    ]
+
+
+def _samples(result: AuditResult) -> list[str]:
+    parts = []
+    for row in result.rows:
+        if row.sampling is None or row.sampling.noise.value is None:
+            continue
+        noise = row.sampling.noise
+        text = f"{row.axis} ({row.metric.label}): the originals against themselves {fixed(noise.value, sign=True)}"
+        text += f" {interval(noise, sign=True)}" if noise.ci else ""
+        share = row.sampling.share_of_variance
+        parts.append(
+            text + (f", {percent(share)} of the pooled difference's variance is sampling" if share is not None else "")
+        )
+    if result.samples is None or not parts:
+        return []
+    times = "once" if result.samples == 1 else f"{result.samples} times"
+    return [f"Outputs are drawn, {times} per call. " + "; ".join(parts) + ". More --samples shrink that part alone."]
+
+
+_MARKS = {
+    "object": ("chat.completion", "response"),  # OpenAI's APIs
+    "type": ("message", "function_call"),  # Anthropic's, items of openai-agents
+    "kind": ("response",),  # PydanticAI's
+}
+"""Fields with values that only replies have."""
+_WHOLE = ({"command"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
+"""All fields of outputs of a model's node in ``create_agent`` and of a tool of an MCP server."""
+_PARTS = ("choices", "output", "parts", "command", "messages", "data", "message", "content", "tool_calls", "function")
+_GIVEN = ("arguments", "args", "input")
+
+
+def texts_of_reply(text: str) -> str:
+    """Return texts and calls of an output, joined by `` | ``; empty if the output is not a known reply, or is empty."""
+    try:
+        parts = [slots_from_text(part) for part in text.split(" | ")]
+    except ValueError:
+        return ""
+    return " | ".join(said for part in parts for said in _said(part)) if all(map(_is_reply, parts)) else ""
+
+
+def _is_reply(slots: Mapping[str, Any]) -> bool:
+    return slots.keys() in _WHOLE or any(slots.get(name) in values for name, values in _MARKS.items())
+
+
+def _said(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _said(item)
+        return
+    if not isinstance(value, Mapping):
+        return
+    name = value.get("tool_name") or value.get("name")
+    given = next((value[key] for key in _GIVEN if key in value), None)
+    if name and given is not None:
+        yield f"{name}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+        return
+    if isinstance(value.get("text"), str):
+        yield value["text"]
+    for key in _PARTS:
+        part = value.get(key)
+        if key == "content" and isinstance(part, str) and part:
+            yield part
+        yield from _said(part)
+
+
+UNSWAPPED = ""
+"""The arm that runs the pipeline as it is on the rewritten dialogues."""
+
+_LONGEST = 10_000
+"""Characters of a list that is read."""
+_ALIKE = 0.4
+"""Below this similarity, texts share words by chance only, and are marked as a whole."""
+
+_MESSAGE = re.compile(r"content = .*? ; tool_calls = ", re.DOTALL)
+"""How what a model said and called begins."""
+
+_NAME = f"{API_NAME} = "
+
+Segments = tuple[tuple[str, bool], ...]
+"""A text in pieces; ``True`` marks those that differ from the text it is compared with."""
+
+
+def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]) -> Scorer | None:
+    """Return the scorer of turns by a metric; None if the metric is unknown, or the table lacks its statistics.
+
+    Args:
+        name: of the metric.
+        columns: of the table of turns.
+        scorers: the user's metrics by their names.
+    """
+    try:
+        scorer = scorers.get(name) or known_metric(name)
+    except TodBiasError:  # what it needs is not installed
+        return None
+    return scorer if scorer is not None and set(scorer.columns) <= set(columns) else None
+
+
+def readable_pair(before: str, after: str) -> tuple[str, str]:
+    """Return two outputs in readable form, or unchanged if they differ only in parts that are left out otherwise."""
+    shown = readable(before), readable(after)
+    return (before, after) if shown[0] == shown[1] and before != after else shown
+
+
+def readable(text: str) -> str:
+    """An output as a reader needs it: calls by the names of their tools, a list of plain values without brackets, of a
+    model's reply what it says and calls."""
+    if reply := texts_of_reply(text):
+        return reply
+    if _MESSAGE.match(text):
+        with suppress(ValueError, TypeError, LookupError):
+            message = slots_from_text(text)
+            calls = (slots_to_text(call) for call in message["tool_calls"])
+            text = " | ".join(filter(None, (message["content"], *calls)))
+    text = " | ".join(map(_name_first, text.split(" | ")))
+    if text.startswith("[") and text.endswith("]") and len(text) < _LONGEST:
+        try:
+            values = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            values = []
+        if values and all(isinstance(value, str | int | float) for value in values):
+            return ", ".join(map(str, values))
+    return text.replace("= \\#", "= ")
+
+
+def _name_first(call: str) -> str:
+    """A call that begins with the name of its tool; any other text as it is."""
+    slots = call.split(" ; ")
+    names = [slot for slot in slots if slot.startswith(_NAME)]
+    return " ; ".join([*(name.removeprefix(_NAME) for name in names), *(slot for slot in slots if slot not in names)])
+
+
+def compare(before: str, after: str) -> tuple[Segments, Segments]:
+    """Both texts in pieces, word by word, with the words that differ marked; texts with little in common as a whole."""
+    left, right = (re.findall(r"\s*(?:\w+|[^\w\s])\s*|\s+", text) for text in (before, after))
+    matcher = SequenceMatcher(None, [word.strip() for word in left], [word.strip() for word in right], autojunk=False)
+    if before.strip() and after.strip() and matcher.ratio() < _ALIKE:
+        return ((before, True),), ((after, True),)
+    ours: list[tuple[str, bool]] = []
+    theirs: list[tuple[str, bool]] = []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for pieces, words in ((ours, left[a:b]), (theirs, right[c:d])):
+            text = "".join(words)
+            if kind == "equal" or not text.strip():
+                pieces.append((text, False))
+            else:
+                pieces += [(text.rstrip(), True), (text[len(text.rstrip()) :], False)]
+    return tuple(piece for piece in ours if piece[0]), tuple(piece for piece in theirs if piece[0])
+
 
 _REPAIRS = {
     "either": "it takes these stages together: to repair one of them is enough",
@@ -321,3 +677,55 @@ class TerminalAnswer:
             n = group.dialogues or 0
             p = p_cell(row.claims.get(name, group.gap).p)
             yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
+
+
+@dataclass(frozen=True)
+class ShownSide:
+    """A turn of the original, or of the counterfactual; texts are in pieces, with whether they differ."""
+
+    user: Segments
+    """The user's message."""
+    system: Segments
+    """Act of the system."""
+
+
+@dataclass(frozen=True)
+class ShownExample:
+    """A turn in which the system did something else."""
+
+    where: str
+    """Its dialogue and turn."""
+    group: str
+    """The group that the counterfactual is rewritten for."""
+    sides: tuple[ShownSide, ShownSide]
+    """The original, then the counterfactual."""
+
+
+@dataclass(frozen=True)
+class Card(Statement):
+    """A statement with its example."""
+
+    example: ShownExample | None = None
+
+
+def cards_of(result: AuditResult) -> list[Card]:
+    """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
+    made = [(statement(findings, result), _example(findings[0])) for findings in alike(result.findings)]
+    made += [(said, None) for said in left_out(result)]
+    if placebo := placebo_line(result):
+        made.append((Statement(PLACEBO_VERDICT, PLACEBO_VERDICT, placebo), None))
+    return [Card(**vars(said), example=example) for said, example in made]
+
+
+def _example(finding: Finding) -> ShownExample | None:
+    example = finding.example
+    if example is None:
+        return None
+    parts = example.variant.split(":")
+    users = compare(example.user_original or example.user, example.user)
+    systems = compare(example.original, example.counterfactual)
+    return ShownExample(
+        f"dialogue {example.dialogue}, turn {example.turn + 1}",
+        parts[1] if len(parts) > 1 else finding.group,
+        (ShownSide(users[0], systems[0]), ShownSide(users[1], systems[1])),
+    )

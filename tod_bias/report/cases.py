@@ -1,18 +1,18 @@
-"""Regression cases as text, as tables of a terminal, as a JUnit file and as Markdown."""
+"""Regression cases as text, as tables of a terminal, as JUnit XML and as Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tod_bias.audit.differences import of_turn
-from tod_bias.report.excerpts import readable_pair
-from tod_bias.report.junit import JUnitCase
-from tod_bias.report.junit import junit as to_junit
+from tod_bias.audit.running import of_turn
+from tod_bias.report.answer import readable_pair
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
@@ -169,3 +169,54 @@ def markdown(record: Mapping[str, Any]) -> str:
             body = "\n".join(f"    {row}" for row in text(case).splitlines())
             lines += [body, ""]
     return "\n".join(lines)
+
+
+KINDS = ("failure", "error", "skipped")
+
+
+class JUnitCase(NamedTuple):
+    """One test case of a suite."""
+
+    suite: str
+    classname: str
+    name: str
+    kind: str = ""
+    """One of :data:`KINDS`; empty if the case passed."""
+    state: str = ""
+    message: str = ""
+    text: str = ""
+
+
+def to_junit(title: str, outcomes: Iterable[JUnitCase]) -> str:
+    """Return JUnit XML with a suite per name of a suite.
+
+    Args:
+        title: name of all suites together.
+        outcomes: test cases, in their order.
+    """
+    outcomes = list(outcomes)
+    suites: dict[str, list[JUnitCase]] = {}
+    for outcome in outcomes:
+        suites.setdefault(outcome.suite, []).append(outcome)
+    root = ElementTree.Element("testsuites", {"name": title, **_counts(outcomes)})
+    for name, some in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": legal(name), **_counts(some), "time": "0"})
+        for one in some:
+            names = {"classname": legal(one.classname), "name": legal(one.name), "time": "0"}
+            case = ElementTree.SubElement(suite, "testcase", names)
+            if one.kind:
+                element = ElementTree.SubElement(case, one.kind, {"message": legal(one.message), "type": one.state})
+                element.text = legal(one.text)
+    ElementTree.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(outcomes: list[JUnitCase]) -> dict[str, str]:
+    plural = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    kinds = [outcome.kind for outcome in outcomes]
+    return {"tests": str(len(kinds)), **{plural[kind]: str(kinds.count(kind)) for kind in KINDS}}
+
+
+def legal(text: str) -> str:
+    """Replace the characters that XML 1.0 forbids."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.differences import differences_of, of_turn
 from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
+from tod_bias.audit.running import differences_of, of_turn
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.io.documents import loads
@@ -28,13 +28,10 @@ from tod_bias.io.files import json_text, subfolder, write_text
 from tod_bias.io.folder import shown as from_here
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
-from tod_bias.report.answer import details, sentence
-from tod_bias.report.circumstances import circumstances
+from tod_bias.report.answer import UNSWAPPED, circumstances, details, readable, scorer_of, sentence
 from tod_bias.report.console import shown
-from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
-from tod_bias.report.gaps import claim_of, shown_gap
-from tod_bias.report.page import TEMPLATES
-from tod_bias.report.sections import leading_rows
+from tod_bias.report.notation import claim_of, shown_gap
+from tod_bias.report.page import TEMPLATES, leading_rows
 from tod_bias.results import TURNS, AuditResult, RunError
 
 if TYPE_CHECKING:

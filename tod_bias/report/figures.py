@@ -1,21 +1,611 @@
-"""The figure of a run's groups, and those that compare runs.
+"""Figures of runs: their style, dots with intervals and contributions, and the SVG of a page.
 
-Every function returns a :class:`matplotlib.figure.Figure`.
+Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
+by hatching where bars of different stages touch. The map of the heat maps is white to orange. In a figure every row is
+a number with its interval; its contributions, if any, are stacked on the same scale, positive ones to the right of 0
+and negative ones to the left. Every public function returns a :class:`matplotlib.figure.Figure`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+import io
+import re
+import textwrap
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from html import unescape
+from typing import TYPE_CHECKING, Any, cast
 
-from tod_bias.report.forest import Block, Row, Texts, forest
-from tod_bias.report.gaps import is_starred, mark, shown_gap, sides
-from tod_bias.report.notation import reference
-from tod_bias.report.palette import WIDTH
+from tod_bias.report.notation import TERMS_ONLY, fixed, is_starred, mark, reference, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+
+INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
+"""Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
+
+STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
+RESIDUAL_COLOUR = "#8d959e"
+PLACEBO_COLOUR = "#d55e00"
+BAR: Mapping[str, Any] = {"edgecolor": MUTED, "hatchcolor": "white", "linewidth": 0.6}
+"""Style of bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
+HATCHES = ("", "//", "--", "\\\\", "||", "xx", "++")
+"""Hatches of lines only: a pattern of dots takes 68 kB in a file."""
+
+
+WIDTH = 9.0
+"""Inches; the width of the report's column."""
+NARROW = 3.6
+"""The same on a phone."""
+
+DASHES = (0, (4, 3))
+"""Style of lines that mark a reference."""
+
+FONT_SIZE = 9.0
+
+STYLE: Mapping[str, object] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
+    "font.size": FONT_SIZE,
+    "axes.titlesize": FONT_SIZE + 1,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.facecolor": "none",
+    "axes.unicode_minus": True,
+    "text.parse_math": False,  # $$ is a price and may stand in names, and is no formula
+    "grid.color": GRID,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text as text, a tenth of the outlines' size
+    "svg.hashsalt": "tod-bias",  # the same results give the same file
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of this size in inches, without pyplot's global state; make it inside :func:`style`."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+
+
+def fixed_figure(width: float, height: float) -> Figure:
+    """The same without a layout engine, which takes half of the drawing time: panels are placed with :func:`place`."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), facecolor=PAPER)
+
+
+def place(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """A panel in a :func:`fixed_figure`, in inches from its upper left corner."""
+    across, down = figure.get_size_inches()
+    return figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
+
+
+@lru_cache(maxsize=10_000)
+def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> float:
+    """Inches that a text takes, of several lines the longest."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+    lines = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in _drawable(text).split("\n")
+    )
+    return max(width for width, _, _ in lines) / 72
+
+
+def style() -> AbstractContextManager[None]:
+    """A context in which figures are made and written in this style."""
+    import matplotlib as mpl
+
+    return cast(AbstractContextManager[None], mpl.rc_context(dict(STYLE)))
+
+
+def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Draw inside the report's style."""
+
+    def inside(*args: Any, **options: Any) -> Figure:
+        with style():
+            return draw(*args, **options)
+
+    inside.__doc__ = draw.__doc__
+    inside.__name__ = draw.__name__
+    return inside
+
+
+def stage_colours(stages: Iterable[str]) -> dict[str, str]:
+    """One colour per stage, in order; they repeat after seven, where stages still differ in their hatching."""
+    return {stage: STAGE_COLOURS[number % len(STAGE_COLOURS)] for number, stage in enumerate(stages)}
+
+
+def strip(axes: Axes, keep: Sequence[str] = ("bottom",)) -> None:
+    """Leave only the named frame lines and no tick marks."""
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in keep)
+    axes.tick_params(length=0)
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an SVG document, without date or version, so that it is the same whenever it is made."""
+    buffer = io.StringIO()
+    _make_drawable(figure)
+    with style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _small(buffer.getvalue())
+
+
+_FONT = "font-family: 'DejaVu Sans'"
+_TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
+
+
+def _small(svg: str) -> str:
+    """An SVG document of a tenth of the size: with two decimals, and without ids that nothing refers to.
+
+    Every text keeps the width of its layout, so that texts do not overlap in another font.
+    """
+    named = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in named else "", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", _TEXT.sub(_sized, svg))
+    svg = re.sub(r' (?:d|x|y|width|height|points|transform)="[^"]*"', _rounded, svg)
+    while (smaller := re.sub(r"\s*<g>\s*</g>|\s*<g/>", "", svg)) != svg:
+        svg = smaller
+    return re.sub(r">\s+<", ">\n<", svg)
+
+
+def _rounded(match: re.Match[str]) -> str:
+    numbers = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", match[0])
+    return re.sub(r"\s*\n\s*", "", numbers)
+
+
+def _sized(match: re.Match[str]) -> str:
+    style, place, text = match.groups()
+    size = re.search(r"font-size: ([\d.]+)px", style)
+    width = 72 * text_width(unescape(text), float(size[1]) if size else FONT_SIZE, bold="font-weight: 700" in style)
+    style = style.replace(_FONT, f"{_FONT}, Verdana, sans-serif")
+    return f'<text style="{style}"{place} textLength="{width:.1f}">{text}</text>'
+
+
+_UNDRAWABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but line feeds, turns of the direction, lone surrogates: no font has them, matplotlib stops at
+some."""
+
+
+def _drawable(text: str) -> str:
+    return _UNDRAWABLE.sub("\ufffd", text)
+
+
+def _make_drawable(figure: Figure) -> None:
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    for text in _texts(figure):
+        if _UNDRAWABLE.search(text.get_text()):
+            text.set_text(_drawable(text.get_text()))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            formatter = axis.get_major_formatter()
+            if isinstance(formatter, FixedFormatter):
+                formatter.seq = [_drawable(str(label)) for label in formatter.seq]
+            elif isinstance(formatter, FuncFormatter):
+                formatter.func = _Drawable(formatter.func)
+
+
+def _texts(artist: Artist) -> Iterator[Text]:
+    """All texts but the labels of ticks, which would have to be made to be asked."""
+    from matplotlib.axis import Axis
+    from matplotlib.text import Text
+
+    if isinstance(artist, Text):
+        yield artist
+    for child in [artist.label] if isinstance(artist, Axis) else artist.get_children():
+        yield from _texts(child)
+
+
+class _Drawable:
+    """The labels of ticks, made drawable."""
+
+    def __init__(self, label: Callable[..., str]) -> None:
+        self._label = label
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        return _UNDRAWABLE.sub("\ufffd", str(self._label(value, place)))
+
+
+def inline(svg: str, name: str, label: str) -> str:
+    """An SVG document made fit for a page: no prolog, its own ids, restyled by the page, named for screen readers.
+
+    Args:
+        svg: what :func:`to_svg` returned.
+        name: put before every id, so that the figures of one page do not clash.
+        label: what the figure shows, in words.
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'href="#', f'href="#{name}-', body)
+    body = re.sub(r"url\(#", f"url(#{name}-", body)
+    for variable, colour in (("ink", INK), ("muted", MUTED), ("grid", GRID), ("paper", PAPER)):
+        body = body.replace(colour, f"var(--figure-{variable}, {colour})")
+    size = re.search(r'viewBox="0 0 ([\d.]+) ', body)
+    width = f"{float(size[1]) * 4 / 3:.0f}px" if size else "100%"  # points to CSS pixels
+    quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return re.sub(
+        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
+        rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" style="--width:{width};width:var(--width)" '
+        rf'role="img" aria-label="{quoted}">',
+        body,
+        count=1,
+    )
+
+
+_ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
+_GAP, _LINE = 0.12, 0.16
+_SMALL = 8.0
+_PLACEBO: dict[str, Any] = {
+    "marker": "|",
+    "markersize": 13,
+    "markeredgewidth": 2.2,
+    "color": PLACEBO_COLOUR,
+    "linestyle": "none",
+    "zorder": 2,
+}
+_LONGEST = 2.4
+"""Maximum inches of labels; longer ones are shortened, and the table shows them in full."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number."""
+
+    label: str
+    estimate: Estimate
+    parts: Mapping[str, Estimate] | None = None
+    """The contributions that it consists of, by stage."""
+    claimed: bool = False
+    """True if the row is marked as a claim."""
+    colour: str = INK
+    quiet: bool = False
+    """True if the row is only for comparison."""
+    placebo: float | None = None
+    """The pooled difference of the placebo in the same dialogues."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows under a title."""
+
+    title: str
+    rows: tuple[Row, ...]
+    note: str = ""
+    """Beside the title."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The labels around the rows."""
+
+    left: str
+    """Below the dots."""
+    right: str
+    """Below the stacks."""
+    positive: str = "served worse"
+    """Meaning of values to the right of 0; empty for absolute numbers."""
+    negative: str = "served better"
+
+
+@styled
+def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts, width: float = WIDTH) -> Figure:
+    """The figure: dots with intervals to the left, their values in the middle, stacked parts to the right.
+
+    On a narrow one the stacked parts are below.
+
+    Args:
+        blocks: from top to bottom; there is at least one row.
+        stages: in the order of their colours.
+        texts: of the axes.
+        width: in inches.
+    """
+    rows = [row for block in blocks for row in block.rows]
+    parts = _parts(rows, stages)
+    span = _span(rows)
+    keys = _key_rows(_keys(rows, parts, stages, span), width)
+    signed = bool(texts.positive)
+    labels = [_broken(text, width) for text in (texts.left, texts.right)]
+    margin = 0.1 + min(_LONGEST, width / 3, max(text_width(row.label) for row in rows) + 0.2)
+    middle = 0.2 + max(text_width(_number(row, signed=signed), _SMALL, bold=True) for row in rows)
+    panels = _panels(blocks, len(keys), labels, (width, margin, middle))
+    left = panels[0]
+    named = panels if width < WIDTH else panels[:1]
+    for panel in panels:
+        panel.set_xlim(*span)
+    height = 0.0
+    for block in blocks:
+        for panel in named:
+            _title(panel, block, height, first=height == 0)
+        height += _TITLE
+        for row in block.rows:
+            middle_of_row = height + _ROW / 2
+            _dot(left, row, middle_of_row)
+            _value(left, _number(row, signed=signed), row, middle_of_row, _inches(left) + _GAP + middle - 0.1)
+            for panel in named:
+                _label(panel, row, middle_of_row, margin - 0.25)
+            if row.parts:
+                _stack(panels[-1], row, middle_of_row, parts, stages)
+            height += _ROW
+    for panel, label in zip(panels, labels, strict=False):
+        _frame(panel, label, texts)
+    figure = cast("Figure", left.figure)
+    _legend(figure, keys)
+    return figure
+
+
+def _panels(
+    blocks: Sequence[Block], keys: int, labels: Sequence[str], across: tuple[float, float, float]
+) -> list[Axes]:
+    """Return the panel of dots, and that of stacked parts if there are any: to its right, or below on a narrow figure.
+
+    Args:
+        blocks: of rows.
+        keys: rows of the legend.
+        labels: below the panels.
+        across: inches: the width of the figure, of the labels and of the values.
+    """
+    width, margin, middle = across
+    top = 0.05 + _KEY * keys + (0.05 if keys else 0)
+    inside = sum(_TITLE + _ROW * len(block.rows) for block in blocks)
+    below = _AXIS + (_LINE * max(label.count("\n") for label in labels) if width < WIDTH else 0)
+    room = width - margin - middle - 2 * _GAP - 0.1
+    shapes = [(margin, top, room, inside)]
+    if any(row.parts for block in blocks for row in block.rows):
+        if width < WIDTH:
+            shapes.append((margin, top + inside + below, room + middle + _GAP, inside))
+        else:
+            shapes = [
+                (margin, top, room / 2, inside),
+                (margin + room / 2 + middle + 2 * _GAP, top, room / 2, inside),
+            ]
+    figure = fixed_figure(width, shapes[-1][1] + inside + below)
+    panels = [place(figure, *shape) for shape in shapes]
+    for panel in panels:
+        panel.set_ylim(inside, 0)
+    return panels
+
+
+def _broken(text: str, width: float) -> str:
+    """A label in lines that fit the panel of a narrow figure."""
+    if width >= WIDTH:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, int(6.5 * width)))
+
+
+def _inches(panel: Axes) -> float:
+    """The width of a panel."""
+    return panel.get_window_extent().width / panel.figure.dpi
+
+
+def part_colour(part: str, stages: Sequence[str]) -> str:
+    """The colour of a stage, or of the residual."""
+    return RESIDUAL_COLOUR if part == RESIDUAL else stage_colours(stages).get(part, INK)
+
+
+def _parts(rows: Sequence[Row], stages: Sequence[str]) -> list[str]:
+    known = {name for row in rows for name in row.parts or ()}
+    return [name for name in (*stages, RESIDUAL) if name in known]
+
+
+def _span(rows: Sequence[Row]) -> tuple[float, float]:
+    """The scale: all values, intervals and stacks, 0 among them."""
+    ends = [0.0]
+    for row in rows:
+        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.ci or ())) if end is not None]
+        values = [part.value or 0.0 for part in (row.parts or {}).values()]
+        ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
+    low, high = min(ends), max(ends)
+    width = (high - low) or 1.0
+    return low - 0.06 * width, high + 0.06 * width
+
+
+def _number(row: Row, *, signed: bool) -> str:
+    text = fixed(row.estimate.value, sign=signed).replace("-", "−")
+    return f"{text}{'*' if row.claimed else ''}{TERMS_ONLY if row.estimate.is_of_terms_only else ''}"
+
+
+def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    width = _inches(panel) / panel.get_position().width
+    across = panel.get_position().x0 * width
+    bottom = height + _TITLE - 0.07
+    inches = _inches(panel)
+    if not first:
+        line = Line2D(
+            [(0.1 - across) / inches, (width - 0.1 - across) / inches], [height + 0.03] * 2, color=GRID, linewidth=0.8
+        )
+        line.set_transform(panel.get_yaxis_transform())
+        line.set_clip_on(False)
+        panel.add_artist(line)
+    anchored: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "va": "bottom", "ha": "left"}
+    panel.text((0.1 - across) / inches, bottom, block.title, weight="bold", **anchored)
+    if block.note:
+        start = 0.1 - across + text_width(block.title, bold=True) + 0.12
+        panel.text(start / inches, bottom, block.note, color=MUTED, fontsize=_SMALL, **anchored)
+
+
+def _label(panel: Axes, row: Row, height: float, room: float) -> None:
+    _beside(panel, _cut(row.label, room), row, height, -0.1, {})
+
+
+def _value(panel: Axes, text: str, row: Row, height: float, right: float) -> None:
+    _beside(panel, text, row, height, right, {"fontsize": _SMALL, "weight": "bold" if row.claimed else "normal"})
+
+
+def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font: Mapping[str, Any]) -> None:
+    """Write a text that ends at a distance in inches from the panel's left side."""
+    inches = _inches(panel)
+    ink = MUTED if row.quiet else INK
+    across = panel.get_yaxis_transform()
+    panel.text(right / inches, height, text, color=ink, va="center", ha="right", transform=across, **font)
+
+
+def _cut(label: str, inches: float) -> str:
+    """Shorten a label in the middle if it is too wide, because names of runs differ at their ends."""
+    if text_width(label) <= inches:
+        return label
+    length = bisect(range(1, len(label)), inches, key=lambda some: text_width(_ends(label, some)))
+    return _ends(label, length)
+
+
+def _ends(label: str, length: int) -> str:
+    return f"{label[: length - length // 2]}…{label[len(label) - length // 2 :]}"
+
+
+def _dot(panel: Axes, row: Row, height: float) -> None:
+    value, bounds = row.estimate.value, row.estimate.ci
+    if value is None:
+        return
+    colour = MUTED if row.quiet else row.colour
+    if row.placebo is not None:
+        panel.plot([row.placebo], [height], **_PLACEBO)
+    if bounds is not None:
+        dashes = (0, (2, 1.2)) if row.estimate.is_of_terms_only else "solid"
+        panel.plot(list(bounds), [height, height], color=colour, linewidth=1.5, linestyle=dashes, zorder=3)
+    panel.plot(
+        [value],
+        [height],
+        marker="o",
+        markersize=5.5,
+        color=colour,
+        markerfacecolor=colour if row.claimed else PAPER,
+        markeredgewidth=1.2,
+        linestyle="none",
+        zorder=4,
+    )
+
+
+def _stack(panel: Axes, row: Row, height: float, parts: Sequence[str], stages: Sequence[str]) -> None:
+    ends = {True: 0.0, False: 0.0}
+    for part in parts:
+        value = (row.parts or {}).get(part, Estimate()).value
+        if not value:
+            continue  # the outline of a bar without width would cut the line at 0
+        panel.barh(
+            [height],
+            [value],
+            left=[ends[value > 0]],
+            height=0.62 * _ROW,
+            facecolor=part_colour(part, stages),
+            hatch=_hatch(part, stages),
+            zorder=2,
+            **BAR,
+        )
+        ends[value > 0] += value
+    if _has_sum(row, panel.get_xlim()):
+        panel.plot(
+            [row.estimate.value or 0.0], [height], marker="D", markersize=4, color=INK, linestyle="none", zorder=4
+        )
+
+
+def _has_sum(row: Row, span: tuple[float, float]) -> bool:
+    """True if a mark shows the sum of the contributions: their signs differ, so the stack does not end there."""
+    values = [part.value or 0.0 for part in (row.parts or {}).values()]
+    sides = sum(value for value in values if value > 0), -sum(value for value in values if value < 0)
+    return row.estimate.value is not None and min(sides) > 0.01 * (span[1] - span[0])
+
+
+def _hatch(part: str, stages: Sequence[str]) -> str:
+    if part not in stages:
+        return ""
+    number = list(stages).index(part)
+    return HATCHES[(number + number // len(HATCHES)) % len(HATCHES)]  # another beside the same colour
+
+
+def _frame(panel: Axes, label: str, texts: Texts) -> None:
+    strip(panel)
+    panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
+    panel.grid(axis="x", linewidth=0.6, zorder=0)
+    panel.set_axisbelow(True)
+    panel.set_yticks([])
+    panel.locator_params(axis="x", nbins=6 if _inches(panel) > 2.5 else 3)
+    panel.tick_params(axis="x", labelsize=_SMALL)
+    panel.set_xlabel(label, fontsize=FONT_SIZE, labelpad=2)
+    low, high = panel.get_xlim()
+    width = _inches(panel)
+    side: dict[str, Any] = {"transform": panel.get_xaxis_transform(), "fontsize": 7.5, "color": MUTED, "va": "bottom"}
+    for text, room, place_of_text, align in (
+        (f"{texts.positive} →", high, 1.0, "right"),
+        (f"← {texts.negative}", -low, 0.0, "left"),
+    ):
+        if texts.positive and room / (high - low) * width > text_width(text, 7.5):
+            panel.text(low + place_of_text * (high - low), 1.0, text, ha=align, **side)
+
+
+def _keys(
+    rows: Sequence[Row], parts: Sequence[str], stages: Sequence[str], span: tuple[float, float]
+) -> list[tuple[str, Artist]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    keys: list[tuple[str, Artist]] = [
+        (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), **BAR)) for part in parts
+    ]
+    if any(_has_sum(row, span) for row in rows):
+        keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))
+    if any(row.estimate.ci is not None and not row.estimate.is_of_terms_only for row in rows):
+        keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
+    if any(row.estimate.is_of_terms_only for row in rows):
+        keys.append(
+            (f"95% interval of these terms only {TERMS_ONLY}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2))))
+        )
+    if any(row.placebo is not None for row in rows):
+        keys.append(("placebo, same dialogues", Line2D([], [], **_PLACEBO)))
+    if any(row.claimed for row in rows):
+        keys.append(("* claimed: p < 0.05 over all claims", Line2D([], [], color=INK, marker="o", linestyle="none")))
+    return keys
+
+
+def _key_rows(keys: Sequence[tuple[str, Artist]], most: float) -> list[list[tuple[str, Artist]]]:
+    """Keys in rows that fit the figure's width."""
+    rows: list[list[tuple[str, Artist]]] = []
+    used = most
+    for key in keys:
+        width = text_width(key[0], _SMALL) + 0.6
+        if used + width > most - 0.2:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(key)
+        used += width
+    return rows
+
+
+def _legend(figure: Figure, keys: Sequence[Sequence[tuple[str, Artist]]]) -> None:
+    height = figure.get_size_inches()[1]
+    for number, row in enumerate(keys):
+        figure.legend(
+            handles=[handle for _, handle in row],
+            labels=[label for label, _ in row],
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1 - (0.02 + number * _KEY) / height),
+            ncols=len(row),
+            fontsize=_SMALL,
+            borderaxespad=0.2,
+            columnspacing=1.3,
+            handlelength=1.6,
+        )
+
 
 MOST_ROWS = 80
 """Rows of a figure; the report shows more only as a table."""
@@ -31,7 +621,7 @@ def groups(axis_results: Sequence[AxisResult], width: float = WIDTH) -> Figure:
     return forest(
         blocks,
         _stages(axis_results),
-        _texts(axis_results, "gap from the mean of groups", "contributions of stages"),
+        _labels(axis_results, "gap from the mean of groups", "contributions of stages"),
         width,
     )
 
@@ -141,7 +731,7 @@ def comparison(runs: Mapping[str, Sequence[AxisResult]], width: float = WIDTH) -
         for axis, by_run in _by_axis(runs)
     ]
     shown = [block for block in blocks if block.rows]
-    return forest(shown, _stages(every), _texts(every, "widest gap", "shares of stages"), width)
+    return forest(shown, _stages(every), _labels(every, "widest gap", "shares of stages"), width)
 
 
 def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
@@ -159,7 +749,7 @@ def _stages(axis_results: Sequence[AxisResult]) -> list[str]:
     return list(dict.fromkeys(stage for axis_result in axis_results for stage in axis_result.all_shares))
 
 
-def _texts(axis_results: Sequence[AxisResult], left: str, right: str) -> Texts:
+def _labels(axis_results: Sequence[AxisResult], left: str, right: str) -> Texts:
     metric = axis_results[0].metric
     scales = {axis_result.scale for axis_result in axis_results}
     unit = f"share of the originals' {metric.label}" if scales == {"ratio"} else metric.label

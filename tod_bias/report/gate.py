@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tod_bias.report.junit import JUnitCase
-from tod_bias.report.junit import junit as to_junit
+from tod_bias.report.cases import JUnitCase, to_junit
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 

@@ -1,14 +1,15 @@
-"""How numbers are written, the same in the terminal, the figures and the report.
+"""How numbers and gaps are written, the same in the terminal, the figures and the report.
 
 Scores, gaps and contributions have three decimals, intervals are in brackets, and a
-p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
+p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``. A gap has a side and marks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.results import Estimate
+from tod_bias.results import DISPARITY, THESE_TERMS, AxisResult, Estimate, Group
 
 MISSING = "n/a"
 
@@ -76,3 +77,85 @@ def count(number: Any) -> str:
     if number is None:
         return MISSING
     return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]
+
+
+FEW = 15
+"""Dialogues below which bootstrap intervals of Su's numbers are too narrow (in simulations those of 10 cover 87%)."""
+DAGGER = "†"
+FEW_NOTE = f"fewer than {FEW} dialogues: the intervals of Su's numbers are too narrow"
+DOSE = 0.75
+"""Share of an axis's changed words that a matched placebo changes at least."""
+NO_CLAIM = "-"
+
+
+def mark(axis_result: AxisResult) -> str:
+    """Return a dagger if Su's numbers have few dialogues."""
+    return DAGGER if axis_result.su is not None and (axis_result.dialogues or FEW) < FEW else ""
+
+
+def is_starred(axis_result: AxisResult, estimate: Estimate) -> bool:
+    """True if the gap of a pair, or of a level of crossed axes, is marked as a claim."""
+    return axis_result.verdict == DISPARITY and estimate.is_shown and not estimate.is_of_terms_only
+
+
+def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
+    """Return the meaning of a gap's side: ``served worse``, or ``lower`` for a metric without a better side.
+
+    Args:
+        better: side of better scores: ``higher``, ``lower`` or ``neither``.
+        positive: the side.
+        counterfactual: True if the metric compares with the original and so counts differences of outputs.
+    """
+    if counterfactual:
+        return f"treated differently {'more' if positive else 'less'} often"
+    if better == "neither":
+        return "lower" if positive else "higher"
+    return "served worse" if positive else "served better"
+
+
+def side_of(axis_result: AxisResult, gap: Estimate) -> str:
+    """Return the meaning of a gap by its metric."""
+    metric = axis_result.metric
+    return side(metric.better, positive=(gap.value or 0) > 0, counterfactual=metric.counterfactual)
+
+
+def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
+    """Return the meanings of gaps above and below 0 (:func:`side`)."""
+    return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
+
+
+def short(term: str) -> str:
+    """A cluster of terms by its first two: "husband/wife …"."""
+    parts = term.split("/")
+    return term if len(parts) <= 2 else "/".join(parts[:2]) + " …"
+
+
+def shown_gap(axis_result: AxisResult, group: Group) -> Estimate:
+    """The gap of a group that its row shows: the one that is claimed, or else the simultaneous one."""
+    return axis_result.claims.get(group.name, group.gap) if group.name in axis_result.groups else group.gap
+
+
+def claim_of(axis_result: AxisResult, group: Group) -> str:
+    """Return the claim about a group, or about a reference variant."""
+    if group.name in axis_result.references:
+        is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
+        return _side_in_short(axis_result, group.gap) if is_claim else NO_CLAIM
+    gap = axis_result.claims.get(group.name)
+    if gap is None:
+        return NO_CLAIM
+    how = _side_in_short(axis_result, gap)
+    return f"these terms: {how.removeprefix('served ')}" if axis_result.verdict == THESE_TERMS else how
+
+
+def _side_in_short(axis_result: AxisResult, gap: Estimate) -> str:
+    """Return the meaning of a gap, for a cell: ``served worse``, ``differs more``."""
+    if axis_result.metric.counterfactual:
+        return f"differs {'more' if (gap.value or 0) > 0 else 'less'}"
+    return side_of(axis_result, gap)
+
+
+def is_matched(axis_result: AxisResult) -> bool:
+    """True if the placebo changes about as many words as the axis, at least :data:`DOSE` of them."""
+    edits: Mapping[str, float | None] = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
+    changed, by_placebo = (edits.get(name) for name in ("axis", "placebo"))
+    return not changed or by_placebo is None or by_placebo >= DOSE * changed

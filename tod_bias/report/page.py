@@ -1,25 +1,89 @@
-"""Pages: every report is one self-contained HTML file; all share one layout and one style.
+"""Pages of runs, of several runs side by side, and of changes: every report is one self-contained HTML file.
 
 A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
-sentences, notes, figures, tables); it is in :mod:`tod_bias.report` or in the folder of the code that uses it.
+sentences, notes, figures, tables); it is in :mod:`tod_bias.report` or in the folder of the code that uses it. The kind
+of a run's folder is known by the file that its command writes.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from rich.cells import cell_len
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from tod_bias.io.files import write_text
+from tod_bias.audit.record import ReportedRun, read_runs
+from tod_bias.errors import TodBiasError
+from tod_bias.io.files import check_plain_file, subfolder, write_text
+from tod_bias.io.folder import WITH_REPORT
+from tod_bias.metrics.behaviour import Behaviour
+from tod_bias.report import notation
+from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, opposed, treatment
 from tod_bias.report.console import shown
-from tod_bias.report.notation import count, p_cell
-from tod_bias.report.palette import inline, to_svg
+from tod_bias.report.figures import (
+    MOST_ROWS,
+    NARROW,
+    WIDTH,
+    Block,
+    Row,
+    Texts,
+    comparison,
+    forest,
+    groups,
+    inline,
+    su_comparison,
+    to_svg,
+)
+from tod_bias.report.notation import (
+    DAGGER,
+    FEW_NOTE,
+    MISSING,
+    TERMS_ONLY,
+    count,
+    fixed,
+    is_matched,
+    is_starred,
+    mark,
+    p_cell,
+    short,
+    shown_gap,
+    side,
+    sides,
+    with_interval,
+)
+from tod_bias.results import (
+    PER_CENT,
+    PLACEBO_VERDICT,
+    RESULTS,
+    SHARES,
+    THESE_TERMS,
+    AuditResult,
+    AxisChange,
+    AxisResult,
+    Change,
+    Comparison,
+    CorpusInfo,
+    Estimate,
+    Group,
+    MetricInfo,
+    RunError,
+)
+from tod_bias.statistics.needed import ENOUGH_TERMS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 REPORT = "report.html"
 """Name of a report's file."""
@@ -119,3 +183,836 @@ def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow
         return Markup(wide)
     phone = inline(to_svg(narrow), f"{name}-phone", label)
     return Markup(f'<div class="wide">{wide}</div><div class="phone">{phone}</div>')
+
+
+_LABEL = "Dots with intervals: the gap of each group from the mean of groups, and the contributions of components."
+_MOST_TERMS = 5
+"""Terms of a group that are named."""
+_RECORDED = ("corpus", "stages", "config", "signature")
+"""Parts of ``results.json`` that the record of a page holds."""
+_IN_OTHER_SECTIONS = ("intervals", "p_values")
+"""Parts of the signature that the sections explain."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Content of the report for one run."""
+
+    run: ReportedRun
+    id: str
+    """The prefix of the page's anchors, unique among its runs."""
+    cards: Sequence[Card]
+    """The findings, the most important first."""
+    rows: Sequence[AxisResult]
+    """Each axis but the placebo, by its leading metric."""
+    figures: Mapping[str, Markup]
+    """Axis to the figure of its groups."""
+
+    @property
+    def corpus(self) -> CorpusInfo:
+        """Name, split and counts of the corpus."""
+        return self.run.result.corpus
+
+    @property
+    def title(self) -> str:
+        """The corpus, or a given name."""
+        name, split = self.corpus.name or "Run", self.corpus.split
+        return f"{name} ({split})" if split else name
+
+    @property
+    def heading(self) -> str:
+        """What was audited."""
+        return heading(self.run.result)
+
+    @property
+    def conditions(self) -> list[str]:
+        """The settings of the run, in short."""
+        result = self.run.result
+        design = result.config.design
+        return [
+            " → ".join(result.stages),
+            *([f"{design.draws} rewritings per dialogue"] if design.design == "draws" else []),
+            f"seed {result.config.seed}",
+        ]
+
+    @property
+    def circumstances(self) -> list[str]:
+        """Notices: a changed file, missing, malformed or drawn outputs."""
+        return circumstances(self.run.result)
+
+    @property
+    def record(self) -> list[tuple[str, str]]:
+        """The settings, counts and versions of ``results.json``, as (name, text)."""
+        result = self.run.result
+        record = {name: value for name, value in settings(result).items() if name in _RECORDED}
+        signature = {name: text for name, text in result.signature.items() if name not in _IN_OTHER_SECTIONS}
+        cost = {"calls": result.cost.calls, "different calls": result.cost.distinct, "seconds": result.cost.seconds}
+        return facts(record | {"signature": signature, "cost": cost})
+
+    @property
+    def has_placebo(self) -> bool:
+        """True if any group is compared with the placebo."""
+        return any(group.beyond_placebo is not None for row in self.rows for group in row.groups.values())
+
+    @property
+    def margin(self) -> float | None:
+        """The margin within which the user calls groups equivalent."""
+        return self.run.result.config.analysis.margin
+
+    @property
+    def results(self) -> list[AxisResult]:
+        """Every axis by every metric, without events that have no finding."""
+        result = self.run.result
+        found = {finding.metric for finding in result.findings if finding.is_difference}
+        return [row for row in result.rows if row.metric.name in found or Behaviour.of(row.metric.name) is None]
+
+    @property
+    def attributed(self) -> list[tuple[AxisResult, Group]]:
+        """The groups whose gap is split over components: those of findings in their order, then where shares cancel."""
+        rows = {row.axis: row for row in self.rows}
+        named = [(rows[finding.axis], finding.group) for finding in self.run.result.findings if finding.axis in rows]
+        named += [(row, pair.group) for row, pair in self.cancelling if (row, pair.group) not in named]
+        return [(row, row.groups[name]) for row, name in named if name in row.groups and row.groups[name].parts]
+
+    @property
+    def cancelling(self) -> list[tuple[AxisResult, Opposed]]:
+        """The axes on which two components work against each other for a group."""
+        pairs = [(row, opposed(row)) for row in self.rows]
+        return [(row, pair) for row, pair in pairs if pair is not None]
+
+    @property
+    def by_paper(self) -> list[AxisResult]:
+        """Each axis by the first metric that has Su's numbers."""
+        axes = self.run.result.axes.values()
+        first = (next((row for row in by_metric.values() if row.su is not None), None) for by_metric in axes)
+        return [row for row in first if row is not None]
+
+    def claim(self, row: AxisResult, group: str) -> str:
+        """Return what is found of a group, in a few words; empty if nothing is."""
+        return claim_in(self.run.result, row.axis, group)
+
+    def placebo(self, row: AxisResult) -> AxisResult | None:
+        """Return the placebo by the metric of an axis; None without it."""
+        return self.run.result.axes.get(PLACEBO_VERDICT, {}).get(row.metric.name)
+
+    def heavy_terms(self, row: AxisResult, group: str) -> str:
+        """Return the terms of a group that carry most of its gap, with their shares of it."""
+        shares = {term.term: term.share for term in row.terms if term.group == group and (term.share or 0.0) > 0}
+        heavy = sorted(shares, key=lambda term: -(shares[term] or 0.0))[:_MOST_TERMS]
+        return ", ".join(f"{short(term)} {notation.percent(shares[term])}" for term in heavy)
+
+
+def section_of(run: ReportedRun, name: str, folder: Path) -> Section:
+    """Read a run's results, and write its figures.
+
+    Args:
+        run: read from its folder.
+        name: of the run, fit for links.
+        folder: for the figures.
+    """
+    rows = leading_rows(run.result)
+    return Section(run, name, cards_of(run.result), rows, dict(_drawn(rows, name, folder)))
+
+
+def leading_rows(result: AuditResult) -> list[AxisResult]:
+    """Return each axis but the placebo, by the metric of its first finding or else by its first metric."""
+    leads: dict[str, str] = {}
+    for finding in result.findings:
+        leads.setdefault(finding.axis, finding.metric)
+    rows = [
+        by_metric.get(leads.get(axis, ""), next(iter(by_metric.values()))) for axis, by_metric in result.axes.items()
+    ]
+    return [row for row in rows if not row.is_placebo]
+
+
+def claim_in(result: AuditResult, axis: str, group: str) -> str:
+    """Return what a result's findings state of a group, in a few words; empty if they state nothing."""
+    for finding in result.findings:
+        if (finding.axis, finding.group) == (axis, group) and finding.is_difference:
+            only = ", these terms" if finding.verdict == THESE_TERMS else ""
+            return f"{treatment(finding, result)}{only}"
+    return ""
+
+
+def _drawn(rows: Iterable[AxisResult], name: str, folder: Path) -> Iterator[tuple[str, Markup]]:
+    """Write the figure of each axis with groups, and yield its axis and what the page shows."""
+    taken: set[str] = set()
+    for row in rows:
+        if 0 < len(row.groups) <= MOST_ROWS:
+            file = unique(slug(f"groups {row.axis}"), taken)
+            narrow = groups([row], NARROW)
+            yield row.axis, draw(groups([row]), folder / f"{file}.svg", _LABEL, f"{name}-{file}", narrow)
+
+
+def marks(axis_results: Sequence[AxisResult]) -> list[str]:
+    """Return the meanings of the marks that the numbers of groups have, and of their intervals."""
+    numbers = [shown_gap(row, group) for row in axis_results for group in row.groups.values()]
+    notes = {
+        f"{notation.TERMS_ONLY} holds for the terms of this run only: they are too few or too uneven to represent a "
+        "group": any(estimate.is_of_terms_only for estimate in numbers),
+        "Intervals of scores are symmetric, so they may reach beyond the range of a score": any(
+            map(_has_scores_beyond, axis_results)
+        ),
+    }
+    return [f"{note}." for note, applies in notes.items() if applies]
+
+
+def few(axis_results: Sequence[AxisResult]) -> str:
+    """Return the meaning of the mark for Su's numbers with few dialogues; empty if no number has it."""
+    return f"{DAGGER} {FEW_NOTE}." if any(map(mark, axis_results)) else ""
+
+
+def _has_scores_beyond(axis_result: AxisResult) -> bool:
+    """Return True if the interval of a group's score goes beyond the range of the metric."""
+    metric = axis_result.metric
+    is_share = metric.name in (*SHARES, "corpus_bleu", "sentence_bleu") or PER_CENT in metric.unit
+    if not (is_share or metric.unit):
+        return False
+    intervals = [group.score.ci for group in axis_result.groups.values() if group.score.ci]
+    return any(low < 0 or (is_share and high > 1) for low, high in intervals)
+
+
+def settings(result: AuditResult) -> dict[str, Any]:
+    """Return everything of ``results.json`` but the results of axes."""
+    return {key: value for key, value in result.model_dump(mode="json").items() if key not in ("axes", "schema")}
+
+
+def facts(record: Any, name: str = "") -> list[tuple[str, str]]:
+    """Any part of ``results.json`` as (name, text) rows; names of nested values are joined by a slash."""
+    if isinstance(record, Mapping):
+        return [row for key, value in record.items() for row in facts(value, f"{name} / {key}" if name else str(key))]
+    if record is None:
+        return []
+    if isinstance(record, (list, tuple)):
+        return [(name, ", ".join(map(str, record)))]
+    if isinstance(record, bool) or not isinstance(record, (int, float)):
+        return [(name, str(record))]
+    if isinstance(record, float):
+        return [(name, f"{record:.6g}")]
+    return [(name, str(record) if name.endswith("seed") else f"{record:,}")]
+
+
+def minus(text: str) -> str:
+    """True minus signs before numbers."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text)
+
+
+def slug(name: str) -> str:
+    """A name for links and file names."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "run"
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """Return the name, with a number if it is taken, and add it to ``taken``."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    taken.add(free)
+    return free
+
+
+_SHARED = ("corpus", "stages", "config", "signature")
+"""Parts that compared runs should share; the report names differences."""
+_LABEL_OF_RUNS = (
+    "Dots with intervals: the widest gap of every axis in each run, and the shares of stages, as in the tables."
+)
+_SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
+
+
+@dataclass(frozen=True)
+class MetricCompared:
+    """All runs by one metric."""
+
+    metric: MetricInfo
+    rows: Sequence[tuple[str, Sequence[tuple[Section, AxisResult]]]]
+    """Axes, each with the runs that have it."""
+    runs: Sequence[Section]
+    """Runs that measured the metric."""
+    figure: Markup | None
+    """Where any run compares groups."""
+    su: Markup | None
+    """Su's stacked fairscores, where any run has them."""
+
+    def gaps(self, axis: str) -> list[tuple[str, list[tuple[AxisResult, Group] | None]]]:
+        """Return every group of an axis with its gap in each of the runs; None if a run has no such group."""
+        by_run = {section.run.name: row for name, entries in self.rows if name == axis for section, row in entries}
+        rows = [by_run.get(section.run.name) for section in self.runs]
+        names = dict.fromkeys(name for row in rows if row is not None and not row.is_placebo for name in row.groups)
+        return [
+            (name, [None if row is None or name not in row.groups else (row, row.groups[name]) for row in rows])
+            for name in names
+        ]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Runs side by side."""
+
+    differences: Sequence[tuple[str, Sequence[str]]]
+    """Settings that differ: name, and value by run."""
+    metrics: Sequence[MetricCompared]
+    """Metrics that several runs measured."""
+    single: Sequence[MetricInfo]
+    """Metrics that one run measured."""
+
+
+def compare(sections: Sequence[Section], folder: Path) -> Compared:
+    """Compare runs, and draw their widest gaps.
+
+    Args:
+        sections: the runs.
+        folder: for the figures.
+    """
+    metrics: dict[str, MetricInfo] = {}
+    for section in sections:
+        metrics |= {row.metric.name: row.metric for row in section.results if row.metric.name not in metrics}
+    measured = Counter(name for section in sections for name in {row.metric.name for row in section.results})
+    taken: set[str] = set()
+    return Compared(
+        differences([section.run for section in sections]),
+        [
+            _compared(metric, sections, folder, unique(slug(f"comparison {name}"), taken))
+            for name, metric in metrics.items()
+            if measured[name] > 1
+        ],
+        [metric for name, metric in metrics.items() if measured[name] == 1],
+    )
+
+
+def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
+    every = [(section, row) for section in sections for row in section.results if row.metric.name == metric.name]
+    axes = dict.fromkeys(row.axis for _, row in sorted(every, key=lambda entry: entry[1].is_placebo))
+    rows = [(axis, [entry for entry in every if entry[1].axis == axis]) for axis in axes]
+    runs = [section for section in sections if any(section is other for other, _ in every)]
+    by_run = {run.run.name: [row for section, row in every if section is run] for run in runs}
+    return MetricCompared(metric, rows, runs, *_drawn_runs(by_run, folder, name))
+
+
+def _drawn_runs(
+    runs: Mapping[str, Sequence[AxisResult]], folder: Path, name: str
+) -> tuple[Markup | None, Markup | None]:
+    """The figures of the widest gaps and of Su's fairscores."""
+    every = [row for some in runs.values() for row in some]
+    gaps = stacked = None
+    if any(row.widest is not None and not row.is_placebo for row in every):
+        gaps = draw(comparison(runs), folder / f"{name}.svg", _LABEL_OF_RUNS, name, comparison(runs, NARROW))
+    if any(row.su is not None for row in every):
+        narrow = su_comparison(runs, NARROW)
+        stacked = draw(su_comparison(runs), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}", narrow)
+    return gaps, stacked
+
+
+def differences(runs: Sequence[ReportedRun]) -> list[tuple[str, list[str]]]:
+    """Settings that should be equal in compared runs and are not: (name, value per run). Stages may differ."""
+    named = [run.result.metrics for run in runs]
+    common = [name for name in named[0] if all(name in metrics for metrics in named)]
+    flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]
+    names = dict.fromkeys(name for row in flat for name in row if not name.startswith("signature / stage "))
+    rows = [(name, [row.get(name, notation.MISSING) for row in flat]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _shared(run: ReportedRun, common: Sequence[str]) -> dict[str, Any]:
+    """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
+    result = run.result
+    record: dict[str, Any] = {key: value for key, value in settings(result).items() if key in _SHARED}
+    record["config"] = {key: value for key, value in record["config"].items() if key in ("seed", "design", "run")}
+    record["margin"] = result.config.analysis.margin
+    metrics = {name: metric.model_dump(mode="json") for name, metric in result.metrics.items()}
+    record |= {"metrics": list(metrics), **{f"metric {name}": metrics[name] for name in common}}
+    return record | {"order of Su's parts": order} if (order := _order(run)) else record
+
+
+def _order(run: ReportedRun) -> list[str]:
+    """Return the order of Su's parts of a run; empty if it has none."""
+    return next((list(row.su.contributions) for row in run.result.rows if row.su is not None), [])
+
+
+def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+    """Write ``report.html`` and ``figures/*.svg`` from run folders; several are compared side by side.
+
+    Args:
+        folders: run folders, each with ``results.json``.
+        out: the folder to write to, or an ``.html`` file; ``None`` writes into the run's own folder, or for several
+            runs into the folder that holds them all.
+
+    Returns:
+        The path of the report.
+
+    Raises:
+        RunError: a folder cannot be read as a run, or the report cannot be written.
+    """
+    runs = read_runs(folders)
+    path = _destination([run.folder for run in runs], out)
+    is_named = out is not None and path == out
+    taken: set[str] = set()
+    try:
+        if not is_named:
+            check_plain_file(path)
+        pictures = subfolder(path.parent, FIGURES)
+        names = [unique(slug(run.name), taken) for run in runs]
+        sections = [
+            section_of(run, name, pictures if len(runs) == 1 else subfolder(pictures, name))
+            for run, name in zip(runs, names, strict=True)
+        ]
+        compared = compare(sections, pictures) if len(sections) > 1 else None
+        write_text(path, render(sections, compared), named=is_named)
+    except TodBiasError as error:
+        raise RunError(str(error)) from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror or error}); choose another --out") from error
+    return path
+
+
+def render(sections: Sequence[Section], compared: Compared | None = None) -> str:
+    """The report as HTML text.
+
+    Args:
+        sections: the runs.
+        compared: how they differ, for several.
+    """
+    numbers = (
+        notation.fixed,
+        notation.interval,
+        notation.with_interval,
+        notation.p_cell,
+        notation.p_text,
+        notation.percent,
+        notation.count,
+    )
+    return render_page(
+        TEMPLATES / "report.html.j2",
+        {
+            **{function.__name__: _typeset(function) for function in numbers},
+            "mark": mark,
+            "marks": marks,
+            "few": few,
+            "prose": prose,
+            "reference": notation.reference,
+        },
+        sections=sections,
+        compared=compared,
+        is_starred=is_starred,
+        is_matched=is_matched,
+        shown_gap=shown_gap,
+        side=side,
+        ENOUGH_TERMS=ENOUGH_TERMS,
+    )
+
+
+def prose(text: str) -> Markup:
+    """A sentence of a reading as HTML: `stage` as code, ``a>b`` with an arrow, true minus signs, intervals whole."""
+    html = re.sub(r"(?<=\w)&gt;(?=\w)", "&nbsp;→&nbsp;", str(escape(text)))
+    html = re.sub(r"`([^`]*)`", r"<code>\1</code>", html)
+    html = re.sub(r"\[[-+\d][^\]<]{,40}\]", lambda interval: interval[0].replace(" ", "&nbsp;"), html)
+    return Markup(minus(html))  # escaped above
+
+
+def _destination(folders: Sequence[Path], out: Path | None) -> Path:
+    if out is not None:
+        return out if out.suffix == ".html" else out / REPORT
+    if len(folders) == 1:
+        return folders[0] / REPORT
+    return Path(os.path.commonpath([folder.parent for folder in folders])) / REPORT
+
+
+def _typeset(function: Callable[..., str]) -> Any:
+    return lambda *args, **options: minus(function(*args, **options))
+
+
+def html(result: AuditResult) -> str:
+    """Return the findings and the groups of each axis as HTML, without scripts or styles.
+
+    Args:
+        result: of an audit.
+    """
+    tables = [(row, _rows(result, row)) for row in leading_rows(result) if row.groups]
+    return render_page(TEMPLATES / "notebook.html.j2", cards=cards_of(result), tables=tables)
+
+
+def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
+    rows = []
+    for group in row.groups.values():
+        gap = shown_gap(row, group)
+        numbers = count(group.dialogues), with_interval(group.score), with_interval(gap, sign=True)
+        rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row.axis, group.name)))
+    return rows
+
+
+_HEADINGS = ("", "before", "after", "change [95%]", "p", "verdict")
+_QUALITY = "the originals' scores"
+_WIDEST = 20
+"""Maximum columns of a terminal for the name of a changed value."""
+
+
+def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
+    """Every change that has a verdict: axis (empty for quality), metric, what it is, and its record.
+
+    Args:
+        result: the content of ``compare.json``.
+    """
+    for metric, change in result.quality.items():
+        if not result.metrics[metric].counterfactual:  # originals do not differ from themselves
+            yield "", metric, "quality", change
+    for axis, by_metric in result.axes.items():
+        for metric, row in by_metric.items():
+            for name, group in row.groups.items():
+                yield axis, metric, f"gap, {name}", group.gap
+                yield axis, metric, f"score, {name}", group.score
+            yield axis, metric, "pooled difference", row.disparity
+            for name, part in row.contributions.items():
+                yield axis, metric, f"in {name}", part
+
+
+SHOWN = ("better", "worse", "changed")
+"""Verdicts that show a change."""
+
+
+def chosen_gaps(row: AxisChange) -> dict[str, Change]:
+    """Group to the change of its gap, the largest gap before first: those that are shown, or else this one."""
+    ordered = sorted(row.groups, key=lambda name: -(row.groups[name].gap.before or 0.0))
+    gaps = {name: row.groups[name].gap for name in ordered}
+    shown = {name: gap for name, gap in gaps.items() if gap.verdict in SHOWN}
+    if shown or not gaps:
+        return shown
+    largest = max(gaps, key=lambda name: abs(gaps[name].before or 0.0))
+    return {largest: gaps[largest]}
+
+
+def entered(row: AxisChange, group: str) -> str:
+    """The stage whose share of a group's gap was largest in either run, before and after; empty without stages."""
+    parts = row.groups[group].contributions
+    if not parts:
+        return ""
+    sizes = {name: max(abs(part.before or 0.0), abs(part.after or 0.0)) for name, part in parts.items()}
+    name = max(sizes, key=lambda stage: sizes[stage])
+    before, after = (fixed(value, sign=True) for value in (parts[name].before, parts[name].after))
+    return f"in {name} {before} to {after}" if sizes[name] else ""
+
+
+def gap_changes(result: Comparison) -> Iterator[tuple[str, Change, str]]:
+    """The gaps that matter (:func:`chosen_gaps`): whose each is, its change, and the stage of it (:func:`entered`)."""
+    for axis, by_metric in result.axes.items():
+        for metric, row in by_metric.items():
+            for name, gap in chosen_gaps(row).items():
+                yield f"{axis}, {result.metrics[metric].label}: gap of {name}", gap, entered(row, name)
+
+
+def findings(result: Comparison) -> Iterator[str]:
+    """The changes of gaps that are shown, in a sentence each, with the stage of it."""
+    for where, gap, stage in gap_changes(result):
+        if gap.verdict in SHOWN:
+            values = f"{fixed(gap.before, sign=True)} to {fixed(gap.after, sign=True)}"
+            change = f"{fixed(gap.change.value, sign=True)} {bounds(gap)}".rstrip()
+            yield "; ".join(filter(None, (f"{gap.verdict}: {where} {values}, change {change}", stage)))
+
+
+def bounds(change: Change) -> str:
+    """Return the interval of a change; intervals that hold for few terms only are marked."""
+    ci = change.change.ci
+    mark = TERMS_ONLY if change.change.is_of_terms_only else ""
+    return "" if ci is None else f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
+
+
+def sentences(result: Comparison) -> list[str]:
+    """Notes on the numbers."""
+    notes = []
+    if result.same:
+        notes.append("Every counterfactual has the same score in both runs, whichever stages are replaced by twins.")
+    systems = result.stages
+    if systems.before != systems.after:
+        common = ", ".join(systems.common) or "none"
+        notes.append(
+            f"The systems have different stages ({', '.join(systems.before)}; {', '.join(systems.after)}): "
+            f"contributions are compared for those in both: {common}."
+        )
+    lost = {axis: number for axis, number in result.left_out.items() if number}
+    if lost:
+        notes.append(
+            "Left out, as one of the runs lacks an output: "
+            + ", ".join(f"{count(number)} dialogues ({axis})" for axis, number in lost.items())
+            + "."
+        )
+    if result.margin is None:
+        notes.append("No margin is set, so nothing is called equivalent; a change that is not shown may exist.")
+    else:
+        margins = f"{result.margin:g}"
+        if result.quality_margin != result.margin:
+            margins += f", of scores within {result.quality_margin:g}"
+        notes.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean equal.")
+    notes.append("Intervals and p-values hold over all changes of the table.")
+    notes.append(
+        "better: nearer to 0 for gaps, disparities and contributions (positive is harm), for scores as the metric says."
+    )
+    if any(TERMS_ONLY in bounds(change) for _, _, _, change in rows(result)):
+        notes.append(f"{TERMS_ONLY} true of these terms only: they are too few, or other terms might not show it")
+    return notes
+
+
+def table(result: Comparison) -> RenderableType:
+    """One row per change, under a line per axis and metric, all in the same columns.
+
+    Args:
+        result: the content of ``compare.json``.
+    """
+    blocks: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for axis, metric, what, change in rows(result):
+        label = result.metrics[metric].label
+        value = f"{fixed(change.change.value, sign=True)} {bounds(change)}".rstrip()
+        cells = fixed(change.before), fixed(change.after), value, p_cell(change.change.p), change.verdict
+        blocks.setdefault((axis, axis and metric), []).append((what if axis else label, *cells))
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(_HEADINGS, *chain(*blocks.values()), strict=True)
+    ]
+    widths[0] = min(widths[0], _WIDEST)
+    parts: list[RenderableType] = []
+    for number, ((axis, metric), block) in enumerate(blocks.items()):
+        view = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=number == 0)
+        for place, (named, width) in enumerate(zip(_HEADINGS, widths, strict=True)):
+            last = place + 1 == len(widths)
+            numbers = place > 0 and not last
+            view.add_column(
+                named if number == 0 else "",
+                justify="right" if numbers else "left",
+                no_wrap=numbers,
+                overflow="fold",
+                min_width=width,
+                max_width=width,
+            )
+        for row in block:
+            view.add_row(*map(Text, row))
+        name = f"{axis}: {result.metrics[metric].label}" if axis else _QUALITY
+        parts += [Text(f"\n{name}", style="bold"), view]
+    title = f"{result.before} > {result.after}: changes, paired by dialogue and counterfactual"
+    notes = (Text(text, style="dim") for text in sentences(result))
+    return Lines(Text(title, style="italic"), *parts, Text(), *map(Text, findings(result)), *notes)
+
+
+_TEMPLATE = TEMPLATES / "changes.html.j2"
+_LABEL_OF_QUALITY = (
+    "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
+)
+_GAPS = (
+    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
+    "the contributions of stages; the tables hold the numbers."
+)
+
+
+def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditResult | None] = (None, None)) -> Path:
+    """Write ``report.html`` and ``figures/*.svg``; returns the path of the page.
+
+    Args:
+        result: the content of ``compare.json``.
+        folder: where to.
+        runs: ``results.json`` of both, for the intervals of each run; None if missing.
+    """
+    place = Path(folder)
+    check_plain_file(place / REPORT)
+    pictures = subfolder(place, FIGURES)
+    names = _names(result.before, result.after)
+    taken: set[str] = set()
+    figures = []
+    for metric, about in result.metrics.items():
+        blocks = list(_blocks(result, metric, names, runs))
+        if 0 < 3 * len(blocks) <= MOST_ROWS:
+            name = unique(slug(f"changes {metric}"), taken)
+            figure, narrow = (_gaps(blocks, result, metric, width) for width in (WIDTH, NARROW))
+            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _GAPS, name, narrow)))
+    quality = None
+    if result.quality:
+        quality = draw(
+            _quality(result, WIDTH),
+            pictures / "quality.svg",
+            _LABEL_OF_QUALITY,
+            "quality",
+            _quality(result, NARROW),
+        )
+    return write_page(
+        place / REPORT,
+        _TEMPLATE,
+        names=names,
+        result=result,
+        readings=list(_readings(result)),
+        quality=quality,
+        drawn=figures,
+        tables=_tables(result),
+        notes=[minus(text) for text in sentences(result)],
+        sides={
+            metric: side(about.better, counterfactual=about.counterfactual) for metric, about in result.metrics.items()
+        },
+        differences=[
+            (name, *(MISSING if value is None else value for value in values))
+            for name, values in result.differences.items()
+        ],
+    )
+
+
+def _names(before: str, after: str) -> tuple[str, str]:
+    """Return short names of the runs: their folders' names if these differ."""
+    names = Path(before).name, Path(after).name
+    if names[0] != names[1]:
+        return names[0] or before, names[1] or after
+    return before, after
+
+
+def _readings(result: Comparison) -> Iterator[tuple[str, str, str, str]]:
+    """Yield verdict, style of the badge, score and numbers, for quality and for the gaps that matter."""
+    for metric, change in result.quality.items():
+        if not result.metrics[metric].counterfactual:
+            yield _reading(change, f"quality, {result.metrics[metric].label}")
+    for where, change, stage in gap_changes(result):
+        yield _reading(change, where, stage)
+
+
+def _reading(change: Change, where: str, stage: str = "") -> tuple[str, str, str, str]:
+    text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
+    text = "; ".join(filter(None, (f"{text} {bounds(change)}".strip(), stage)))
+    look = {"better": "good"}.get(change.verdict, "claim") if change.verdict in SHOWN else ""
+    return change.verdict, look, where, minus(text)
+
+
+def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    """One table for the quality and one per metric: its title, and its rows."""
+    tables: dict[str, list[tuple[Any, ...]]] = {}
+    last = ""
+    for axis, metric, what, change in rows(result):
+        label = result.metrics[metric].label
+        title = label if axis else "Quality"
+        table = tables.setdefault(title, [])
+        first = (axis if not table or axis != last else "") if axis else label
+        last = axis
+        numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
+        table.append((first, what, *map(minus, numbers), p_cell(change.change.p), change.verdict))
+    return list(tables.items())
+
+
+def _quality(result: Comparison, width: float) -> Figure:
+    shown = tuple(
+        Row(
+            f"{result.metrics[metric].label}, {fixed(change.before)} to {fixed(change.after)}",
+            change.change,
+            claimed=change.verdict in SHOWN,
+        )
+        for metric, change in result.quality.items()
+    )
+    return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"), width)
+
+
+def _gaps(blocks: Sequence[Block], result: Comparison, metric: str, width: float) -> Figure:
+    about = result.metrics[metric]
+    unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
+    texts = Texts(
+        f"gap from the mean of groups\n({unit})",
+        "contributions of stages",
+        *sides(about.better, counterfactual=about.counterfactual),
+    )
+    return forest(blocks, result.stages.common, texts, width)
+
+
+def _blocks(
+    result: Comparison, metric: str, names: tuple[str, str], runs: Sequence[AuditResult | None]
+) -> Iterator[Block]:
+    for axis, by_metric in result.axes.items():
+        groups = by_metric[metric].groups if metric in by_metric else {}
+        for group, change in groups.items():
+            shown = []
+            for which, name, run in zip(("before", "after"), names, runs, strict=True):
+                parts = {stage: Estimate(value=getattr(part, which)) for stage, part in change.contributions.items()}
+                axis_result = None if run is None else run.axes.get(axis, {}).get(metric)
+                shown.append(Row(name, _with_interval(getattr(change.gap, which), axis_result, group), parts or None))
+            is_shown = change.gap.verdict in SHOWN
+            shown.append(Row("change", change.gap.change, claimed=is_shown, quiet=not is_shown))
+            yield Block(f"{axis}: {group}", tuple(shown), change.gap.verdict)
+
+
+def _with_interval(value: float | None, row: AxisResult | None, group: str) -> Estimate:
+    """Return the gap of a group in one run, with its interval if it is for the compared dialogues."""
+    gap = row.groups[group].gap if row is not None and group in row.groups else Estimate()
+    if value is None or gap.value is None or abs(gap.value - value) > 1e-6:
+        return Estimate(value=value)
+    return gap
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder that a command writes."""
+
+    file: str
+    """The file that identifies it."""
+    command: str
+    """The command that writes it."""
+    otherwise: str = "repeat the command to write its page again"
+    """File to look at if there is no page."""
+
+
+_REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
+COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
+KINDS = (
+    *_REPORTED.values(),
+    Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
+    Kind("mitigation.json", "mitigate", "its trials are in mitigation.json"),
+    Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
+    Kind("words.json", "words", "look at words.csv and figures/words.svg"),
+    Kind("plan.json", "plan", "run attribute with the same options"),
+    Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
+    Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
+    Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
+    Kind("statistics.json", "recommend statistics", "its numbers are in statistics.json"),
+    Kind("database.json", "database check", "its results are in database.json"),
+    Kind("check.json", "check", "its results are in check.json"),
+    Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
+    Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
+)
+"""In order: a folder is of the first kind whose file it holds, as an attribution may hold files of others."""
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """Return the kind of a folder; None if no command wrote it."""
+    return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
+
+
+def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
+    """Write the report of folders again, or find the page that their command wrote.
+
+    Args:
+        folders: one folder of any kind, or several of attributions, which are compared on one page.
+        out: where to write it; as :func:`tod_bias.report.page.write_report`.
+
+    Returns:
+        The path of the page, and whether it was written now.
+
+    Raises:
+        RunError: there is no page, a folder cannot be read, or several are not all attributions.
+    """
+    kinds = [kind_of(folder) for folder in folders]
+    for folder, kind in zip(folders, kinds, strict=True):
+        if len(folders) > 1 and kind is not None and kind.file != RESULTS:
+            raise RunError(
+                f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
+            )
+    if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
+        return write_report(folders, out), True
+    folder, kind = folders[0], kinds[0]
+    if kind is COMPARISON:
+        return _comparison(folder, out or folder), True
+    page = folder / REPORT
+    if not page.is_file():
+        raise RunError(f"{folder}: holds what {kind.command} wrote ({kind.file}), and no report; {kind.otherwise}")
+    if out is not None:
+        raise RunError(f"{folder}: the report of {kind.command} is written by it alone; it is {page}, leave out --out")
+    return page, False
+
+
+def _comparison(folder: Path, out: Path) -> Path:
+    result = Comparison.load(folder / COMPARISON.file)
+    return write_changes(result, out, (_results(result.before), _results(result.after)))
+
+
+def _results(folder: Any) -> AuditResult | None:
+    """Return ``results.json`` of one of the compared runs; None if it is gone: the comparison has its numbers."""
+    try:
+        return AuditResult.load(folder)
+    except RunError:
+        return None

@@ -1,23 +1,45 @@
-"""Results of a run as tables on a terminal: groups, axes, and components of the widest gap."""
+"""Results on a terminal: tables of a run, a plan, an evaluation and a mitigation, and the printed answer.
+
+A :class:`Sheet` holds the same rows for the terminal, a page and CSV files.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.audit.differences import differences_of
-from tod_bias.report.answer import TerminalAnswer
-from tod_bias.report.circumstances import circumstances
-from tod_bias.report.gaps import DAGGER, FEW_NOTE, NO_CLAIM, claim_of, mark, shown_gap, side
-from tod_bias.report.notation import TERMS_ONLY, count, fixed, interval, p_cell, reference, with_interval
-from tod_bias.report.sections import leading_rows
+from tod_bias.audit.evaluation import Evaluation, score_cells
+from tod_bias.audit.plan import Plan, StagePlan
+from tod_bias.audit.running import differences_of
+from tod_bias.report.answer import TerminalAnswer, circumstances, outcomes
+from tod_bias.report.console import Console
+from tod_bias.report.notation import (
+    DAGGER,
+    FEW_NOTE,
+    NO_CLAIM,
+    TERMS_ONLY,
+    claim_of,
+    count,
+    fixed,
+    interval,
+    mark,
+    p_cell,
+    reference,
+    shown_gap,
+    side,
+    with_interval,
+)
+from tod_bias.report.page import leading_rows
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
+from tod_bias.statistics.arms import MOST_PLAYERS
 from tod_bias.statistics.needed import ENOUGH_TERMS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
@@ -49,7 +71,7 @@ class ResultTables:
         self._result = result
         self._axis_results = result.rows
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         unbounded = options.update_width(_UNBOUNDED)
 
         def fit(build: Callable[[bool, int], Table]) -> Table:
@@ -348,3 +370,125 @@ def _name(axis_result: AxisResult, axis_results: Sequence[AxisResult]) -> str:
     several = len({row.metric.name for row in axis_results}) > 1
     axis = _folded(axis_result.axis)
     return f"{axis}\n {escape(axis_result.metric.label)}" if several else axis
+
+
+def plan_table(result: Plan) -> Table:
+    """Return a plan as a table: one row per stage."""
+    view = new_table("\n".join(_title(result)))
+    priced = any(stage.price is not None for stage in result.stages.values())
+    for column in ("stage", "calls", "different", "tokens read", "written", "seconds", *(["price"] if priced else [])):
+        view.add_column(column, justify="left" if column == "stage" else "right")
+    for name, stage in result.stages.items():
+        calls, read, written = (_number(number) for number in (stage.calls, stage.read, stage.written))
+        seconds = "–" if stage.seconds is None else f"{stage.seconds:,.1f}"
+        cells = [name, calls, _different(stage), read, written, "remote" if stage.remote else seconds]
+        price = "–" if stage.price is None else f"{stage.price:,.2f}"
+        view.add_row(*cells, *([price] if priced else []))
+    return view
+
+
+def _title(result: Plan) -> list[str]:
+    audited = ", ".join(
+        f"{axis} {number}" + (f" of {result.rewritable[axis]}" if number < result.rewritable[axis] else "")
+        for axis, number in result.audited.items()
+    )
+    terms = ", ".join(f"{axis} {number:g}" for axis, number in result.effective_terms.items())
+    lines = [
+        f"{result.dialogues} dialogues read; rewritten: {audited}",
+        f"effective terms: {terms} (a claim about a group takes {ENOUGH_TERMS})",
+    ]
+    if result.placebo:
+        some = ", ".join(_of_placebo(result, axis) for axis in result.placebo)
+        lines.append(f"dialogues with a placebo: {some}")
+    many = "" if len(result.stages) <= MOST_PLAYERS else "about " if result.sampled else "at most "
+    sizes = f"{result.variants} variants, {result.turns} turns, {many}{result.arms} arms"
+    return [*lines, f"{sizes}, {result.history} history"]
+
+
+def _of_placebo(result: Plan, axis: str) -> str:
+    placebo = result.placebo[axis]
+    of = f" of {result.audited[axis]}" if placebo.dialogues < result.audited[axis] else ""
+    return f"{axis} {placebo.dialogues}{of} ({placebo.edits['axis']:g} words changed, {placebo.edits['placebo']:g})"
+
+
+def _number(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
+
+
+def _different(stage: StagePlan) -> str:
+    if stage.exact is not None:
+        return f"{stage.exact:,}"
+    if stage.estimate is not None:
+        return f"about {stage.estimate:,}"
+    if stage.at_least is not None:
+        return f"at least {stage.at_least:,}"
+    return "–" if stage.at_most is None else f"at most {stage.at_most:,}"
+
+
+def evaluation_table(result: Evaluation) -> Table:
+    """Return an evaluation as a table: score, value, 95% interval."""
+    view = new_table(result.title)
+    view.add_column("score")
+    view.add_column("value", justify="right")
+    view.add_column("95% interval", justify="right")
+    for row in _rows(result):
+        view.add_row(*map(Text, row))
+    return view
+
+
+def _rows(result: Evaluation) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, score in result.scores.items():
+        rows.append((name, *score_cells(score)))
+    for stage, some in outcomes(result.cost).items():
+        rows += [(f"{stage}: {what}".replace("`", ""), "", "") for what in some]
+    for model in result.precision:
+        what = f"{', '.join(model.stages)}: {model.dtype} unlike float32"
+        rows.append((what, f"{model.differ} of {model.prompts}", ""))
+    return rows
+
+
+_WHEN = ("before", "after")
+
+
+def mitigation_table(record: Mapping[str, Any]) -> Table:
+    """Return a table of all trials.
+
+    Args:
+        record: the content of ``mitigation.json``.
+    """
+    scope = ", of these terms" if record["terms_only"] else ""
+    view = new_table(f"Gaps before and after each fix (closed: within {record['margin']:g}{scope})")
+    for name in ("axis", "fix", "largest gap", "quality", "closed"):
+        view.add_column(name, overflow="fold")
+    for trial in record["trials"]:
+        sizes = (max((gap[when] or 0.0 for gap in trial["gaps"].values()), key=abs, default=None) for when in _WHEN)
+        gap = " → ".join(fixed(size, sign=True) for size in sizes) + f"\nby {trial['metric']}"
+        quality = "not measured"
+        if trial["quality"]:
+            quality = " → ".join(fixed(trial["quality"][when]) for when in _WHEN) + f"\nby {trial['quality_metric']}"
+        closed = trial["refused"] or trial["closes"] + (", but may cost quality" if trial["may_cost_quality"] else "")
+        view.add_row(trial["axis"], f"{trial['stage']}: {trial['fix']}", gap, quality, closed)
+    return view
+
+
+def lines(trials: Iterable[Mapping[str, Any]]) -> str:
+    """Return the lines to add to a pipeline file: per axis and stage the first fix that helps.
+
+    Args:
+        trials: those that help, of ``mitigation.json``.
+    """
+    first: dict[tuple[str, str], str] = {}
+    for trial in trials:
+        first.setdefault((trial["stage"], trial["axis"]), trial["fix"])
+    text = ["stages:"] if first else []
+    for name in dict.fromkeys(stage for stage, _ in first):
+        fixes = {axis: fix for (stage, axis), fix in first.items() if stage == name}
+        mode = next((fix for fix in fixes.values() if fix != "rows"), None)  # a stage has one guard
+        text.append(f"  {name}:")
+        if "rows" in fixes.values():
+            text.append("    # append the lines of missing.jsonl to its table")
+        if mode is not None:
+            axes = ", ".join(axis for axis, fix in fixes.items() if fix == mode)
+            text += [f"    guard: {mode}", f"    axes: {axes}"]
+    return "\n".join(text)

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from tod_bias.io.files import subfolder, write_text
 from tod_bias.io.folder import writable
-from tod_bias.report.notation import count, fixed
-from tod_bias.report.palette import (
+from tod_bias.report.figures import (
     BAR,
     HATCHES,
     INK,
@@ -26,6 +25,7 @@ from tod_bias.report.palette import (
     text_width,
     to_svg,
 )
+from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
 if TYPE_CHECKING:

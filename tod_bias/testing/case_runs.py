@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.first_difference import first_difference
-from tod_bias.audit.weights import shapley_weights
+from tod_bias.audit.contrasts import shapley_weights
+from tod_bias.audit.running import first_difference
 from tod_bias.errors import MetricError
 from tod_bias.io.cache import Cache
 from tod_bias.metrics.metric import Metric, ScoredTurn
@@ -68,7 +68,7 @@ class MeasuredCase:
     outputs: Mapping[str, Mapping[str, str]]
     """Stage to what it put out: original, expected, rewritten."""
     first_difference: Mapping[str, Any] | None = None
-    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
+    """The first step that differs from T of the original's (:mod:`tod_bias.audit.running`)."""
 
 
 class CaseRunner:

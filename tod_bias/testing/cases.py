@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
-from tod_bias.audit.differences import checked
+from tod_bias.audit.running import checked
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.errors import AxisError, TodBiasError, invalid
@@ -91,7 +91,7 @@ class Case(BaseModel):
     """Score of the turn as it would be if the system were blind to the rewrite, less the counterfactual's; in the
     metric's own units, positive whichever side is the better one."""
     first_difference: Difference = None
-    """The first step that differs from T of the original's (:mod:`tod_bias.audit.first_difference`)."""
+    """The first step that differs from T of the original's (:mod:`tod_bias.audit.running`)."""
     contributions: dict[str, float]
     """Shapley shares of the harm."""
     metric: str

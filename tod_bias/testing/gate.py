@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tod_bias.audit.differences import differences_of
-from tod_bias.audit.row_sets import Affected, exact_half
+from tod_bias.audit.claims import Affected, exact_half
+from tod_bias.audit.running import differences_of
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.behaviour import FAILED, Behaviour
 from tod_bias.perturb.axis import PLACEBO

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from tod_bias.audit.choices import scored_by
+from tod_bias.audit.checks import scored_by
+from tod_bias.audit.comparison import MismatchError
 from tod_bias.audit.design import design_counterfactuals
-from tod_bias.audit.differences import in_column
-from tod_bias.audit.matching import MismatchError
-from tod_bias.audit.record import check_turns
-from tod_bias.audit.signatures import corpus_hash
-from tod_bias.audit.turn_rows import FIRST_DIFFERENCE
+from tod_bias.audit.record import check_turns, corpus_hash
+from tod_bias.audit.running import FIRST_DIFFERENCE, in_column
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.behaviour import Behaviour

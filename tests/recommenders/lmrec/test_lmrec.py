@@ -126,7 +126,7 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     trained, trained_masked, trained_augmented, sample_reviews, tmp_path, monkeypatch
 ):
-    from tod_bias.cli import recommend_model as cli
+    from tod_bias.cli import recommend as cli
 
     monkeypatch.setattr(cli, "read_reviews", lambda *_: [sample_reviews])
     code, out, err = run_command("recommend evaluate --model", trained, "--out", tmp_path / "q", "--bootstrap", 200)

@@ -1,4 +1,4 @@
-"""``tod-bias train``."""
+"""``tod-bias train`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from tod_bias.cli.arguments import check_datapath, refuse
-from tod_bias.cli.options import command
-from tod_bias.config import ADVANCED, DEMO, CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
+from tod_bias.cli.options import (
+    cache_of,
+    check_datapath,
+    check_folder,
+    check_metrics,
+    check_system,
+    command,
+    folder_of,
+    load_dialogues,
+    load_system,
+    refuse,
+)
+from tod_bias.config import (
+    ADVANCED,
+    DEMO,
+    CorpusSource,
+    EvaluateConfig,
+    OutputOptions,
+    Positive,
+    ResumeOptions,
+    SampleOptions,
+)
 from tod_bias.errors import TodBiasError
+from tod_bias.io.folder import shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import SCRATCH, TrainConfig
+from tod_bias.report.console import Console
 
 _MOST_TIMES = 1000
 _READS = 0.01
@@ -126,3 +147,39 @@ def _check_arch(init: str, arch: str | None) -> None:
         return  # said by what loads it
     if known is not None:
         check_arch(init, known, arch)
+
+
+@command("tod-bias evaluate --corpus dialogues.jsonl --pipeline system.yaml --out runs/scores")
+def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
+    """Joint goal accuracy, BLEU and other scores of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
+    corpus, metrics = config.corpus.corpus, config.scores.metrics
+    whole, dialogues = load_dialogues(config.corpus, config.seed)
+    check_metrics(metrics, alone=True)
+    out = check_folder(output.out, corpus)
+    check_system(corpus, config.system)
+
+    import tod_bias.audit.evaluation  # heavy imports come after what may go wrong at once
+    from tod_bias.dialogues.corpora import split_of
+
+    system = load_system(corpus, config.system, whole)
+    folder = folder_of(out, corpus)
+    result = tod_bias.audit.evaluation.evaluate(
+        system,
+        dialogues,
+        metrics=metrics,
+        history=config.turns.history,
+        bootstrap=config.scores.bootstrap,
+        seed=config.seed,
+        cache=cache_of(folder, config.turns.resume),
+        show_progress=not output.quiet,
+    )
+    if not is_first_process():
+        return
+    about = result.corpus.model_copy(update={"name": corpus, "split": split_of(corpus, config.corpus.split)})
+    result = result.model_copy(update={"corpus": about})
+    result.save(folder)
+    if not output.quiet:
+        from tod_bias.report.terminal import evaluation_table
+
+        Console().print(evaluation_table(result))
+        print(f"Results: {shown(folder / 'evaluation.json')}")

@@ -1,4 +1,4 @@
-"""``tod-bias attribute``."""
+"""``tod-bias attribute`` and ``plan``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tod_bias.cli.arguments import (
+from tod_bias.cli.options import (
     cache_of,
     check_access,
     check_folder,
     check_metrics,
     check_system,
+    command,
     configured,
     folder_of,
     load_axes,
@@ -21,7 +22,6 @@ from tod_bias.cli.arguments import (
     load_system,
     refuse,
 )
-from tod_bias.cli.options import command
 from tod_bias.config import ADVANCED, GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.io.cache import FILE
@@ -70,9 +70,7 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
     if responses is not None:
         _check_recorded(config, how)
     check_metrics(config.analysis.metrics or ())
-    from tod_bias.audit.choices import checked_order, clusters_of
-    from tod_bias.audit.cluster import check_executor
-    from tod_bias.audit.saved_responses import SYSTEM
+    from tod_bias.audit.checks import SYSTEM, check_executor, checked_order, clusters_of
 
     check_executor(config.run.executor, config.run.workers)
     if config.axes.perturber is not None and config.run.executor != "local":
@@ -108,13 +106,13 @@ def _plan(
 ) -> None:
     """Make a plan, write it, and print it as a table."""
     from tod_bias.audit.plan import plan
-    from tod_bias.report.plan import table
+    from tod_bias.report.terminal import plan_table
 
     result = plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
     if quiet:
         return
-    Console().print(table(result))
+    Console().print(plan_table(result))
     for reason in result.left_out.values():
         echo(f"({reason})", err=True)
     if all(stage.calls is None and stage.estimate is None for stage in result.stages.values()):
@@ -140,7 +138,7 @@ def _run(
     quiet: bool,
 ) -> None:
     """Run the audit, and write and show its results."""
-    import tod_bias.audit.attribute  # heavy imports come after what may go wrong at once
+    import tod_bias.audit.analysis  # heavy imports come after what may go wrong at once
     from tod_bias.perturb.neural import NeuralAxis
 
     incomplete: IncompleteError | None = None
@@ -150,7 +148,7 @@ def _run(
     for axis in perturbers:
         axis.keep_in(cache)
     try:
-        result = tod_bias.audit.attribute.attribute(
+        result = tod_bias.audit.analysis.attribute(
             system,
             dialogues,
             axes=axes,
@@ -162,8 +160,8 @@ def _run(
         result, incomplete = error.result, error
     if not is_first_process():
         return
-    from tod_bias.audit.measured import reasons_in
-    from tod_bias.report.html import write_report
+    from tod_bias.audit.checks import reasons_in
+    from tod_bias.report.page import write_report
     from tod_bias.report.terminal import print_answer, table
 
     replaced = _replaced(folder, result)
@@ -199,7 +197,7 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
 
 def _recorded(responses: Path) -> Any:
     """Return the system of a file of saved responses."""
-    from tod_bias.audit.saved_responses import SYSTEM
+    from tod_bias.audit.checks import SYSTEM
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stages.recorded import SavedResponses
 
@@ -220,3 +218,16 @@ def _replaced(folder: Path, result: Any) -> str:
         for run in (old, result)
     )
     return "" if before == after else ", ".join(old.axes)
+
+
+IN_HELP = ("corpus", "datapath", "axes", "pipeline", "model", "responses", "sample", "out", "quiet")
+
+
+@command("tod-bias plan --corpus dialogues.jsonl --pipeline system.yaml --axes gender,placebo", IN_HELP)
+def plan(*, audit: AuditConfig, how: DryRunOptions, file: ConfigFile, output: OutputOptions) -> None:
+    """Count before anything is spent: dialogues per axis, calls per stage, tokens, time and price; write plan.json.
+
+    Takes the options of attribute; attribute --dry-run does the same. Remote stages are never called: their calls and
+    tokens are estimated from the calls that the corpus has recorded, and priced if the pipeline file gives a price.
+    """
+    audited(audit, AttributeOptions(dry_run=True, sample=how.sample), file, output)

@@ -1,42 +1,254 @@
-"""``tod-bias database``."""
+"""Commands for dialogues and texts: ``tod-bias export``, ``perturb``, ``words`` and ``database``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tod_bias.cli.arguments import (
+from annotated_types import MinLen
+
+from tod_bias.cli.options import (
     check_datapath,
     check_system,
+    check_used,
+    command,
     config_of,
     folder_of,
+    lexicons,
     load_axes,
     load_dialogues,
     load_system,
     refuse,
 )
-from tod_bias.cli.options import command
 from tod_bias.config import (
     ADVANCED,
     DEMO,
     AuditConfig,
+    BootstrapOptions,
+    CorpusOptions,
     CorpusSource,
+    ExportConfig,
+    LexiconOptions,
     Names,
+    Options,
     OutputOptions,
+    PerturberOptions,
     Seeded,
     SystemOverrides,
+    TermOptions,
     VariantOptions,
 )
-from tod_bias.errors import MissingSplitError, TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.errors import MissingSplitError, TodBiasError, repeated
+from tod_bias.io.documents import bounded_lines, utf8
+from tod_bias.io.files import write_lines
+from tod_bias.io.folder import writable
+from tod_bias.report.console import Console, echo
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
     from tod_bias.mitigation.missing_rows import DatabaseCheck
+
+
+FILE = "counterfactuals.jsonl"
+
+
+class ExportOptions(Options):
+    """Options of the command itself."""
+
+    chat: bool = False
+    """Dialogues as OpenAI messages."""
+
+
+class ExportOutput(OutputOptions):
+    """Where dialogues go."""
+
+    out: Path | None = None
+    """Folder for counterfactuals.jsonl; by default they go to standard output."""
+
+
+@command("tod-bias export --corpus dialogues.jsonl --axes gender,placebo --chat --out runs/export")
+def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) -> None:
+    """Write the counterfactual dialogues that attribute runs with the same options, the originals among them.
+
+    Each has what joins it to its original: id, variant, axis, groups and terms. For systems that cannot be called from
+    here (save their responses for attribute --responses), and to look at.
+    """
+    from tod_bias.audit.design import export_counterfactuals
+    from tod_bias.dialogues.text import json_line
+
+    _, dialogues = load_dialogues(config.corpus, config.seed)
+    records = export_counterfactuals(
+        dialogues,
+        load_axes(config.axes),
+        config.design,
+        seed=config.seed,
+        chat=how.chat,
+        left_out=lambda reason: echo(f"({reason})", err=True),
+    )
+    lines = map(json_line, records)
+    if output.out is None:
+        sys.stdout.writelines(lines)
+        return
+    first = next(lines)  # what cannot be read is found before anything is made
+    write_lines(writable(output.out) / FILE, chain([first], lines))
+    if not output.quiet:
+        echo(f"Counterfactuals: {output.out / FILE}   {_NEXT}", err=True)
+
+
+_NEXT = (
+    "Next: save the system's responses to them, a line {id, turn, variant, response} each, for tod-bias attribute "
+    "--responses FILE with the same options"
+)
+
+
+class PerturbOptions(PerturberOptions, TermOptions):
+    """How text is rewritten."""
+
+    title = "Rewriting"
+
+    axis: str = "gender"
+    """gender, age, race, or another axis of terms or names."""
+    source: str
+    """Group whose terms are rewritten."""
+    target: str
+    """Group that they are rewritten to."""
+
+
+class PerturbOutput(OutputOptions):
+    """Where lines go."""
+
+    out: Path | None = None
+    """File for the lines; by default standard output."""
+
+
+@command("tod-bias perturb --axis gender --source woman --target man notes.txt")
+def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: PerturbOutput) -> None:
+    """Rewrite plain text from one group to another, a line in, a line out. Whole dialogues: tod-bias export.
+
+    Args:
+        file: Text, a line each; by default standard input.
+    """
+    from tod_bias.perturb.loading import load_axis
+    from tod_bias.perturb.neural import NeuralAxis
+
+    axis, source, target = options.axis, options.source, options.target
+    terms: dict[str, Any] = {"lexicon": lexicons(options, [axis]).get(axis), "protected": options.protect}
+    check_used([axis], {"model": options.perturber})
+    rewriting = load_axis(axis, model=options.perturber, **terms)
+    rewriting.rewrite_texts([], source, target)  # mistakes are named before the text is read
+    if not isinstance(rewriting, NeuralAxis):
+        _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)
+        return
+    _write(iter(rewriting.rewrite_texts(list(_lines(file)), source, target)), output.out)
+    if not output.quiet:
+        echo(rewriting.summary, err=True)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    if file is None:
+        try:
+            yield from bounded_lines(sys.stdin)
+        except (OSError, UnicodeDecodeError) as error:
+            raise TodBiasError(f"standard input: cannot be read: {error}") from error
+        return
+    try:
+        with utf8(file), open(file, encoding="utf-8-sig", newline="") as stream:
+            yield from bounded_lines(stream)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"{file}: cannot be read: {error}") from error
+
+
+def _write(lines: Iterator[str], path: Path | None) -> None:
+    if path is None:
+        sys.stdout.writelines(lines)
+        return
+    first = list(islice(lines, 1))  # what cannot be read is found before anything is made
+    if not path.exists():
+        writable(path.parent)
+    write_lines(path, chain(first, lines), named=True)
+
+
+class WordsAxes(LexiconOptions):
+    """The axes whose terms are counted."""
+
+    axes: Annotated[Names, MinLen(1)] = ("gender", "age", "race")
+    """Axes, joined by commas; your own as module:name."""
+
+
+class CountedCorpora(CorpusOptions):
+    """Corpora to count in."""
+
+    corpus: str = DEMO
+    """As for attribute; several, joined by commas, are shown side by side."""
+
+
+class WordsConfig(Seeded):
+    """Corpora, axes and settings of the counts."""
+
+    corpus: CountedCorpora = CountedCorpora()
+    axes: WordsAxes = WordsAxes()
+    intervals: BootstrapOptions = BootstrapOptions()
+
+
+@command("tod-bias words --corpus demo,dialogues.jsonl --axes gender --out runs/words")
+def words(*, config: WordsConfig, output: OutputOptions) -> None:
+    """Count the words and dialogues that mention each group, by speaker (Su Fig. 2).
+
+    Writes words.csv, words.json and figures/words.svg, which replace those of an earlier command in the folder. Several
+    corpora get a subfolder each, and figures/corpora.svg compares them.
+    """
+    axes = load_axes(config.axes)
+    names = list(dict.fromkeys(name.strip() for name in config.corpus.corpus.split(",")))
+    if not all(names):
+        raise TodBiasError(f"--corpus {config.corpus.corpus}: a name is missing before or after a comma")
+    if doubled := repeated(Path(name).stem for name in names):
+        raise TodBiasError(
+            f"--corpus: two corpora are called {doubled!r}, and each has a folder by its name; rename one"
+        )
+    corpora = {}
+    for name in names:
+        _, corpora[name] = load_dialogues(config.corpus.model_copy(update={"corpus": name}), config.seed)
+    folder = folder_of(output.out, config.corpus.corpus if len(names) == 1 else "corpora")
+
+    import tod_bias.audit.mentions  # heavy imports come after what may go wrong at once
+    from tod_bias.report.words import write_corpora, write_shares
+
+    results = {}
+    for name, dialogues in corpora.items():
+        results[name] = tod_bias.audit.mentions.word_statistics(
+            dialogues,
+            axes,
+            bootstrap=config.intervals.bootstrap,
+            seed=config.seed,
+            corpus={"name": name, "split": config.corpus.split},
+        )
+        place = _folder_of(folder, name, names)
+        write_shares(results[name], place)
+        results[name].save(place)
+    if len(names) > 1:
+        write_corpora(results, folder)
+    if not output.quiet:
+        _print(results, folder)
+
+
+def _folder_of(folder: Path, name: str, names: Sequence[str]) -> Path:
+    """Where the results of one of the corpora go."""
+    return folder if len(names) == 1 else folder / Path(name).stem
+
+
+def _print(results: Mapping[str, Any], folder: Path) -> None:
+    from tod_bias.report.words import corpora_table, table
+
+    (first, *others) = results.values()
+    Console().print(corpora_table(results) if others else table(first))
+    names = ("words.csv", "words.svg") if not others else ("*/words.csv", "corpora.svg")
+    print(f"Results: {folder / names[0]}   Figure: {folder / 'figures' / names[1]}")
 
 
 class DatabaseOptions(CorpusSource):

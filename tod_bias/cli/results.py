@@ -1,0 +1,575 @@
+"""Commands that read a run's folder: ``tod-bias report``, ``view``, ``compare``, ``check``, ``cases``, ``mitigate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from tod_bias.cli import options as arguments
+from tod_bias.cli import signals
+from tod_bias.cli.options import (
+    axes_of,
+    check_files,
+    check_folder,
+    check_metrics,
+    chosen_metric,
+    command,
+    config_of,
+    folder_of,
+    lexicons,
+    load_axes,
+    load_system,
+    refuse,
+    user_metrics,
+)
+from tod_bias.config import (
+    ADVANCED,
+    AuditConfig,
+    CompareConfig,
+    DialogueOverrides,
+    MarginOptions,
+    MetricOptions,
+    Names,
+    Options,
+    OutputOptions,
+    Positive,
+    RunNames,
+    RunOverrides,
+)
+from tod_bias.errors import TodBiasError
+from tod_bias.io.folder import check_no_other_run
+from tod_bias.io.imports import is_import
+from tod_bias.report.console import Console, echo
+
+if TYPE_CHECKING:
+    from tod_bias.metrics.metric import Metric
+
+
+class ReportOutput(OutputOptions):
+    """Where the page goes."""
+
+    out: Path | None = None
+    """Folder for report.html and figures/, or an .html file; by default the run's own folder, for several runs the
+    nearest folder that holds them all (of runs/a and runs/b: runs)."""
+
+
+@command("tod-bias report runs/before runs/after --out runs")
+def report(*folders: Path, output: ReportOutput) -> None:
+    """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
+
+    Accepts the folders of attribute, compare and recommend audit. For the folder of another command it names the page
+    or file to look at. Nothing is run. Any runs can be shown side by side, without tests between them; `tod-bias
+    compare` tests two runs on the same dialogues.
+
+    Args:
+        folders: Folders that commands wrote; several: runs of attribute.
+    """
+    from tod_bias.errors import TodBiasError
+    from tod_bias.report.page import AUDIT, kind_of, report_on
+
+    if not folders:
+        raise TodBiasError("report: give the folder of a run, e.g. runs/demo")
+    if len(folders) == 1 and kind_of(folders[0]) is AUDIT:
+        from tod_bias.recommenders.lmrec.audit import report_again
+
+        page, is_new = report_again(folders[0], output.out), True
+    else:
+        page, is_new = report_on(list(folders), output.out)
+    if not output.quiet:
+        print(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))
+
+
+class ViewNames(Options):
+    """Metrics of the user's own."""
+
+    is_of_run = True
+
+    analysis: MetricOptions = MetricOptions()
+
+
+class ViewOptions(Options):
+    """How the page is shown."""
+
+    title = "Page"
+
+    build: bool = False
+    """Only write it."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Where it is served on this machine; by default a free one."""
+    no_open: Annotated[bool, ADVANCED] = False
+    """Serve it, and open no browser."""
+    quiet: bool = False
+    """Print only the address."""
+
+
+def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:
+    """Return the metrics of the user's own, which score turns too.
+
+    Raises:
+        RunError: a metric is named that no run has measured.
+    """
+    from tod_bias.audit.record import read_runs
+    from tod_bias.metrics.choice import metric
+    from tod_bias.results import RunError
+
+    if names.given():
+        measured = dict.fromkeys(name for run in read_runs(folders) for name in run.result.metrics)
+        for name in names.analysis.metrics or ():
+            if (metric(name).name if is_import(name) else name) not in measured:
+                where = ", ".join(map(str, folders))
+                raise RunError(f"--metrics {name}: {where} has not measured it; it has {', '.join(measured)}")
+    named = dict.fromkeys(name for folder in folders for name in user_metrics(config_of(folder, names)))
+    return [metric(name) for name in named]
+
+
+@command("tod-bias view runs/before runs/after")
+def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
+    """Show every counterfactual turn beside its original, the most harmful first, in the browser.
+
+    Writes explorer/index.html into the first run's folder, a page that works without a server, and serves it to this
+    machine until Ctrl-C.
+
+    Args:
+        runs: Folders of finished runs of attribute, e.g. before and after a fix.
+    """
+    import webbrowser
+
+    from tod_bias.errors import TodBiasError
+    from tod_bias.io.folder import unwritten
+    from tod_bias.report.explorer import FOLDER, PAGE, server_of, write_explorer
+
+    if not runs:
+        raise TodBiasError("view: give the folder of a run, e.g. runs/demo")
+    for run in runs:
+        unwritten(run)
+    is_new = not (runs[0] / FOLDER / PAGE).exists()
+    path = write_explorer(runs, scorers(runs, names))
+    if not page.quiet:
+        is_replaced = not is_new and len(runs) > 1
+        note = (
+            f" (in place of the page that was there; of one run alone: tod-bias view {runs[0]})" if is_replaced else ""
+        )
+        print(f"Explorer: {path}{note}", flush=True)
+    if page.build:
+        return 0
+    with server_of(path, page.port) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        print(f"{address} (Ctrl-C ends it)", flush=True)
+        try:
+            if not page.no_open:
+                webbrowser.open(address)
+            server.serve_forever()
+        except KeyboardInterrupt:  # how it is meant to end
+            if not page.quiet:
+                print(f"no longer served; {path} works without a server")
+    return signals.code(signals.received())
+
+
+class CompareOutput(OutputOptions):
+    """Where the comparison goes."""
+
+    out: Path | None = None
+    """Folder for compare.json and report.html; by default runs/compare."""
+
+
+@command("tod-bias compare runs/before runs/after --margin 0.02")
+def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareConfig, output: CompareOutput) -> None:
+    """Compare two runs on the same dialogues; write compare.json and report.html.
+
+    Each counterfactual of one run is paired with the same one of the other. The change of the quality, and of every
+    pooled difference, contribution and group, is called better, worse, equivalent (within --margin), changed (it is
+    shown, but not whether for better or worse) or inconclusive. The systems may differ in anything; dialogues, axes,
+    design, seed, history and metrics must be the same. No component is called.
+
+    Args:
+        before: A finished run's folder.
+        after: Another's, of the same dialogues rewritten in the same ways.
+    """
+    from tod_bias.results import AuditResult
+
+    metrics = names.analysis.metrics
+    check_metrics(metrics or ())
+    records = AuditResult.load(before), AuditResult.load(after)
+    if metrics is None and all(user_metrics(config_of(run, names)) for run in (before, after)):
+        metrics = config_of(before, names).analysis.metrics
+    check_no_other_run(check_folder(output.out, "compare"), "compare.json")
+
+    from tod_bias.audit import comparison
+    from tod_bias.report.answer import in_lines
+    from tod_bias.report.page import (
+        table,  # heavy imports come after what may go wrong at once
+        write_changes,
+    )
+
+    result = comparison.compare(
+        before,
+        after,
+        axes=names.axes.axes if names.axes.given_of("axes") else None,
+        metrics=metrics,
+        config=config,
+    )
+    path = result.save(folder_of(output.out, "compare"))
+    page = write_changes(result, path.parent, records)
+    if not output.quiet:
+        for name, record in zip(("before", "after"), records, strict=True):
+            lines = [f"{axis}: {text}" for axis, texts in in_lines(record).items() for text in texts]
+            echo(f"{name:<7} {(chr(10) + ' ' * 8).join(lines) or 'no difference is claimed'}")
+        Console().print(table(result))
+        print(f"Results: {path}   Report: {page}")
+
+
+class GateOptions(MarginOptions):
+    """What is allowed."""
+
+    title = "Gate"
+
+    max_gap: Annotated[float, Field(gt=0)] | None = None
+    """A gap shown to be beyond it fails; on each metric's own scale."""
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Pass if every gap is shown to be within ±margin; by default --max-gap."""
+    both_sides: bool = False
+    """Gaps of either sign count: that some are served better than the others, too."""
+    terms_only: bool = False
+    """Take the terms as they are: what is shown is true of them only."""
+    stage: Annotated[str | None, ADVANCED] = None
+    """Look at what this stage adds to each gap."""
+    allow_undecided: bool = False
+    """In the JUnit file, mark undecided gaps as skipped instead of as errors."""
+
+
+class CaseOptions(Options):
+    """Regression cases."""
+
+    title = "Cases"
+
+    cases: Path | None = None
+    """A file that tod-bias cases wrote, to be run again; RUN may say on which system."""
+    tolerance: Annotated[float, Field(ge=0), ADVANCED] = 0.01
+    """Harm of a turn up to it is none, in the metric's own units."""
+
+
+class CheckOutput(OutputOptions):
+    """Where the verdict goes."""
+
+    out: Path | None = None
+    """Folder for check.json; by default none is written."""
+    junit: Path | None = None
+    """Write a JUnit XML file."""
+    summary: Path | None = None
+    """Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY."""
+
+
+@command("tod-bias check runs/mine --max-gap 0.05 --axes gender --junit gate.xml")
+def check(
+    run: Path | None = None,
+    /,
+    *,
+    limits: GateOptions,
+    regression: CaseOptions,
+    output: CheckOutput,
+    overrides: RunOverrides,
+) -> int:
+    """Hold a finished run against a limit: a gate for CI.
+
+    Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: undecided, and
+    the output names the number of dialogues that would decide; 2: an argument or a file cannot be used.
+
+    A gap is that of a group from the mean of all groups on the same dialogues. Positive is harm; with --both-sides a
+    favour for some counts too. A group with fewer than 3 effective terms neither passes nor fails, unless --terms-only.
+
+    With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
+    fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.
+
+    Args:
+        run: A finished run's folder.
+    """
+    if regression.cases is not None:
+        why = f"of a run; --cases {regression.cases} are single dialogues"
+        refuse(limits, type(limits).model_fields, why)
+        return _check_cases(regression.cases, run, regression.tolerance, overrides, output)
+    refuse(regression, ("tolerance",), "for --cases, which are run again; a finished run is not")
+    given = overrides.given()
+    refuse(overrides, given.keys() - {"axes", "metrics"}, "for --cases, which are run again; a finished run is not")
+    if run is None or limits.max_gap is None:
+        missing = "a run's folder" if run is None else "--max-gap"
+        raise TodBiasError(f"check: {missing} is missing; give RUN and --max-gap, or --cases and --pipeline")
+    from tod_bias.results import AuditResult
+
+    result = AuditResult.load(run)
+
+    from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
+    from tod_bias.report.answer import in_lines
+    from tod_bias.testing import gate as gates
+
+    allowed = gates.Limits(limits.max_gap, limits.margin, limits.both_sides, limits.terms_only)
+    checked = gates.gate(result, allowed, axes=given.get("axes"), metrics=given.get("metrics"), stage=limits.stage)
+    axes = {verdict.checked.axis for verdict in checked.verdicts}
+    record = checked.record | {"allow_undecided": limits.allow_undecided, "findings": in_lines(result, axes)}
+    _write(record, pages, output)
+    if not output.quiet:
+        Console().print(pages.table(record))
+        echo(f"{pages.TITLES[checked.state]}: {pages.headline(record)}")
+    return checked.code
+
+
+def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput) -> int:
+    """Run a file of cases again, on the system that the options or a run name; returns the exit code."""
+    check_files(path)
+    from tod_bias.dialogues.corpora import check_shipped, load_corpus
+    from tod_bias.report import cases as pages
+    from tod_bias.testing.case_check import check_cases
+    from tod_bias.testing.cases import read_cases
+
+    cases = read_cases(path)
+    config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
+    corpus, split = cases[0].corpus
+    has_models = any(config.system.models)
+    if config.corpus.given_of("corpus"):
+        corpus = config.corpus.corpus
+    elif has_models:
+        check_shipped(corpus, str(path))
+    axes, metrics = _user_objects(cases, config, is_given=run is None)
+    whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
+    system = load_system("", config.system, whole)
+    checked = check_cases(
+        cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet
+    )
+    _write(checked.record, pages, output)
+    if not output.quiet:
+        Console().print(pages.table(checked.record))
+        echo(pages.headline(checked.record))
+    return checked.code
+
+
+def _user_objects(
+    cases: Sequence[Any], config: AuditConfig, *, is_given: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The axes and metrics of the user's own.
+
+    Args:
+        cases: which may name them.
+        config: which names them.
+        is_given: whether it is all from the command line, so that what no case names is a mistake.
+
+    Raises:
+        TodBiasError: one cannot be loaded, or no case names it.
+    """
+    from tod_bias.io.imports import is_import
+    from tod_bias.perturb.loading import is_user_defined
+    from tod_bias.testing.case_check import user_objects
+
+    names = config.axes.axes if config.axes.given_of("axes") else ()
+    scores = config.analysis.metrics or ()
+    if not is_given:
+        names = tuple(name for name in names if is_user_defined(name))
+        scores = tuple(name for name in scores if is_import(name))
+    axes, metrics = user_objects(names, scores)
+    if is_given:
+        known = {case.axis for case in cases}
+        for axis in (*axes, *(name for name in names if not is_user_defined(name))):
+            if axis not in known:
+                raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
+        known = {case.metric for case in cases}
+        for name in scores:
+            if not {name, metrics[name].name} & known:
+                raise TodBiasError(f"--metrics: no case is scored by {name}; expected {', '.join(sorted(known))}")
+    return axes, metrics
+
+
+def _write(record: Any, pages: Any, output: CheckOutput) -> None:
+    """Write the result to the requested files."""
+    from tod_bias.io.files import append_text, write_json, write_text
+    from tod_bias.io.folder import writable
+
+    if output.out is not None:
+        write_json(writable(output.out) / "check.json", record)
+    if output.junit is not None:
+        write_text(output.junit, pages.junit(record), named=True)
+    if output.summary is not None:
+        append_text(output.summary, pages.markdown(record))
+
+
+class CasesOptions(Options):
+    """Cases to write."""
+
+    title = "Cases"
+
+    worst: Positive = 50
+    """So many cases, every axis its share."""
+    metric: str | None = None
+    """Says what is harm, by name or as module:Class; by default the one that claims most."""
+    stage: Annotated[str | None, ADVANCED] = None
+    """Only harm that enters at this stage."""
+    only: tuple[str, ...] = ()
+    """A turn that tod-bias view names, in place of the worst; may be repeated. Cases that are in --out stay."""
+
+
+class CasesOutput(OutputOptions):
+    """Where cases go."""
+
+    out: Path = Path("cases.jsonl")
+    """The file (JSON lines)."""
+
+
+@command("tod-bias cases runs/mine --worst 20 --out cases.jsonl")
+def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: DialogueOverrides) -> None:
+    """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
+
+    A case is one turn of one counterfactual, with the turns before it and the stage at which the harm enters. It needs
+    no corpus and no run. No stage is called.
+
+    Args:
+        run: A finished run's folder.
+    """
+    config = config_of(run, overrides)
+    from tod_bias.io.folder import unwritten
+    from tod_bias.results import AuditResult
+
+    unwritten(run)
+    result = AuditResult.load(run)
+    from tod_bias.dialogues.corpora import check_shipped, load_corpus  # heavy imports come after what may go wrong
+    from tod_bias.dialogues.sampling import sample
+    from tod_bias.report import cases as pages
+    from tod_bias.testing.cases import check_replaced, read_cases, write_cases
+    from tod_bias.testing.worst import worst_cases
+
+    check_replaced(output.out)
+    about = result.corpus
+    name = config.corpus.corpus if config.corpus.given_of("corpus") else about.name
+    if not config.corpus.given_of("corpus"):
+        check_shipped(name, str(run))
+    whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
+    names = axes_of(run, result, overrides, config)
+    axes = load_axes(config.axes, names, config.system.device)
+    metric = which.metric or chosen_metric(config)
+    worst = worst_cases(
+        run,
+        sample(whole, about.dialogues, result.config.seed),
+        most=which.worst,
+        axes=axes,
+        metric=metric,
+        stage=which.stage,
+        options=_options(config, names, axes),
+        only=which.only,
+    )
+    chosen: Sequence[Any] = worst.cases
+    if which.only and output.out.is_file():
+        chosen = [*(case for case in read_cases(output.out) if case.id not in which.only), *chosen]
+    write_cases(chosen, output.out)
+    if output.quiet:
+        return
+    if chosen:
+        Console().print(pages.written([case.to_json() for case in chosen]))
+    for axis, number in worst.left_out.items():
+        echo(f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten")
+    print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {output.out}")
+
+
+def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """How each axis was made, for a case that needs no run."""
+    how = config.axes
+    files = lexicons(how, names)
+    return {
+        axis.name: {
+            "axis": name,
+            "lexicon": files.get(name),
+            "protected": list(how.protect) or None,
+            "name_slots": None if how.name_slots is None else str(how.name_slots),
+            "model": how.perturber,
+            "introductions": sorted(axis.kinds) or None if how.introductions else None,
+        }
+        for name, axis in zip(names, axes, strict=True)
+    }
+
+
+class MitigateOptions(MarginOptions):
+    """Fixes, and how small a gap must become."""
+
+    title = "Mitigation"
+
+    guards: Names = ("canonical",)
+    """Guards to try: canonical, neutral, vote."""
+    metric: str | None = None
+    """The metric that decides; by default that of each axis's first finding."""
+    margin: Annotated[float, Field(gt=0)] = 0.02
+    """Largest gap, and largest loss of quality, that may remain."""
+    terms_only: bool = False
+    """Take the terms as they are if they are too few for a claim about groups."""
+
+
+class MitigateOutput(OutputOptions):
+    """Where results go."""
+
+    out: Path | None = None
+    """Folder for the results; by default RUN/mitigation."""
+
+
+@command("tod-bias mitigate runs/mine")
+def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
+    """Try a guard and the missing rows on each stage that a finding names.
+
+    Every fix is measured alone, as the run was. Prints what remains of the gaps, what quality costs, and the lines to
+    add to the pipeline file. Writes mitigation.json, and missing.jsonl (rows that a lookup table lacks). Exit code 1
+    if no fix helps on an axis.
+
+    Args:
+        run: A finished run of attribute: its folder.
+    """
+    from tod_bias.io.folder import claimed, unwritten
+
+    unwritten(run)
+    from tod_bias.results import AuditResult, deciding_metrics
+
+    result = AuditResult.load(run)
+    config = arguments.config_of(run, overrides)
+    arguments.check_metrics(config.analysis.metrics or ())
+    deciding = deciding_metrics(result, arguments.axes_of(run, result, overrides, config), how.metric)
+    from tod_bias.perturb.guard import MODES
+
+    if unknown := [mode for mode in how.guards if mode not in MODES]:
+        raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
+    from tod_bias.io.files import subfolder  # heavy imports come after what may go wrong at once
+
+    trials = list(_trials(result, config, deciding, how))
+    _write_trials(claimed(output.out or subfolder(run, "mitigation")), trials, result, how, quiet=output.quiet)
+    without = [axis for axis in deciding if not any(trial.helps and trial.axis == axis for trial in trials)]
+    for axis in without:
+        is_tried = any(trial.axis == axis for trial in trials)
+        why = "no fix that was tried helps alone" if is_tried else "no stage accounts for the gap; declare more stages"
+        echo(f"axis {axis}: {why}", err=True)
+    return int(bool(without))
+
+
+def _trials(result: Any, config: AuditConfig, deciding: Mapping[str, str], how: MitigateOptions) -> Any:
+    """Return the trials of a run's fixes."""
+    arguments.check_system(config.corpus.corpus, config.system)
+    axes = arguments.load_axes(config.axes, tuple(deciding), config.system.device)
+    whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
+    system = arguments.load_system(config.corpus.corpus, config.system, whole)
+    from tod_bias.audit.checks import all_metrics
+    from tod_bias.mitigation.trials import Trials
+    from tod_bias.testing.gate import Limits
+
+    metrics, by_name = all_metrics(result, arguments.user_metrics(config)), {axis.name: axis for axis in axes}
+    limits = Limits(how.margin, both_sides=True, terms_only=how.terms_only)
+    options = {"cluster": config.analysis.cluster, "max_failures": config.run.max_failures}
+    return Trials(result, system, dialogues, by_name, deciding, how.guards, limits, metrics, options)
+
+
+def _write_trials(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, *, quiet: bool) -> None:
+    """Write all trials, and print them with the lines to add."""
+    from tod_bias.dialogues.text import json_line
+    from tod_bias.io.files import write_json, write_lines
+    from tod_bias.report.terminal import lines, mitigation_table
+
+    tried = [trial.model_dump(mode="json") for trial in trials]
+    record = {"schema": 3, "run": result.name, "margin": how.margin, "terms_only": how.terms_only, "trials": tried}
+    write_json(folder / "mitigation.json", record)
+    if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
+        write_lines(folder / "missing.jsonl", map(json_line, missing))
+    if not quiet:
+        Console().print(mitigation_table(record))
+        print(lines(trial for trial in tried if trial["helps"]))

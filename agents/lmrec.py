@@ -31,13 +31,11 @@ from tod_bias.agents.options import Options, add_options
 from tod_bias.agents.pipeline_agent import PipelineAgent
 from tod_bias.errors import RecommenderError, StageError
 from tod_bias.recommenders.lmrec.model import K
-from tod_bias.recommenders.lmrec.prices import neutral_shares, price_shares
-from tod_bias.recommenders.lmrec.reviews import FEWEST, Reviews, read_csv
-from tod_bias.recommenders.lmrec.sample import CITY, sample
-from tod_bias.recommenders.lmrec.stage import Recommend
+from tod_bias.recommenders.lmrec.reviews import CITY, FEWEST, Reviews, read_csv, sample
+from tod_bias.recommenders.lmrec.scores import neutral_shares, price_shares
+from tod_bias.recommenders.lmrec.stages import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, VENUES
-from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
 from tod_bias.systems.pipeline import Pipeline
 
 WRITTEN = "{name} ({id})"

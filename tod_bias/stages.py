@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tod_bias.perturb.guard import Guard
-    from tod_bias.recommenders.lmrec.stage import Recommend
-    from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
+    from tod_bias.recommenders.lmrec.stages import ItemLookup, Recommend, VenueResponse
     from tod_bias.systems.chat.components import Answer, ToolCalls
     from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call
     from tod_bias.systems.stages.database import LookupDb
@@ -24,17 +23,17 @@ HOMES = {
     "Answer": "systems.chat.components",
     "ApiCall": "systems.stages.language_model",
     "Guard": "perturb.guard",
-    "ItemLookup": "recommenders.lmrec.venue_stages",
+    "ItemLookup": "recommenders.lmrec.stages",
     "Lookup": "systems.outputs",
     "LookupDb": "systems.stages.database",
     "Outcome": "systems.outputs",
-    "Recommend": "recommenders.lmrec.stage",
+    "Recommend": "recommenders.lmrec.stages",
     "Replay": "systems.stages.replay",
     "Response": "systems.stages.language_model",
     "SqlDb": "systems.stages.sql",
     "ToolCalls": "systems.chat.components",
     "Tools": "systems.stages.tools",
-    "VenueResponse": "recommenders.lmrec.venue_stages",
+    "VenueResponse": "recommenders.lmrec.stages",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
 }

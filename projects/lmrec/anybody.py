@@ -19,14 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from tod_bias.perturb.names import first_names
-from tod_bias.recommenders.lmrec.masking import Neutraliser
-from tod_bias.recommenders.lmrec.mitigation import bias_of
-from tod_bias.recommenders.lmrec.model import LMRec
-from tod_bias.recommenders.lmrec.quality import rank_reviews
-from tod_bias.recommenders.lmrec.queries import ask
+from tod_bias.recommenders.lmrec.mitigation import bias_of, rank_reviews
+from tod_bias.recommenders.lmrec.model import LMRec, ask, training_settings
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
-from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import training_settings
+from tod_bias.recommenders.lmrec.templates import Neutraliser, load_templates
 from tod_bias.statistics.intervals import t_interval
 
 GENDERS = {"female": "woman", "male": "man"}

@@ -22,10 +22,8 @@ from typing import Any
 import pandas as pd
 
 from tod_bias.perturb.names import first_names
-from tod_bias.recommenders.lmrec.audit import audit, save
-from tod_bias.recommenders.lmrec.recommendations import tidy
-from tod_bias.recommenders.lmrec.results import Audit
-from tod_bias.recommenders.lmrec.saved import NEUTRAL, ListFormat, read_saved
+from tod_bias.recommenders.lmrec.audit import Audit, audit, save
+from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, ListFormat, read_saved, tidy
 
 CITIES = ("Atlanta", "Austin", "Boston", "Columbus", "Orlando", "Portland", "Toronto")
 LISTS = "data/bias_analysis/yelp/output_dataframes"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tod_bias.recommenders.lmrec.stages import VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.venue_stages import VenueResponse
 from tod_bias.systems.stage import StageInput
 
 BLACK = {entry.word for entry in load_templates().names if entry.labels["race"] == "black"}

@@ -7,9 +7,8 @@ import sys
 from tod_bias import Dialogue, StageInput, Turn
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.recommenders.lmrec.model import VENUES
-from tod_bias.recommenders.lmrec.stage import Recommend
+from tod_bias.recommenders.lmrec.stages import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
 from tod_bias.systems.pipeline import Pipeline
 
 

@@ -9,7 +9,7 @@ from tod_bias import Dialogue, Turn
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import load_axis
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
-from tod_bias.recommenders.lmrec.venue_stages import ItemLookup, VenueResponse
+from tod_bias.recommenders.lmrec.stages import ItemLookup, VenueResponse
 from tod_bias.systems.stage import StageInput
 
 

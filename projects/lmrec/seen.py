@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.sample import CUISINES
+from tod_bias.recommenders.lmrec.reviews import CUISINES
 from tod_bias.results import AuditResult, Comparison
 
 ALPHA = 0.05

@@ -21,8 +21,7 @@ from tod_bias.perturb.english import edited
 from tod_bias.perturb.names import first_names
 from tod_bias.perturb.names.mentions import Unaccented
 from tod_bias.perturb.names.people import name_places
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
-from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.recommenders.lmrec.templates import MASK, Neutraliser, load_templates
 
 NAMES = {
     "US, newer": (

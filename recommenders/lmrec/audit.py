@@ -1,31 +1,103 @@
-"""An audit of recommendations: all analyses, their files and figures."""
+"""An audit of recommendations: all analyses, their tables, the folder that they are written into, and the report."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tod_bias.errors import RecommenderError, shortened
+from tod_bias.io.documents import check_plain, read_json
 from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.io.folder import writable
-from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
+from tod_bias.recommenders.lmrec import reading as tables
+from tod_bias.recommenders.lmrec import scores
 from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, statements
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
-from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
+from tod_bias.report.sheets import Statement
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
+"""The CSV files of an audit, by name without ending."""
+RECORD = "audit.json"
+"""File that identifies the folder of an audit."""
+_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted", "largest_word")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The tables of one audit and its record."""
+
+    price_percentage: pd.DataFrame
+    price_by_label: pd.DataFrame
+    association: pd.DataFrame
+    average_price: pd.DataFrame
+    price_differences: pd.DataFrame
+    top_words: pd.DataFrame
+    record: dict[str, Any]
+    """The content of ``audit.json``."""
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        return float(self.record["inference"]["level"])
+
+    @property
+    def statements(self) -> list[Statement]:
+        """The findings of ``audit.json``, differences first."""
+        return [Statement(**statement) for statement in self.record["findings"]]
+
+    @property
+    def places(self) -> Mapping[str, Sequence[str]]:
+        """Kind to substitutions that are places: the rank chart."""
+        return dict(self.record["places"])
+
+    @classmethod
+    def read(cls, folder: Path) -> Audit:
+        """An audit from its folder.
+
+        Raises:
+            RecommenderError: a file is not there, or is not what an audit writes.
+        """
+        with readable(folder):
+            return cls(
+                **{name: _table(folder / f"{name}.csv") for name in TABLES}, record=dict(read_json(folder / RECORD))
+            )
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Raises RecommenderError for what a damaged file of an audit leads to."""
+    try:
+        yield
+    except (OSError, json.JSONDecodeError) as error:
+        raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = shortened(f"{type(error).__name__}: {error}", 200)
+        raise RecommenderError(f"{folder}: not what recommend audit writes ({reason}); repeat it") from error
+
+
+def _table(path: Path) -> pd.DataFrame:
+    check_plain(path)
+    texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+
 
 SCHEMA = 1
 """Version of ``audit.json``."""
@@ -62,14 +134,14 @@ def audit(
     of_prices = recommendations if priced else empty
     of_categories = recommendations if distinct["categories"].map(len).any() else empty
     kinds = {word: kind for kind, group in places.items() for word in group} if priced else {}
-    differences = prices.price_differences(recommendations, kinds, how)
+    differences = scores.price_differences(recommendations, kinds, how)
     if len(kinds) > 1 and differences.empty:
-        notes.append(f"no two places share {prices.FEWEST_TEMPLATES} templates: they are not compared")
+        notes.append(f"no two places share {scores.FEWEST_TEMPLATES} templates: they are not compared")
     percentage, by_label, association = one_family(
         (
-            prices.price_percentage(of_prices, how),
-            prices.price_by_label(of_prices, how),
-            associations.association(of_categories, how),
+            scores.price_percentage(of_prices, how),
+            scores.price_by_label(of_prices, how),
+            scores.association(of_categories, how),
         ),
         how.correction,
     )
@@ -95,9 +167,9 @@ def audit(
         price_percentage=percentage,
         price_by_label=by_label,
         association=association,
-        average_price=prices.average_price(of_prices, how),
+        average_price=scores.average_price(of_prices, how),
         price_differences=differences,
-        top_words=item_names.top_words(recommendations, how),
+        top_words=scores.top_words(recommendations, how),
         record=record,
     )
     record["findings"] = [asdict(statement) for statement in statements(result)]

@@ -72,7 +72,7 @@ def association_scatter(
     length of the intervals.
 
     Args:
-        scores: what :func:`~tod_bias.recommenders.lmrec.associations.association` gave.
+        scores: what :func:`~tod_bias.recommenders.lmrec.scores.association` gave.
         across: dimension, label to the right, label to the left.
         upwards: dimension, label at the top, label at the bottom.
         categories: only these (without regard to case); None for all.
@@ -152,7 +152,7 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
     """Rank chart of the average price level per place (Shen Fig. 8), over all cities, and the neutral reference.
 
     Args:
-        scores: what :func:`~tod_bias.recommenders.lmrec.prices.average_price` gave.
+        scores: what :func:`~tod_bias.recommenders.lmrec.scores.average_price` gave.
         groups: heading → substitutions.
     """
     part = scores[scores["city"] == ALL].set_index("substitution")

@@ -1,7 +1,8 @@
-"""LMRec: an encoder with a recommendation head on its first state (Shen §3.2), and the folder that it lives in.
+"""LMRec: an encoder with a recommendation head on its first state (Shen §3.2), its training, folder and queries.
 
 r = softmax(W₂ᵀ relu(W₁ᵀ h)) with two layers (Shen 2023), or r = softmax(Wᵀ dropout(h)) with one (Shen 2022); h is the
-last hidden state of the first token ([CLS]).
+last hidden state of the first token ([CLS]). Training minimises the cross-entropy over all venues, with early stopping
+on the validation loss, and can be resumed.
 
 A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugging Face's models do, and
 ``venues.jsonl``, the items in the order of the model's outputs.
@@ -10,23 +11,51 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    BertConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    set_seed,
+)
 
 from tod_bias.dialogues.text import json_line
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.io.documents import read_json
+from tod_bias.io.files import write_json
+from tod_bias.io.folder import held
 from tod_bias.io.progress import progress_bar
-from tod_bias.models.checkpoints import from_pretrained, is_encoder, load_configuration, load_tokenizer
+from tod_bias.models.checkpoints import (
+    fingerprint,
+    from_pretrained,
+    is_encoder,
+    load_configuration,
+    load_tokenizer,
+    positions,
+)
+from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.model_folder import save_model
-from tod_bias.models.processes import usable_device
+from tod_bias.models.processes import is_first_process, usable_device
+from tod_bias.models.trainer import Row, Task, finish, fit
+from tod_bias.perturb.names.people import under_other_names
 from tod_bias.recommenders.files import json_lines
-from tod_bias.recommenders.lmrec.masking import MASK
+from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy
+from tod_bias.recommenders.lmrec.reviews import Review, Reviews
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
+from tod_bias.recommenders.lmrec.templates import MASK, Neutraliser, Query, TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import VENUES, Venue
 
 K = 20
@@ -275,3 +304,250 @@ def load_encoder(name: str) -> Any:
     if not is_encoder(config):
         raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")
     return from_pretrained(AutoModel, name, "encoder")
+
+
+_CHUNK = 1000
+"""Reviews whose texts are in memory at once."""
+
+
+def _examples(reviews: Iterator[Review], tokenizer: Any, max_length: int) -> list[Row]:
+    result: list[Row] = []
+    while chunk := list(islice(reviews, _CHUNK)):
+        every = encode(tokenizer, [review.text for review in chunk], max_length)
+        pairs = zip(every, chunk, strict=True)
+        result += [{"input_ids": array("i", ids), "labels": review.venue} for ids, review in pairs]
+    return result
+
+
+def train(
+    reviews: Reviews,
+    out: str | Path,
+    settings: RecommenderTrainConfig | None = None,
+    *,
+    neutraliser: Neutraliser | None = None,
+    resume: bool = True,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Train LMRec on the training split of some reviews and save the best model to ``out``.
+
+    Args:
+        reviews: of one city.
+        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
+        settings: of the training.
+        neutraliser: masks the words of ``settings.mask``; those of the package by default.
+        resume: continue an interrupted training with the same settings.
+
+    Returns:
+        The content of ``training.json``: settings, statistics, steps, losses in nats a review.
+
+    Raises:
+        DivergedError: the loss is no longer finite.
+        ModelError: unusable settings or encoder.
+        RecommenderError: too few reviews to split.
+        TodBiasError: ``out`` cannot be written to, or another run writes into it.
+    """
+    settings = (settings or RecommenderTrainConfig()).with_usual_rate()
+    with held(out) as folder:
+        set_seed(settings.seed)
+        hide = (neutraliser or Neutraliser()) if settings.mask else None
+
+        def split(number: int) -> Iterator[Review]:
+            part = reviews.of_split(number, settings.seed)
+            if settings.augment and number == 0:
+                part = _augmented(part)
+            return (Review(review.venue, hide(review.text)) for review in part) if hide else part
+
+        model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
+        train_set, valid_set = (_examples(split(number), tokenizer, model.config.max_tokens) for number in (0, 1))
+        if not (len(train_set) and len(valid_set)):
+            raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
+        record: dict[str, Any] = {"settings": settings.model_dump(), "statistics": reviews.statistics()}
+        record["training_reviews"] = len(train_set)
+        task = Task(train_set, valid_set, padding(tokenizer), rate="linear", warmup=0.1, loss=_loss)
+        model, outcome = fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
+        record |= outcome
+        if is_first_process():
+            LMRec(model, tokenizer, reviews.venues).save(folder)
+            write_json(folder / "training.json", record)
+            finish(folder)
+    return record
+
+
+def _augmented(reviews: Iterator[Review]) -> Iterator[Review]:
+    for review in reviews:
+        yield review
+        yield from (Review(review.venue, text) for text in under_other_names(review.text))
+
+
+def _new_model(
+    reviews: Reviews, settings: RecommenderTrainConfig, texts: Callable[[], Iterator[str]]
+) -> tuple[LMRecModel, Any]:
+    if settings.init == "scratch":
+        tokenizer = new_tokenizer(texts, settings.vocabulary)
+        encoder = new_encoder(
+            len(tokenizer),
+            layers=settings.layers,
+            width=settings.width,
+            heads=settings.heads,
+            dropout=min(settings.dropout, 0.1),
+            positions=settings.max_length,
+        )
+    else:
+        encoder, tokenizer = load_encoder(settings.init), load_tokenizer(settings.init)
+        vocabulary = encoder.get_input_embeddings().num_embeddings
+        check_tokens([list(tokenizer.get_vocab().values())], vocabulary, settings.init)
+    most = positions(encoder.config) or settings.max_length
+    if encoder.config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        most -= 2  # their positions begin behind the padding token
+    config = LMRecConfig(
+        encoder={"model_type": encoder.config.model_type, **encoder.config.to_diff_dict()},
+        venues=len(reviews.venues),
+        layers=settings.head_layers,
+        hidden=settings.hidden,
+        dropout=settings.dropout,
+        max_tokens=min(settings.max_length, most),
+        city=reviews.city,
+        masked=settings.mask,
+    )
+    return LMRecModel(config, encoder), tokenizer
+
+
+def _loss(scores: torch.Tensor, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    """Return the mean cross-entropy of a step's reviews in nats."""
+    total = torch.nn.functional.cross_entropy(scores.float(), labels, reduction="sum")
+    return total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
+
+
+def training_settings(folder: str | Path) -> Mapping[str, Any]:
+    """Return the settings of the training that wrote a model folder; empty if they are not recorded."""
+    try:
+        settings = read_json(Path(folder) / "training.json")["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
+def recommend_templates(
+    folders: Sequence[str | Path],
+    *,
+    templates: str | Path | None = None,
+    top: int = K,
+    device: str | None = None,
+    neutralise: bool = False,
+    show_progress: bool = False,
+) -> tuple[Recommendations, dict[str, Any]]:
+    """Return the template audit's recommendations of some trained models, one per city, and their source.
+
+    Several models of one city (trained with other seeds, for example) count as cities; their folders' names are added.
+
+    Raises:
+        RecommenderError: two models of one city in folders of the same name.
+    """
+    words = load_templates(templates)
+    models = [LMRec.load(folder, device=device) for folder in folders]
+    cities = distinct_names(
+        [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)], folders
+    )
+    how: dict[str, Any] = {
+        "top": top,
+        "hide": Neutraliser(words) if neutralise else None,
+        "show_progress": show_progress,
+    }
+    result = tidy(pd.concat([ask(model, words, city=city, **how) for model, city in zip(models, cities, strict=True)]))
+    source = {
+        "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},
+        "templates": str(templates) if templates else "Shen",
+        "top": top,
+        "neutralised": neutralise,
+    }
+    notes = _of_training(models, folders, neutralise=neutralise)
+    return replace(result, notes=(*result.notes, *notes)), source
+
+
+def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neutralise: bool) -> Iterator[str]:
+    """Yield notes on the audit from the models' trainings."""
+    if not neutralise and any(model.model.config.masked for model in models):
+        yield (
+            "trained with masked names, relations and places, but queried with them: findings about these words "
+            "show the effect of the initial weights, because no review contained the words"
+        )
+    begun = [str(training_settings(folder).get("init", "scratch")) for folder in folders]
+    for encoder in sorted({encoder for encoder in begun if encoder != "scratch" and begun.count(encoder) > 1}):
+        yield (
+            f"{begun.count(encoder)} of {len(begun)} models began with the same weights, {encoder}: findings over "
+            f"them hold for these weights, and may be accidental"
+        )
+
+
+def distinct_names(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:
+    """Return names for some models: their city, with the folder's name if several are of one city.
+
+    Raises:
+        RecommenderError: two models of one city in folders of the same name.
+    """
+    names = [
+        f"{city} ({Path(folder).name})" if list(cities).count(city) > 1 else city
+        for city, folder in zip(cities, folders, strict=True)
+    ]
+    if alike := [str(folder) for name, folder in zip(names, folders, strict=True) if names.count(name) > 1]:
+        raise RecommenderError(
+            f"two models of one city in folders of one name: {alike[0]} and {alike[1]}; name a city's folders apart, "
+            "for instance leeds-0 and leeds-1"
+        )
+    return names
+
+
+def ask(
+    model: LMRec,
+    words: TemplateSet,
+    *,
+    city: str,
+    top: int = K,
+    hide: Neutraliser | None = None,
+    show_progress: bool = False,
+) -> pd.DataFrame:
+    """The top items for every filled template of one model, and for every neutralised template once.
+
+    Args:
+        model: the recommender.
+        words: templates and the words that fill them.
+        city: written into the frame.
+        top: items a query.
+        hide: masks every query before it is asked (test-side neutralisation).
+        show_progress: on stderr.
+
+    Raises:
+        RecommenderError: the model knows fewer than ``top`` venues.
+    """
+    queries, labels = _labelled(words, Neutraliser(words))
+    texts = [hide(query.text) if hide else query.text for query in queries]
+    ranked = model.rank(texts, top, show_progress=show_progress)
+    flat = ranked.ravel()
+    part = {
+        "kind": [query.kind for query in queries],
+        "template": [query.template for query in queries],
+        "substitution": [query.substitution for query in queries],
+        "second": [query.second for query in queries],
+        "query": texts,
+        "label": labels,
+    }
+    frame = pd.DataFrame(part).loc[pd.RangeIndex(len(queries)).repeat(top)].reset_index(drop=True)
+    return frame.assign(
+        city=city,
+        rank=list(range(1, top + 1)) * len(queries),
+        item=[model.venues[number].name for number in flat],
+        item_id=[model.venues[number].id for number in flat],
+        price=[model.venues[number].price for number in flat],
+        categories=[model.venues[number].categories for number in flat],
+    )
+
+
+def _labelled(words: TemplateSet, hide: Neutraliser) -> tuple[list[Query], list[str]]:
+    """All filled templates with their labels, and behind them every neutralised template once."""
+    queries = list(words.queries())
+    labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]
+    neutral: dict[tuple[str, str], Query] = {}
+    for query in queries:
+        neutral.setdefault((query.kind, hide(query.text)), query)
+    queries += [Query(kind, query.template, text, "[MASK]") for (kind, text), query in neutral.items()]
+    return queries, labels + [NEUTRAL] * len(neutral)

@@ -14,14 +14,11 @@ from parlai.core.params import ParlaiParser
 from sgd_files import evaluate_with_parlai
 
 from tod_bias.errors import RecommenderError, StageError
-from tod_bias.recommenders.lmrec.model import LMRec
-from tod_bias.recommenders.lmrec.prices import price_percentage
-from tod_bias.recommenders.lmrec.quality import rank_reviews
-from tod_bias.recommenders.lmrec.queries import recommend_templates
-from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
-from tod_bias.recommenders.lmrec.sample import sample, write_sample
+from tod_bias.recommenders.lmrec.mitigation import rank_reviews
+from tod_bias.recommenders.lmrec.model import LMRec, recommend_templates, train
+from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv, sample, write_sample
+from tod_bias.recommenders.lmrec.scores import price_percentage
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
-from tod_bias.recommenders.lmrec.training import train
 
 pytestmark = [pytest.mark.parlai, pytest.mark.slow]
 

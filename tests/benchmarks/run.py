@@ -213,8 +213,7 @@ def rewriting(options: argparse.Namespace) -> None:
 def recommendation(options: argparse.Namespace) -> None:
     """The whole template audit of an LMRec, batched, against one query at a time; then with all its analyses."""
     from tod_bias.recommenders.lmrec.audit import audit
-    from tod_bias.recommenders.lmrec.model import LMRec, encode
-    from tod_bias.recommenders.lmrec.queries import ask
+    from tod_bias.recommenders.lmrec.model import LMRec, ask, encode
     from tod_bias.recommenders.lmrec.recommendations import tidy
     from tod_bias.recommenders.lmrec.templates import load_templates
 

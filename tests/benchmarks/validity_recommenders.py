@@ -21,11 +21,16 @@ from spaces import SPREAD_ONLY, TEN_SERIES, Space, eaa_rejects, flagged
 from test_unequal_sets import p_values as set_p_values
 from worlds import COUPLES, UNKIND, Couples, World, places
 
-from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA, claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
+from tod_bias.recommenders.lmrec.scores import (
+    association,
+    average_price,
+    price_by_label,
+    price_differences,
+    price_percentage,
+)
 
 Row = tuple[str, str, str, float, int]
 """Estimator, world, what, value, runs."""

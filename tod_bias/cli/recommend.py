@@ -36,7 +36,7 @@ from tod_bias.report.notation import count
 from tod_bias.report.sheets import column_of, print_sheets, print_statements
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.results import Audit
+    from tod_bias.recommenders.lmrec.audit import Audit
 
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
@@ -118,7 +118,7 @@ def read_reviews(options: ReviewOptions) -> list[Any]:
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
     check_files(*(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
-    from tod_bias.recommenders.lmrec.sample import CITY, sample
+    from tod_bias.recommenders.lmrec.reviews import CITY, sample
 
     how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing}
     every = []
@@ -258,7 +258,7 @@ def audit(
 
     source: dict[str, Any]
     if models.model:
-        from tod_bias.recommenders.lmrec.queries import recommend_templates
+        from tod_bias.recommenders.lmrec.model import recommend_templates
 
         frame, source = recommend_templates(
             models.model,
@@ -304,8 +304,7 @@ def _read_saved(
     price_levels: Sequence[float] | None,
     top: int | None,
 ) -> Any:
-    from tod_bias.recommenders.lmrec.recommendations import read_recommendations
-    from tod_bias.recommenders.lmrec.saved import ListFormat
+    from tod_bias.recommenders.lmrec.recommendations import ListFormat, read_recommendations
 
     reading = ListFormat(
         columns=pairs("--columns", lists.columns),
@@ -366,8 +365,7 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
     if config.head_layers == 1:
         refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
     check_files(source.templates, otherwise="no such folder")
-    from tod_bias.recommenders.lmrec.masking import Neutraliser
-    from tod_bias.recommenders.lmrec.templates import load_templates
+    from tod_bias.recommenders.lmrec.templates import Neutraliser, load_templates
 
     hide = Neutraliser(load_templates(source.templates))
     every = read_reviews(source)
@@ -377,7 +375,7 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
     if len(every) > 1 and (odd := [name for name in names if Path(name).name != name]):
         raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
 
-    from tod_bias.recommenders.lmrec.training import train as train_model  # heavy: after what may go wrong at once
+    from tod_bias.recommenders.lmrec.model import train as train_model  # heavy: after what may go wrong at once
 
     for part in every:
         folder = subfolder(output.out, part.city) if len(every) > 1 else output.out
@@ -417,8 +415,8 @@ def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOption
     interval over the cities (with one city: over its models).
     """
     check_models(*models.model)
-    from tod_bias.recommenders.lmrec.masking import Neutraliser
-    from tod_bias.recommenders.lmrec.quality import quality, quality_sheet, rank_held_out
+    from tod_bias.recommenders.lmrec.mitigation import quality_scores, quality_sheet, rank_held_out
+    from tod_bias.recommenders.lmrec.templates import Neutraliser
 
     every = read_reviews(source)
     trained = _matched(models.model, every, models.device)
@@ -428,7 +426,7 @@ def evaluate(*, models: EvaluatedModels, source: ReviewOptions, how: LevelOption
     for name, (lmrec, part, seed) in trained.items():
         splits[name], cities[name] = seed, part.city  # other splits hold reviews it was trained on
         ranked[name] = rank_held_out(lmrec, part, seed, hide, show_progress=not output.quiet)
-    frame = quality(ranked, cities, level=how.level, resamples=how.bootstrap, seed=how.seed)
+    frame = quality_scores(ranked, cities, level=how.level, resamples=how.bootstrap, seed=how.seed)
     record = {
         "schema": 1,
         "models": list(map(str, models.model)),
@@ -511,7 +509,7 @@ def _trainings(models: ComparedModels, reviews: Sequence[Any]) -> list[Any]:
         RecommenderError: a model was not trained so, or has no counterpart of its city and seed.
     """
     from tod_bias.recommenders.lmrec.mitigation import CityModels
-    from tod_bias.recommenders.lmrec.training import training_settings
+    from tod_bias.recommenders.lmrec.model import training_settings
 
     kinds = {"plain": models.model, "masked": models.masked_model, "augmented": models.augmented_model}
     options = {"plain": "--model", "masked": "--masked-model", "augmented": "--augmented-model"}
@@ -547,9 +545,7 @@ def _matched(folders: Sequence[Path], reviews: Sequence[Any], device: str | None
     Raises:
         RecommenderError: a model has no reviews, or reviews have no model.
     """
-    from tod_bias.recommenders.lmrec.model import LMRec
-    from tod_bias.recommenders.lmrec.queries import distinct_names
-    from tod_bias.recommenders.lmrec.training import training_settings
+    from tod_bias.recommenders.lmrec.model import LMRec, distinct_names, training_settings
 
     trained = []
     for folder in folders:
@@ -592,7 +588,7 @@ class SampleOutput(OutputOptions):
 @command("tod-bias recommend sample --city Leeds --out runs/reviews")
 def sample(*, config: SampleConfig, output: SampleOutput) -> None:
     """Write the bundled sample, reviews with known associations planted in them, as CSV files."""
-    from tod_bias.recommenders.lmrec import sample as generator
+    from tod_bias.recommenders.lmrec import reviews as generator
 
     cities = config.city or (generator.CITY,)
     for name in cities:

@@ -12,8 +12,7 @@ from small_sample import FEW, REVIEWS, VENUES
 
 
 def first_reviews(count):
-    from tod_bias.recommenders.lmrec.reviews import Reviews
-    from tod_bias.recommenders.lmrec.sample import sample
+    from tod_bias.recommenders.lmrec.reviews import Reviews, sample
 
     made = list(islice(sample(0, venues=VENUES, reviews=REVIEWS)(), count))  # once: it is read many times
     return Reviews(lambda: iter(made), city="Sampleton", fewest=1)
@@ -42,14 +41,14 @@ def settings():
 
 @pytest.fixture(scope="session")
 def trained(sample_reviews, settings, made_once):
-    from tod_bias.recommenders.lmrec.training import train
+    from tod_bias.recommenders.lmrec.model import train
 
     return made_once("lmrec", lambda folder: train(sample_reviews, folder, settings))
 
 
 @pytest.fixture(scope="session")
 def trained_augmented(few_reviews, settings, made_once):
-    from tod_bias.recommenders.lmrec.training import train
+    from tod_bias.recommenders.lmrec.model import train
 
     augmented = settings.model_copy(update={"augment": True, "max_steps": 20})
     return made_once("lmrec_augmented", lambda folder: train(few_reviews, folder, augmented))
@@ -57,7 +56,7 @@ def trained_augmented(few_reviews, settings, made_once):
 
 @pytest.fixture(scope="session")
 def trained_masked(few_reviews, settings, made_once):
-    from tod_bias.recommenders.lmrec.training import train
+    from tod_bias.recommenders.lmrec.model import train
 
     masked = settings.model_copy(update={"mask": True, "max_steps": 20})
     return made_once("lmrec_masked", lambda folder: train(few_reviews, folder, masked))

@@ -9,12 +9,10 @@ import pandas as pd
 import pytest
 from saved_lists import queries
 
-from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.item_names import top_words
-from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.recommenders.lmrec.scores import association, average_price, price_percentage, top_words
 from tod_bias.recommenders.lmrec.templates import load_templates
 
 

@@ -14,12 +14,9 @@ from small_sample import TOP, VENUES, few_templates
 
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.perturb.names import first_names
-from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
-from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
-from tod_bias.recommenders.lmrec.queries import recommend_templates
+from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer, recommend_templates, train
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
-from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import train
+from tod_bias.recommenders.lmrec.templates import MASK, Neutraliser, load_templates
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.item_names import top_words
-from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.recommenders.lmrec.scores import association, average_price, price_percentage, top_words
 
 WORDS = [f"n{number}" for number in range(24)]
 CATEGORIES = ("Thai", "Greek", "Vegan", "Salad", "Pizza")

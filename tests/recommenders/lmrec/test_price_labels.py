@@ -9,9 +9,8 @@ import pytest
 from worlds import World
 
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.prices import price_by_label
-from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import ListFormat
+from tod_bias.recommenders.lmrec.recommendations import ListFormat, read_recommendations, tidy
+from tod_bias.recommenders.lmrec.scores import price_by_label
 from tod_bias.recommenders.lmrec.venue import price_amount
 
 QUICK = replace(SHEN, resamples=100, permutations=200)

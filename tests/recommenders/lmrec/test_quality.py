@@ -11,14 +11,14 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from tod_bias.recommenders.lmrec.mitigation import reranked
-from tod_bias.recommenders.lmrec.quality import (
+from tod_bias.recommenders.lmrec.mitigation import (
     Ranked,
     mean_over_cities,
     precision_recall_f1,
     quality,
     ranked_scores,
     related_venues,
+    reranked,
 )
 
 VENUES, QUERIES = 30, 200

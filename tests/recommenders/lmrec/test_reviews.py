@@ -8,10 +8,18 @@ import pytest
 from commands import refused, run_command
 
 from tod_bias.errors import RecommenderError, TodBiasError
-from tod_bias.recommenders.lmrec.masking import MASK
-from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
-from tod_bias.recommenders.lmrec.sample import CHEAP, DEAR, PLANTED, sample, write_sample
-from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.recommenders.lmrec.reviews import (
+    CHEAP,
+    DEAR,
+    PLANTED,
+    Reviews,
+    name_statistics,
+    read_csv,
+    read_yelp,
+    sample,
+    write_sample,
+)
+from tod_bias.recommenders.lmrec.templates import MASK, load_templates
 
 HEADER = ["business_id", "review_stars", "review_text", "name", "price", "categories"]
 ROWS = [

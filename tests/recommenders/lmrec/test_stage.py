@@ -7,7 +7,7 @@ import pytest
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.model import LMRec
-from tod_bias.recommenders.lmrec.stage import Recommend
+from tod_bias.recommenders.lmrec.stages import Recommend
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageInput, cache_signature

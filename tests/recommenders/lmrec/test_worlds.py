@@ -11,12 +11,17 @@ import pytest
 from scipy import stats
 from worlds import COUPLES, NAMES, UNKIND, Couples, World, places
 
-from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN, exchange
-from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import claimed
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, tidy
+from tod_bias.recommenders.lmrec.scores import (
+    association,
+    average_price,
+    price_by_label,
+    price_differences,
+    price_percentage,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,9 @@ from typing import Any
 import pandas as pd
 
 from tod_bias.perturb.names import first_names
-from tod_bias.recommenders.lmrec.audit import Audit, audit, save
+from tod_bias.recommenders.lmrec.audit import audit, save
 from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, ListFormat, read_saved, tidy
+from tod_bias.recommenders.lmrec.results import Audit
 
 CITIES = ("Atlanta", "Austin", "Boston", "Columbus", "Orlando", "Portland", "Toronto")
 LISTS = "data/bias_analysis/yelp/output_dataframes"

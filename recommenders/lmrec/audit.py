@@ -1,102 +1,31 @@
-"""An audit of recommendations: all analyses, their tables, the folder that they are written into, and the report."""
+"""An audit of recommendations: all analyses, their files and the report."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tod_bias.errors import RecommenderError, shortened
-from tod_bias.io.documents import check_plain, read_json
 from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.io.folder import writable
-from tod_bias.recommenders.lmrec import reading as tables
 from tod_bias.recommenders.lmrec import scores
 from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
-from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, statements
+from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, sheets, statements
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
-from tod_bias.report.sheets import Statement
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
-"""The CSV files of an audit, by name without ending."""
-RECORD = "audit.json"
-"""File that identifies the folder of an audit."""
-_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted", "largest_word")
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The tables of one audit and its record."""
-
-    price_percentage: pd.DataFrame
-    price_by_label: pd.DataFrame
-    association: pd.DataFrame
-    average_price: pd.DataFrame
-    price_differences: pd.DataFrame
-    top_words: pd.DataFrame
-    record: dict[str, Any]
-    """The content of ``audit.json``."""
-
-    @property
-    def level(self) -> float:
-        """Of the intervals."""
-        return float(self.record["inference"]["level"])
-
-    @property
-    def statements(self) -> list[Statement]:
-        """The findings of ``audit.json``, differences first."""
-        return [Statement(**statement) for statement in self.record["findings"]]
-
-    @property
-    def places(self) -> Mapping[str, Sequence[str]]:
-        """Kind to substitutions that are places: the rank chart."""
-        return dict(self.record["places"])
-
-    @classmethod
-    def read(cls, folder: Path) -> Audit:
-        """An audit from its folder.
-
-        Raises:
-            RecommenderError: a file is not there, or is not what an audit writes.
-        """
-        with readable(folder):
-            return cls(
-                **{name: _table(folder / f"{name}.csv") for name in TABLES}, record=dict(read_json(folder / RECORD))
-            )
-
-
-@contextmanager
-def readable(folder: Path) -> Iterator[None]:
-    """Raises RecommenderError for what a damaged file of an audit leads to."""
-    try:
-        yield
-    except (OSError, json.JSONDecodeError) as error:
-        raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = shortened(f"{type(error).__name__}: {error}", 200)
-        raise RecommenderError(f"{folder}: not what recommend audit writes ({reason}); repeat it") from error
-
-
-def _table(path: Path) -> pd.DataFrame:
-    check_plain(path)
-    texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
-    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
 
 
 SCHEMA = 1
@@ -224,7 +153,7 @@ def write_report(audited: Audit, folder: Path) -> Path:
         record=audited.record,
         level=f"{audited.level:.0%}",
         figures=[(caption, draw(figure, folder / FIGURES / f"{name}.svg", caption)) for name, caption, figure in made],
-        sheets=tables.sheets(audited),
+        sheets=sheets(audited),
         cards=audited.statements,
         limits=LIMITS,
     )

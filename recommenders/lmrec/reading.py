@@ -14,7 +14,7 @@ from tod_bias.results import DISPARITY, INCONCLUSIVE, THESE_TERMS
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 
 ALPHA = 0.05

@@ -9,7 +9,7 @@ import random
 import numpy as np
 from commands import run_command
 
-from tod_bias.recommenders.lmrec.audit import Audit
+from tod_bias.recommenders.lmrec.results import Audit
 from tod_bias.report.console import Console
 from tod_bias.report.sheets import Statement, print_statements
 from tod_bias.results import DISPARITY, INCONCLUSIVE

@@ -36,7 +36,7 @@ from tod_bias.report.notation import count
 from tod_bias.report.sheets import column_of, print_sheets, print_statements
 
 if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.audit import Audit
+    from tod_bias.recommenders.lmrec.results import Audit
 
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"

@@ -15,7 +15,7 @@ from tod_bias.recommenders.lmrec.mitigation import (
     Ranked,
     mean_over_cities,
     precision_recall_f1,
-    quality,
+    quality_scores,
     ranked_scores,
     related_venues,
     reranked,
@@ -73,12 +73,12 @@ def test_a_venue_without_categories_has_no_category_scores():
 def test_means_over_cities_have_an_interval_over_cities():
     ranked = Ranked(FOUND, TRUTH, RANKINGS[:, 0], VENUES)
     half = Ranked({name: part[:100] for name, part in FOUND.items()}, TRUTH[:100], RANKINGS[:100, 0], VENUES)
-    frame = quality({"A": ranked, "B": half}, resamples=200).set_index(["city", "score"])
+    frame = quality_scores({"A": ranked, "B": half}, resamples=200).set_index(["city", "score"])
     a, b = (frame.loc[(city, "accuracy"), "value"] for city in "AB")
     whole = frame.loc[("all", "accuracy")]
     assert whole["value"] == pytest.approx((a + b) / 2)
     half_length = 6.3138 * abs(a - b) / 2  # t quantile, one degree of freedom, 90%
-    ninety = quality({"A": ranked, "B": half}, level=0.9, resamples=0).set_index(["city", "score"])
+    ninety = quality_scores({"A": ranked, "B": half}, level=0.9, resamples=0).set_index(["city", "score"])
     assert ninety.loc[("all", "accuracy"), "ci_low"] == pytest.approx((a + b) / 2 - half_length, rel=1e-3)
     assert frame.loc[("A", "accuracy"), "ci_low"] < a < frame.loc[("A", "accuracy"), "ci_high"]
     assert frame.loc[("A", "R"), "value"] == pytest.approx(a)

@@ -25,10 +25,10 @@ from saved_lists import (
 )
 
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.audit import Audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.reading import sheets
 from tod_bias.recommenders.lmrec.recommendations import ListFormat, read_recommendations, tidy
+from tod_bias.recommenders.lmrec.results import Audit
 from tod_bias.recommenders.lmrec.scores import association, average_price, price_percentage
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 

@@ -133,10 +133,10 @@ class LookupDbAgent(StageAgent):
         """Return ``APIRESP: …`` for ``APICALL: …``; count a lookup of a system teacher's turn."""
         if request.kind is not RequestKind.RESPONSE:
             return {"text": ""}
-        found = parlai_text(outputs.get("db"))
+        results = parlai_text(outputs.get("db"))
         if request.conversation is None:
-            return {"text": f"{API_RESULT} {found}"}
+            return {"text": f"{API_RESULT} {results}"}
         call, result = request.conversation.gold_lookup
         if call:
-            self.metrics.add("db_accuracy", AverageMetric(found == parlai_text(result)))
+            self.metrics.add("db_accuracy", AverageMetric(results == parlai_text(result)))
         return {"text": ""}

@@ -163,8 +163,8 @@ class NeuralAxis(LexiconAxis):
         votes: dict[int, Counter[str]] = {}
         for text, output in self._written_by_model(texts, forward).items():
             wanted = [(mention.row, mention.slot) for mention, _ in backward.mentions(forward(text))]
-            found = [mention for mention, _ in backward.mentions(output)]
-            for mention in found if wanted == [(mention.row, mention.slot) for mention in found] else ():
+            mentions = [mention for mention, _ in backward.mentions(output)]
+            for mention in mentions if wanted == [(mention.row, mention.slot) for mention in mentions] else ():
                 paradigm = self.lexicon.paradigms[mention.row]
                 term = paradigm.term(forward.target, mention.lexical)
                 if term is not None and term in paradigm.choices[forward.target] and term not in held:
@@ -180,8 +180,8 @@ class NeuralAxis(LexiconAxis):
         accepted = {}
         for text, output in outputs.items():
             by_lexicon = forward(text)
-            terms = [[m.lexical.lower() for m, _ in backward.mentions(one)] for one in (by_lexicon, output)]
-            left = [[m.lexical.lower() for m, _ in forward.mentions(one)] for one in (by_lexicon, output)]
+            terms = [[m.lexical.lower() for m, _ in backward.mentions(version)] for version in (by_lexicon, output)]
+            left = [[m.lexical.lower() for m, _ in forward.mentions(version)] for version in (by_lexicon, output)]
             room = EXTRA_WORDS * len(list(forward.mentions(text)))
             keeps = all(_holds(output, phrase) for phrase in fixed if _holds(by_lexicon, phrase))
             if terms[0] == terms[1] and left[0] == left[1] and distance(by_lexicon, output) <= room and keeps:

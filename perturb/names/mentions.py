@@ -206,18 +206,18 @@ def mentioned(text: str, listed_places: Iterable[tuple[int, int]] = ()) -> Itera
         text: without accents.
         listed_places: of names that are known already; a capitalised word joined to one by "and" is a name.
     """
-    found: set[tuple[int, int]] = set()
+    spans: set[tuple[int, int]] = set()
     for kind, fits in (("cues", _is_name), ("lower", _is_lower_name)):
         for pattern in _patterns(kind):
-            found |= {m.span("name") for m in pattern.finditer(text) if fits(m["name"], text, m.end("name"))}
-    for start, end in {*found, *listed_places}:
+            spans |= {m.span("name") for m in pattern.finditer(text) if fits(m["name"], text, m.end("name"))}
+    for start, end in {*spans, *listed_places}:
         for match in (_AND_NAME.match(text, end), _NAME_AND.search(text, max(0, start - 60), start)):
             if match and match["name"][0].isupper() and _is_name(match["name"], text, match.end("name")):
-                found.add(match.span("name"))
-    for name in {text[start:end] for start, end in found}:
+                spans.add(match.span("name"))
+    for name in {text[start:end] for start, end in spans}:
         if name.lower() not in by_first():
-            found |= {match.span() for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)}
-    yield from (place for place in sorted(found) if not is_dish_or_place(text, *place))
+            spans |= {match.span() for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)}
+    yield from (place for place in sorted(spans) if not is_dish_or_place(text, *place))
 
 
 _ENDINGS = ("ed", "ing", "ly", "ers", "tion", "ment", "ness", "day", "ful", "ous", "ive", "able")

@@ -422,13 +422,13 @@ def _people_only(
     text: str, places: Mapping[tuple[int, int], tuple[str, str]]
 ) -> dict[tuple[int, int], tuple[str, str]]:
     """Leave out dishes and places; a last name stays if a first name before it does."""
-    kept = {
+    people = {
         place: (first, part)
         for place, (first, part) in places.items()
         if part != "first" or not (is_dish_or_place(text, *place) or is_interjection(text, *place))
     }
-    firsts = {first for first, part in kept.values() if part == "first"}
-    return {place: (first, part) for place, (first, part) in kept.items() if first in firsts}
+    firsts = {first for first, part in people.values() if part == "first"}
+    return {place: (first, part) for place, (first, part) in people.items() if first in firsts}
 
 
 def _listed(text: str) -> dict[tuple[int, int], tuple[str, str]]:

@@ -62,7 +62,7 @@ def statements(audited: Audit) -> list[Statement]:
         said += _categories(dimension, shifts)
     average = audited.average_price
     said += _places(average[average["city"] == ALL], audited.price_differences, audited.places)
-    return sorted(said, key=lambda one: (not one.is_difference, CROSS in one.axis, _ORDER.index(one.verdict)))
+    return sorted(said, key=lambda some: (not some.is_difference, CROSS in some.axis, _ORDER.index(some.verdict)))
 
 
 def _difference(dimension: str, sentence: str, details: Sequence[str], limits: Sequence[str]) -> Statement:
@@ -140,12 +140,12 @@ def _categories(dimension: str, shifts: pd.DataFrame) -> list[Statement]:
     for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
         alike = cities[(cities["label"] == label) & (cities["other"] == other)]
         everywhere, carried = _everywhere((label, other), rows, alike), _carried(rows, "category")
-        found, more = rows[claimed(rows)], [text for text in (everywhere, carried) if text]
+        claims, more = rows[claimed(rows)], [text for text in (everywhere, carried) if text]
         if rows["p_adjusted"].isna().all():
             said.append(_open(dimension, f"categories of {label} and {other}: not tested", *more))
-        elif not found.empty:
-            sentence = f"{len(found)} of {len(rows)} categories shift between {label} and {other}"
-            listed = _listed((label, other), found)
+        elif not claims.empty:
+            sentence = f"{len(claims)} of {len(rows)} categories shift between {label} and {other}"
+            listed = _listed((label, other), claims)
             said.append(_difference(dimension, sentence, [listed, *more], [scope(rows["words"])]))
         elif everywhere:
             sentence = f"categories shift between {label} and {other} in every city"
@@ -159,9 +159,9 @@ def _categories(dimension: str, shifts: pd.DataFrame) -> list[Statement]:
     return said
 
 
-def _listed(pair: tuple[str, str], found: pd.DataFrame) -> str:
+def _listed(pair: tuple[str, str], rows: pd.DataFrame) -> str:
     """List the largest shifts of categories, each with the label that it leans to."""
-    first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    first = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
     return "; ".join(
         f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} "
         f"({score(row, 'difference', sign=True)}{_carries(row)})"
@@ -200,9 +200,9 @@ def _places(
     families = list(_families(differences, places))
     if not families:
         yield _open("places", "prices of places: not tested", reach)
-    for family, found, pairs in families:
-        sentence = f"prices differ in {found} of {pairs} pairs of places ({family})"
-        yield _difference("places", sentence, [reach], ()) if found else _open("places", sentence, reach)
+    for family, shifted, pairs in families:
+        sentence = f"prices differ in {shifted} of {pairs} pairs of places ({family})"
+        yield _difference("places", sentence, [reach], ()) if shifted else _open("places", sentence, reach)
     religious = differences[differences[["substitution", "other"]].isin(list(places.get("religion", ()))).all(axis=1)]
     for _, row in religious.iterrows():
         name, by = f"{row['substitution']} and {row['other']}", f"{score(row, 'difference', sign=True)} price levels"

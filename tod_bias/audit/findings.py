@@ -143,8 +143,8 @@ def _differences(rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> list
         by_group = {name: [claim for claim in claims if claim.is_harm] for name, claims in by_group.items()}
     leads = {name: sorted(claims, key=lambda claim: claim.rank) for name, claims in by_group.items() if claims}
     best = min(claims[0].rank[0] for claims in leads.values())
-    found = [_finding(claims[0], claims[1:], frame) for claims in leads.values() if claims[0].rank[0] == best]
-    return sorted(found, key=lambda finding: -abs(finding.effect.value or 0.0))
+    leading = [_finding(claims[0], claims[1:], frame) for claims in leads.values() if claims[0].rank[0] == best]
+    return sorted(leading, key=lambda finding: -abs(finding.effect.value or 0.0))
 
 
 def _leading(row: AxisResult) -> list[_Claim]:
@@ -365,7 +365,7 @@ def _outcome(acts: Sequence[Act], event: Behaviour) -> str:
     call = calls[0]
     if call.failure:
         return f"{call.tool} fails ({_short(call.failure)})"
-    return f"{call.tool}: {call.found} result{'' if call.found == 1 else 's'}"
+    return f"{call.tool}: {call.results} result{'' if call.results == 1 else 's'}"
 
 
 def _short(text: str) -> str:

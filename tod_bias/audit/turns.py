@@ -196,11 +196,11 @@ def _of_acts(event: Behaviour, acts: tuple[Act, ...]) -> tuple[float, float]:
     happened = {
         CALLS: bool(calls),
         FAILS: any(act.failure for act in calls),
-        EMPTY: bool(calls) and not any(act.found or act.failure for act in calls),
-        FOUND: sum(act.found for act in calls),
+        EMPTY: bool(calls) and not any(act.results or act.failure for act in calls),
+        FOUND: sum(act.results for act in calls),
         NAMED: sum(act.named for act in calls),
     }[event.kind]
-    return happened, any(act.found for act in calls) if event.kind == NAMED else bool(calls)
+    return happened, any(act.results for act in calls) if event.kind == NAMED else bool(calls)
 
 
 def _of_arguments(event: Behaviour, calls: Sequence[Act]) -> tuple[float, float]:
@@ -240,10 +240,10 @@ def failed_turns(rows: pd.DataFrame) -> dict[str, FailedTurns]:
         group.
     """
     arm, role = rows["arm"].astype(str), rows["role"].astype(str)
-    found: dict[str, FailedTurns] = {}
+    failed: dict[str, FailedTurns] = {}
     originals, variants = rows[arm == ORIGINAL], rows[(arm == "") & (role == "group")]
-    own = dict(zip(variants["dialogue"], variants["source"].astype(str), strict=True))
-    group = pd.concat([originals["dialogue"].map(own).astype(str), variants["group"].astype(str)])
+    sources = dict(zip(variants["dialogue"], variants["source"].astype(str), strict=True))
+    group = pd.concat([originals["dialogue"].map(sources).astype(str), variants["group"].astype(str)])
     of_groups = pd.concat([originals, variants]).groupby(group)
     for name, part in [(ORIGINAL, originals), *of_groups]:
         if name == "nan":  # without any variant
@@ -253,8 +253,10 @@ def failed_turns(rows: pd.DataFrame) -> dict[str, FailedTurns]:
             for failure, text in zip(part[FAILURE], part[ACTS].fillna(""), strict=True)
         ]
         counted = Counter(reason for reason in reasons if reason)
-        found[str(name)] = FailedTurns(turns=counted.total(), of=len(part), reasons=dict(counted.most_common(_REASONS)))
-    return found
+        failed[str(name)] = FailedTurns(
+            turns=counted.total(), of=len(part), reasons=dict(counted.most_common(_REASONS))
+        )
+    return failed
 
 
 _CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]

@@ -576,12 +576,12 @@ def statement(findings: Sequence[Finding], result: AuditResult) -> Statement:
 
 def left_out(result: AuditResult) -> list[Statement]:
     """Return a statement for every axis without a finding: why it has none."""
-    found = {finding.axis for finding in result.findings}
+    with_findings = {finding.axis for finding in result.findings}
     axes = {name.partition(",")[0]: why for name, why in result.left_out.items()}
     return [
         Statement(INCONCLUSIVE, axis, why.removeprefix(f"axis {axis}: "))
         for axis, why in axes.items()
-        if axis not in found
+        if axis not in with_findings
     ]
 
 
@@ -650,15 +650,15 @@ class TerminalAnswer:
 
     def table(self) -> Table | None:
         """Return the groups of the axes with a finding: dialogues, terms, what leads, and p; None without a finding."""
-        found = [finding for finding in self._result.findings if finding.is_difference]
-        axes = list(dict.fromkeys(finding.axis for finding in found))
+        differences = [finding for finding in self._result.findings if finding.is_difference]
+        axes = list(dict.fromkeys(finding.axis for finding in differences))
         if not axes:
             return None
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("group", "n", "terms", "what", "score", "p", ""):
             table.add_column(name, justify="right" if name in ("n", "terms", "score", "p") else "left", no_wrap=True)
         for axis in axes:
-            rows = list(self._rows(next(some for some in found if some.axis == axis)))
+            rows = list(self._rows(next(some for some in differences if some.axis == axis)))
             room = max(sum(bool(row[-1]) for row in rows) + 1, _MOST_ROWS // len(axes))
             for row in sorted(rows, key=lambda row: not row[-1])[:room]:  # groups with a finding first
                 table.add_row(*row)

@@ -201,12 +201,14 @@ def to_junit(title: str, outcomes: Iterable[JUnitCase]) -> str:
     root = ElementTree.Element("testsuites", {"name": title, **_counts(outcomes)})
     for name, some in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": legal(name), **_counts(some), "time": "0"})
-        for one in some:
-            names = {"classname": legal(one.classname), "name": legal(one.name), "time": "0"}
+        for member in some:
+            names = {"classname": legal(member.classname), "name": legal(member.name), "time": "0"}
             case = ElementTree.SubElement(suite, "testcase", names)
-            if one.kind:
-                element = ElementTree.SubElement(case, one.kind, {"message": legal(one.message), "type": one.state})
-                element.text = legal(one.text)
+            if member.kind:
+                element = ElementTree.SubElement(
+                    case, member.kind, {"message": legal(member.message), "type": member.state}
+                )
+                element.text = legal(member.text)
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -272,8 +272,8 @@ def _estimates(result: AuditResult) -> list[dict[str, Any]]:
     """Return the rows of the run, with the findings as in the terminal and the report."""
     records = []
     for row in result.rows:
-        found = [some for some in result.findings if (some.axis, some.metric) == (row.axis, row.metric.name)]
-        lines = [line for some in found for line in (sentence(some, result), *details(some, result))]
+        findings = [some for some in result.findings if (some.axis, some.metric) == (row.axis, row.metric.name)]
+        lines = [line for some in findings for line in (sentence(some, result), *details(some, result))]
         differences = (text for group in row.claims for text in differences_of(row, group))
         groups = [] if row.is_placebo else [*row.groups.values(), *row.references.values()]
         records.append(

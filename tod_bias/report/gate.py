@@ -111,13 +111,15 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         if text := why(row):
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
     lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    sentences = [Text(f"{axis}: {text}", style="bold") for axis, texts in found(record).items() for text in texts]
+    sentences = [
+        Text(f"{axis}: {text}", style="bold") for axis, texts in findings_by_axis(record).items() for text in texts
+    ]
     sentences += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
     apart = left_out(record)
     return Group(view, *sentences, *(Text(note, style="dim") for note in [*lines, *([apart] if apart else [])]))
 
 
-def found(record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+def findings_by_axis(record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return each axis with a difference and the run's findings, a line each."""
     return record.get("findings", {})
 
@@ -142,7 +144,10 @@ def junit(record: Mapping[str, Any]) -> str:
         limit = f"above {record['max_gap']:g}" if state == "above" else "cannot tell"
         lines = []
         if state == "above":
-            lines = [*found(record).get(axis, ()), *(text.replace("`", "") for text in row["first_differences"])]
+            lines = [
+                *findings_by_axis(record).get(axis, ()),
+                *(text.replace("`", "") for text in row["first_differences"]),
+            ]
         message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
         text = "\n".join([why(row) or message, *lines[1:]])
         outcomes.append(JUnitCase(*names, "failure" if state == "above" else undecided, state, message, text))
@@ -166,7 +171,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         "| axis | metric | | seen [deciding] | |",
         "|---|---|---|---:|---|",
     ]
-    sentences = [f"- {_plain(f'{axis}: {text}')}" for axis, texts in found(record).items() for text in texts]
+    sentences = [f"- {_plain(f'{axis}: {text}')}" for axis, texts in findings_by_axis(record).items() for text in texts]
     lines[4:4] = [*sentences, ""] if sentences else []
     for row in record["values"]:
         cells = [row["axis"], row["metric"], row["name"], _seen(row)]

@@ -263,8 +263,8 @@ class Section:
     def results(self) -> list[AxisResult]:
         """Every axis by every metric, without events that have no finding."""
         result = self.run.result
-        found = {finding.metric for finding in result.findings if finding.is_difference}
-        return [row for row in result.rows if row.metric.name in found or Behaviour.of(row.metric.name) is None]
+        metrics = {finding.metric for finding in result.findings if finding.is_difference}
+        return [row for row in result.rows if row.metric.name in metrics or Behaviour.of(row.metric.name) is None]
 
     @property
     def attributed(self) -> list[tuple[AxisResult, Group]]:

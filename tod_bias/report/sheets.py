@@ -132,9 +132,9 @@ _ANSWERS = {
     "": "not enough data",
 }
 _LOOKS = {**dict.fromkeys(DIFFERENT, "claim"), NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
-_UNICODE = {DISPARITY: "✗", THESE_TERMS: "✗", EQUIVALENT: "✓", NO_DIFFERENCE: "✓"}
-_ASCII = {DISPARITY: "x", THESE_TERMS: "x", EQUIVALENT: "=", NO_DIFFERENCE: "="}
-_STYLES = {DISPARITY: "bold red", THESE_TERMS: "red", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
+_UNICODE = {DISPARITY: "✗", THESE_TERMS: "~", EQUIVALENT: "✓", NO_DIFFERENCE: "✓"}
+_ASCII = {DISPARITY: "x", THESE_TERMS: "~", EQUIVALENT: "=", NO_DIFFERENCE: "="}
+_STYLES = {DISPARITY: "bold red", THESE_TERMS: "yellow", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
 
 
 @dataclass(frozen=True)
@@ -195,13 +195,13 @@ def print_statements(said: Sequence[Statement], console: Console, more: int = 0)
         more: number of further differences in the report.
     """
     plain, width = not (console.encoding or "").lower().startswith("utf"), min(80, console.width)
-    found = [some for some in said if some.is_difference]
-    leading = list({some.axis: some for some in reversed(found)}.values())[::-1]
+    differences = [some for some in said if some.is_difference]
+    leading = list({some.axis: some for some in reversed(differences)}.values())[::-1]
     column = column_of(some.axis for some in leading)
     lines: list[Text] = []
     for some in leading:
         lines += replace(some, details=some.details[:1]).lines(column, width, plain=plain)
-    if more := more + len(found) - len(leading):
+    if more := more + len(differences) - len(leading):
         lines.append(Text(f"{' ' * (column + 3)}and {more} more in the report"))
     if unproven := [f"{some.axis}: {some.sentence or some.answer}" for some in said if not some.is_difference]:
         shown = "; ".join(unproven)
@@ -216,7 +216,7 @@ def column_of(axes: Iterable[str]) -> int:
 
 
 def mark(verdict: str, *, plain: bool = False) -> str:
-    """Return the mark of a verdict: ``✗``, ``✓`` or ``?``; ``plain``: in ASCII."""
+    """Return the mark of a verdict: ``✗``, ``~`` (these terms only), ``✓`` or ``?``; ``plain``: in ASCII."""
     return (_ASCII if plain else _UNICODE).get(verdict, "?")
 
 

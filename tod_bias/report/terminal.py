@@ -57,10 +57,10 @@ def print_answer(result: AuditResult, console: Console) -> None:
     made = TerminalAnswer(result, plain=plain)
     for line in made.lines(min(80, console.width)):
         console.print(line, soft_wrap=True, highlight=False)
-    found = made.table()
-    if found is not None:
+    evidence = made.table()
+    if evidence is not None:
         console.print()
-        console.print(found, highlight=False)
+        console.print(evidence, highlight=False)
     console.print()
 
 

@@ -36,7 +36,7 @@ class Act:
     """Argument to its value; values that are neither numbers, truth values nor texts are JSON texts."""
     failure: str = ""
     """Why the call failed; empty for a call that was carried out."""
-    found: int = 0
+    results: int = 0
     """How many results came back."""
     named: int = 0
     """How many of the results the response names."""
@@ -72,7 +72,7 @@ def _act(call: Mapping[str, Any] | None, output: Any, text: str) -> Act:
         tool=well_formed(str(call.get(API_NAME) or UNNAMED)),
         arguments=arguments,
         failure=failure,
-        found=0 if failure else sum(map(_size, rows)),
+        results=0 if failure else sum(map(_size, rows)),
         named=0 if failure else sum(_is_named(row, text) for row in rows),
     )
 
@@ -106,7 +106,7 @@ def _is_named(row: Mapping[str, Any], text: str) -> bool:
 
 def acts_text(acts: Iterable[Act]) -> str:
     """Return acts as JSON: ``[[tool, arguments, failure, found, named], …]``."""
-    record = [[act.tool, dict(act.arguments), act.failure, act.found, act.named] for act in acts]
+    record = [[act.tool, dict(act.arguments), act.failure, act.results, act.named] for act in acts]
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -121,6 +121,6 @@ def read_acts(text: str) -> tuple[Act, ...]:
     for entry in json.loads(text) if text else ():
         if not (isinstance(entry, list) and len(entry) == 5 and isinstance(entry[1], dict)):
             raise ValueError(f"{entry!r:.60} is no act")
-        tool, arguments, failure, found, named = entry
-        acts.append(Act(str(tool), arguments, str(failure), int(found), int(named)))
+        tool, arguments, failure, results, named = entry
+        acts.append(Act(str(tool), arguments, str(failure), int(results), int(named)))
     return tuple(acts)

@@ -157,8 +157,8 @@ class SqlDb(DatabaseStage):
         order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in source.table.c]
         query = sa.select(source.table).where(*conditions).order_by(*order).limit(self._limit)
         with self._reported(), self._engine.connect() as connection:
-            found = [dict(row) for row in connection.execute(query).mappings()]
-        shown = [{k: v for k, v in row.items() if v is not None and k not in (ROW, API)} for row in found]
+            selected = [dict(row) for row in connection.execute(query).mappings()]
+        shown = [{k: v for k, v in row.items() if v is not None and k not in (ROW, API)} for row in selected]
         rows = to_jsonable_python([row for row in shown if row], bytes_mode="hex", inf_nan_mode="strings", fallback=str)
         return Lookup(Outcome.ROWS, tuple(rows)) if rows else Lookup(Outcome.EMPTY)
 

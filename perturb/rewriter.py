@@ -21,8 +21,9 @@ _LEFT = re.compile(r"([^\W_]+)-$")
 _RIGHT = re.compile(r"-([^\W_]+)")
 _QUOTATION = re.compile(r"(?:^|[\s(])['‘]")
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
-_LAST_WORD = re.compile(r"[ -][^ -]+$")
+_LAST_WORD = re.compile(r"[ -][^ -]+$|['’][^\W_]*$")
 _FREE = re.compile(r"[ -]")
+_VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
 
 
 class Mention(NamedTuple):
@@ -96,7 +97,7 @@ class Recogniser:
         while match := self._pattern.search(lowered, position):
             start, end = match.span()
             entry = self._entry(text, start, end, _FREE.sub(" ", match[0]).replace("’", "'"))
-            while entry is None and (cut := _LAST_WORD.search(lowered, start, end)):  # "kid friendly" may be a "kid"
+            while entry is None and (cut := _LAST_WORD.search(lowered, start, end)):  # "kid friendly"; "men's"
                 end = cut.start()
                 entry = self._entry(text, start, end, _FREE.sub(" ", lowered[start:end]).replace("’", "'"))
             position = end
@@ -155,6 +156,12 @@ def _free_of_hyphens(text: str, start: int, end: int) -> bool:
     left = _LEFT.search(text, max(0, start - 20), start)
     right = _RIGHT.match(text, end)
     return (not left or left[1].lower() in _PREFIXES) and (not right or right[1].lower() in _SUFFIXES)
+
+
+def _without_period(text: str, end: int, old: str, new: str) -> Iterator[Edit]:
+    """Yield the removal of the period of an abbreviated title ("Mr.") if the new title is a full word ("Miss")."""
+    if text[end : end + 1] == "." and _VOWEL.search(new) and not _VOWEL.search(old):
+        yield end, end + 1, ""
 
 
 @lru_cache(maxsize=64)
@@ -256,6 +263,8 @@ class TextRewriter:
             if mention.slot == SUBJECT and theirs[0] != theirs[1]:
                 yield from agreement(text, start, end, to_they=theirs[1])
             return
+        if paradigm.pos == "title":
+            yield from _without_period(text, end, old, new)
         suffix = _SUFFIX.match(text, end)
         if suffix:
             is_plural = mention.slot == 1 and paradigm.pos in ("noun", "kin")

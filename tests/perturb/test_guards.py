@@ -112,7 +112,7 @@ def test_nearly_any_stage_is_equivariant_on_sgd(axes: str, share: float, sgd_dat
     [
         ("gender", "My wife wants her car, tell him.", "My spouse wants their car, tell them."),
         ("gender", "How's she doing? She lives here.", "How are they doing? They live here."),
-        ("gender", "Is he an actor? The men's room.", "Are they a performer? The people's room."),
+        ("gender", "Is he an actor? The men's room.", "Are they a performer? The unisex room."),
         ("gender", "A king bed for ladies and gentlemen.", "A king bed for ladies and gentlemen."),
         ("gender", "My brother; dude, I invite a friend.", "My sibling; dude, I invite a friend."),
         ("age", "A kid and two elderly men, kid-friendly.", "An adult and two adult men, adult-friendly."),

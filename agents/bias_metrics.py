@@ -29,14 +29,18 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Candidate
+from tod_bias.statistics.intervals import interval_of_absolute
+from tod_bias.statistics.resampling import resample
+from tod_bias.statistics.settings import Inference
 from tod_bias.systems.twin import Rewrite
 
 ORIGINAL, REWRITTEN, TWIN = "original", "rewritten", "twin"
 """Sums of originals, of their counterfactuals, and of the system's equivariant twin on the counterfactuals."""
 MEAN_REWRITTEN, MEAN_TWIN = "mean rewritten", "mean twin"
 """Sums over all groups that a group's dialogues are rewritten for."""
-SET, SET_ORIGINAL = "set ", "originals of set "
-"""Begin the names of the sums of one set of counterfactuals (a draw, or a group), and of their originals."""
+SET, SET_ORIGINAL = "set", "originals of set"
+"""Begin the names of the sums of one dialogue in one set of counterfactuals (a draw, or a group), and of its original.
+"""
 
 _DIGITS = 12
 """Digits of differences; further digits depend on the order of outputs, as floating-point sums do."""
@@ -77,6 +81,9 @@ class BiasMetric(ParlaiMetric):
         sums = dict(self._sums)
         for name, more in other._sums.items():
             sums[name] = sums[name] + more if name in sums else more
+        return self._with(sums)
+
+    def _with(self, sums: Mapping[str, np.ndarray]) -> BiasMetric:
         return type(self)(self._measure, sums)
 
     def value(self) -> float:
@@ -132,13 +139,68 @@ class FairscoreMetric(BiasMetric):
     Effects of rewriting itself count as unfairness here, unlike in the disparity.
     """
 
+    __slots__ = ()
+
     def value(self) -> float:
         """The fairscore."""
-        names = [name.removeprefix(SET) for name in sorted(self._sums) if name.startswith(SET)]
-        pairs = np.array([(self.score(SET_ORIGINAL + name), self.score(SET + name)) for name in names]).reshape(-1, 2)
-        values = np.abs(fairscore(pairs[:, 0], pairs[:, 1]))
-        known = values[~np.isnan(values)]
+        signed = self._signed(self._cells().sum(axis=0)[None])[0]
+        known = np.abs(signed[~np.isnan(signed)])
         return _rounded(float(known.mean())) if len(known) else float("nan")
+
+    def bound(self, place: int, seed: int) -> FairscoreBound:
+        """Return a bound of the interval as a metric: the lower one (0) or the upper one (1)."""
+        return FairscoreBound(self._measure, self._sums, place, seed)
+
+    def _cells(self) -> np.ndarray:
+        """Return the sums of every dialogue, (dialogues, sets, original and rewritten, statistics)."""
+        parts = {key: key.split("\t") for key in self._sums}
+        sets = {name: place for place, name in enumerate(sorted({name for _, name, _ in parts.values()}))}
+        numbers = sorted({number for _, _, number in parts.values()})
+        dialogues = {number: place for place, number in enumerate(numbers)}
+        cells = np.zeros((len(dialogues), len(sets), 2, len(next(iter(self._sums.values()), ()))))
+        for key, (kind, name, number) in parts.items():
+            cells[dialogues[number], sets[name], int(kind == SET)] = self._sums[key]
+        return cells
+
+    def _signed(self, sums: np.ndarray) -> np.ndarray:
+        """Return signed eq. 1 of (rows, sets, 2, statistics), (rows, sets)."""
+        scores = np.asarray(measure_of(self._measure).score(sums.reshape(-1, sums.shape[-1])))
+        pairs = scores.reshape(len(sums), -1, 2)
+        return fairscore(pairs[:, :, 0], pairs[:, :, 1])
+
+
+class FairscoreBound(FairscoreMetric):
+    """One bound of the 95 % interval of the fairscore over dialogues: that of ``su.fairscore`` in ``results.json``.
+
+    Args:
+        measure: the score.
+        sums: those of the fairscore.
+        place: 0 for the lower bound, 1 for the upper one.
+        seed: of the resamples.
+    """
+
+    __slots__ = ("_place", "_seed")
+
+    def __init__(self, measure: str, sums: Mapping[str, np.ndarray], place: int, seed: int) -> None:
+        super().__init__(measure, sums)
+        self._place, self._seed = place, seed
+
+    def _with(self, sums: Mapping[str, np.ndarray]) -> FairscoreBound:
+        return FairscoreBound(self._measure, sums, self._place, self._seed)
+
+    def value(self) -> float:
+        """The bound; NaN for fewer than two dialogues, or if the fairscore is undefined."""
+        cells = self._cells()
+        known = ~np.isnan(self._signed(cells.sum(axis=0)[None])[0])
+        if len(cells) < 2 or not known.any():
+            return float("nan")
+        cells = cells[:, known]
+
+        def signed(sums: np.ndarray) -> np.ndarray:
+            return self._signed(sums.reshape(len(sums), *cells.shape[1:]))
+
+        samples = resample(cells.reshape(len(cells), -1), signed, Inference().resamples, self._seed)
+        return _rounded(float(interval_of_absolute(samples, len(cells))[self._place]))
 
 
 def _rounded(number: float) -> float:
@@ -177,11 +239,12 @@ class AuditedVariant:
 
 def metric_class_of(key: str) -> type[BiasMetric]:
     """Return the metric of a key of the report, without the score's name."""
-    if key.startswith("score_"):
+    name = key.rpartition("/")[2]
+    if name.startswith("score"):
         return ScoreMetric
-    if key.startswith("gap_"):
+    if name == "gap":
         return GapMetric
-    return DisparityMetric if key == "disparity" else FairscoreMetric
+    return DisparityMetric if name == "disparity" else FairscoreMetric
 
 
 SystemAndTwin = tuple[list[Addend], list[Addend]]
@@ -201,11 +264,12 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
     has_groups = len(groups) > 1
     by_group = crossed and any(len(names) > 1 for names in targets)
     addends = []
-    for names, source in zip(targets, sources, strict=True):
+    for number, (names, source) in enumerate(zip(targets, sources, strict=True)):
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
         original = _of_original(source, present, sorted(groups) if has_groups else [])
         sets = names if by_group else ["0"] * len(names) if crossed else [*map(str, range(len(names)))]
+        sets = [f"\t{name}\t{number:09}" for name in sets]
         original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in sorted({*sets})]
         addends.append([(original, []), *_of_counterfactuals(names, present, sets)])
     return addends
@@ -225,13 +289,13 @@ def _of_original(source: str | None, present: Sequence[str], groups: Sequence[st
         present: groups that the original or a counterfactual expresses.
         groups: all groups of the report.
     """
-    addends = [Addend("score_original", REWRITTEN, 1.0), Addend("disparity", ORIGINAL, 1.0)]
-    addends += [Addend(f"gap_{group}", ORIGINAL, 1.0) for group in groups]
+    addends = [Addend("score", REWRITTEN, 1.0), Addend("disparity", ORIGINAL, 1.0)]
+    addends += [Addend(f"{group}/gap", ORIGINAL, 1.0) for group in groups]
     if source in present:  # the original is the variant of its group, and the same in all arms
-        addends.append(Addend(f"score_{source}", REWRITTEN, 1.0))
-        addends += [Addend(f"gap_{source}", sums, 1.0) for sums in (REWRITTEN, TWIN)]
+        addends.append(Addend(f"{source}/score", REWRITTEN, 1.0))
+        addends += [Addend(f"{source}/gap", sums, 1.0) for sums in (REWRITTEN, TWIN)]
         addends += [
-            Addend(f"gap_{group}", sums, 1 / len(present)) for group in present for sums in (MEAN_REWRITTEN, MEAN_TWIN)
+            Addend(f"{group}/gap", sums, 1 / len(present)) for group in present for sums in (MEAN_REWRITTEN, MEAN_TWIN)
         ]
     return addends
 
@@ -247,9 +311,9 @@ def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], sets: Se
         twin = [Addend("disparity", TWIN, whole)]
         if target in present:
             weight = 1 / times[target]
-            system += [Addend(f"score_{target}", REWRITTEN, weight), Addend(f"gap_{target}", REWRITTEN, weight)]
-            twin.append(Addend(f"gap_{target}", TWIN, weight))
-            system += [Addend(f"gap_{group}", MEAN_REWRITTEN, weight / len(present)) for group in present]
-            twin += [Addend(f"gap_{group}", MEAN_TWIN, weight / len(present)) for group in present]
+            system += [Addend(f"{target}/score", REWRITTEN, weight), Addend(f"{target}/gap", REWRITTEN, weight)]
+            twin.append(Addend(f"{target}/gap", TWIN, weight))
+            system += [Addend(f"{group}/gap", MEAN_REWRITTEN, weight / len(present)) for group in present]
+            twin += [Addend(f"{group}/gap", MEAN_TWIN, weight / len(present)) for group in present]
         addends.append((system, twin))
     return addends

@@ -2,31 +2,37 @@
 
     parlai eval_model -t tod_bias.agents:FairscoreGoogleSgdTeacher --axis gender -dt valid -dp DATAPATH -m … -bs 16
 
-The stock task's dialogues are shown as they are, and ParlAI's own metrics (``jga``, ``nlg_bleu``, ``exs`` …) are those
-of them alone: what the stock teacher reports. After each dialogue come its counterfactuals along the axis, which only
-count for what is added to the report:
+The stock task's dialogues are shown as they are. After each dialogue come its counterfactuals along the axis. ParlAI's
+table has a row for each of ``--bias-metrics``, and below it one for each group:
 
-==========================  ===========================================================================================
-``fairscore``               Su eq. 1, absolute: how much lower or higher the counterfactuals score than the originals,
-                            as a share of the originals' score; in ``results.json`` ``su.fairscore``
-``disparity``               the same against the system's equivariant twin, signed, positive is harm; 0 for a system
-                            that treats a counterfactual as the original
-``score_original``          the score of the originals, of dialogues that can be rewritten
-``score_rewritten``         the score of their counterfactuals
-``score_GROUP``             the score of the dialogues that express the group, rewritten or as they are
-``gap_GROUP``               the group's disparity less the mean over all groups on the same dialogues, without a model
-``rewritten_dialogues``     number of dialogues with counterfactuals
-``variants``                number of counterfactuals
-==========================  ===========================================================================================
+===============================  ======================================================================================
+``METRIC/score``                 the score of the originals, of dialogues that can be rewritten
+``METRIC/fairscore``             Su eq. 1, absolute: how much lower or higher the counterfactuals score than the
+                                 originals, as a share of the originals' score; in ``results.json`` ``su.fairscore``
+``METRIC/ci_from``, ``ci_to``    the 95 % interval of the fairscore, over dialogues
+``METRIC/GROUP/score``           the score of the dialogues that express the group, rewritten or as they are
+``METRIC/GROUP/gap``             the group's disparity minus the mean over all groups on the same dialogues, without a
+                                 model; positive is harm
+===============================  ======================================================================================
 
-The numbers of the first of ``--bias-metrics`` (``corpus_bleu``, of responses) have these names; those of the others are
-prefixed with their names (``jga/disparity``), which ParlAI prints as rows. ``jga`` and ``slot_f1`` are of API calls,
-all others (also yours, ``module:Class``) of responses. A score that is no ratio has no fairscore.
+``--bias-report full`` adds ParlAI's own metrics (``jga``, ``nlg_bleu``, ``exs`` …), which are of the stock dialogues
+alone, as the stock teacher reports them, and
+
+===============================  ======================================================================================
+``METRIC/disparity``             the score of the system's equivariant twin minus that of the system, on the
+                                 counterfactuals; 0 for a system that treats a counterfactual as the original
+``METRIC/score_rewritten``       the score of the counterfactuals
+``rewritten_dialogues``          number of dialogues with counterfactuals
+``variants``                     number of counterfactuals
+===============================  ======================================================================================
+
+``jga`` and ``slot_f1`` are of API calls, all other metrics (also yours, ``module:Class``) of responses. A score that is
+no ratio has no fairscore. A warning says if the originals' score is so close to 0 that shares of it are noise.
 
 They are sums that add up (:mod:`tod_bias.agents.bias_metrics`): any batch size and number of workers gives the same.
 They are those of ``tod-bias attribute`` for the same agent in :func:`tod_bias.agents.teacher_pipeline`, which requests
 a response after the gold call and result, as ParlAI does; for a ``PipelineAgent``, which calls its own stages, those of
-its pipeline as it is. The report has no intervals and no tests, so it supports no claim.
+its pipeline as it is. Gaps have no intervals and no tests, so the report supports no claim.
 
 ``--num-examples`` of an evaluation and ``--validation-max-exs`` are refused, as they separate dialogues from their
 counterfactuals; ``--n-shot`` and ``--max-per-axis`` do not. Where an option of the task changes texts (``--delex``),
@@ -37,7 +43,7 @@ Of several tasks at once read each task's own row: the first one of ParlAI's rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +60,7 @@ from tod_bias.agents.protocol import output_of
 from tod_bias.agents.teachers import CounterfactualEpisodes
 from tod_bias.audit.checks import metrics_of
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.checks import why_noise
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import corpus_of_task, load_corpus
@@ -63,6 +70,7 @@ from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.perturb.axis import Variants
+from tod_bias.statistics.settings import Inference
 from tod_bias.systems.outputs import as_text
 
 CALL_METRICS = ("jga", "slot_f1")
@@ -70,6 +78,12 @@ CALL_METRICS = ("jga", "slot_f1")
 UNSUITABLE = ("success", "disagreement", "call_disagreement")
 """Scores that need all results of a call, or an output and its twin's together."""
 DEFAULT_METRICS = "corpus_bleu,jga,slot_f1"
+BOUNDS = ("ci_from", "ci_to")
+"""The bounds of the fairscore's interval in the report."""
+COUNTS = ("rewritten_dialogues", "variants")
+"""Numbers of originals and of counterfactuals in the report."""
+SHORT = ("score", "fairscore", *BOUNDS, "gap")
+"""The columns of the short report."""
 STOCK = "original"
 """The field ``variant`` of a dialogue as the stock task has it."""
 
@@ -99,6 +113,11 @@ class FairscoreTeacher(CounterfactualEpisodes):
                 "default": DEFAULT_METRICS,
                 "help": "scores of the counterfactuals, joined by commas",
             },
+            "--bias-report": {
+                "default": "short",
+                "choices": ("short", "full"),
+                "help": "scores, fairscores and gaps; or all numbers, ParlAI's own too (as with --api-jga-record true)",
+            },
             "--unperturbed": {
                 "default": "keep",
                 "choices": ("keep", "drop"),
@@ -110,6 +129,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self._measures: list[str] = [] if shared is None else shared["measures"]
         self._audited: dict[str, dict[str, AuditedVariant]] = {} if shared is None else shared["audited"]
+        self._warned: set[str] = set()
         cuts = ("validation_max_exs",) if "display_add_fields" in opt else ("num_examples", "validation_max_exs")
         for name in cuts:  # what is displayed is not counted
             if int(opt.get(name, -1)) > 0:
@@ -187,6 +207,34 @@ class FairscoreTeacher(CounterfactualEpisodes):
                 variant = next(episodes).extras.get("variant", STOCK)
             yield {**message, "variant": variant, "turn": (number - 1) // 2}, is_first
 
+    # what is reported ----------------------------------------------------------------------------------------------
+
+    def report(self) -> dict[str, Any]:
+        """Return the metrics, those of ``--bias-report``; warn once, at the end, if fairscores and gaps are noise."""
+        found: dict[str, Any] = super().report()  # type: ignore[misc]
+        opt: Opt = self.opt  # type: ignore[attr-defined]
+        seed = Inference(seed=opt.get("seed") or 0).seed_of(axis_of(opt).name)
+        for measure in self._measures:
+            whole = found.get(f"{measure}/fairscore")
+            if whole is not None:
+                found |= {f"{measure}/{name}": whole.bound(place, seed) for place, name in enumerate(BOUNDS)}
+        counted = sum(float(found[name].value()) for name in COUNTS if name in found)
+        is_complete = counted == sum(map(len, self._audited.values()))
+        if is_complete:
+            self._warn(found)
+        if opt.get("bias_report") == "full" or opt.get("api_jga_record"):
+            return found
+        # ParlAI shows the progress of a run by its own number of examples
+        return {name: value for name, value in found.items() if _is_short(name) or (name == "exs" and not is_complete)}
+
+    def _warn(self, found: Mapping[str, Any]) -> None:
+        for measure in self._measures:
+            score = found.get(f"{measure}/score")
+            why = "" if score is None else why_noise(measure_of(measure), score.value())
+            if why and measure not in self._warned:
+                self._warned.add(measure)
+                parlai_logging.warning(why)
+
     # what is counted -----------------------------------------------------------------------------------------------
 
     def observe(self, observation: Message) -> Message:
@@ -228,11 +276,11 @@ class FairscoreTeacher(CounterfactualEpisodes):
                 for other in variants.values()
                 if other.rewrite is not None
             ]
-        for place, measure in enumerate(self._measures):
+        for measure in self._measures:
             if (measure in CALL_METRICS) == is_call:
-                self._add("" if place == 0 else f"{measure}/", measure, scored)
+                self._add(measure, scored)
 
-    def _add(self, prefix: str, measure: str, scored: Sequence[tuple[Sequence[Addend], ScoredTurn]]) -> None:
+    def _add(self, measure: str, scored: Sequence[tuple[Sequence[Addend], ScoredTurn]]) -> None:
         score = measure_of(measure)
         rows = np.asarray(score.statistics([turn for _, turn in scored]), dtype=float)
         sums_of: dict[str, dict[str, np.ndarray]] = {}
@@ -242,7 +290,12 @@ class FairscoreTeacher(CounterfactualEpisodes):
                     sums = sums_of.setdefault(key, {})
                     sums[name] = sums[name] + weight * row if name in sums else weight * row
         for key, sums in sums_of.items():
-            self.metrics.add(prefix + key, metric_class_of(key)(measure, sums))  # type: ignore[attr-defined]
+            self.metrics.add(f"{measure}/{key}", metric_class_of(key)(measure, sums))  # type: ignore[attr-defined]
+
+
+def _is_short(name: str) -> bool:
+    row, _, column = name.rpartition("/")
+    return bool(row) and column in SHORT
 
 
 def _measures(names: str) -> list[str]:

@@ -77,6 +77,7 @@ def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_
     run = parlai(
         "eval_model", "-t", FAIRSCORE, "--axis", "gender", "-m", "fixed_response", "--fixed-response",
         "SYSTEM: House of tacos would suit your wife.", "-dp", datapath, "-dt", "valid", "-bs", "3", "-rf", report,
+        "--bias-report", "full",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert re.search(r"axis gender, seed 0: 3 of 4 dialogues rewritten, 6 counterfactuals", run.stdout + run.stderr)
@@ -84,8 +85,8 @@ def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_
     bias = json.loads(report.read_text())["report"]
     assert bias["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
     assert (bias["rewritten_dialogues"], bias["variants"]) == (3, 6)
-    assert bias["score_woman"] > bias["score_man"] > 0
-    assert bias["disparity"] > 0
+    assert bias["corpus_bleu/woman/score"] > bias["corpus_bleu/man/score"] > 0
+    assert bias["corpus_bleu/disparity"] > 0
     assert bias["jga/disparity"] == 0
 
 

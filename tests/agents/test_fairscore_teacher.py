@@ -19,14 +19,17 @@ from sgd_files import write_sgd, write_strict_pipeline
 from shown import files_left_open, teacher_of
 
 from tod_bias import attribute, load_corpus, load_pipeline
-from tod_bias.agents import FairscoreGoogleSgdTeacher, teacher_pipeline
+from tod_bias.agents import FairscoreGoogleSgdTeacher, fairscore_teacher, teacher_pipeline
+from tod_bias.audit.checks import why_noise
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
+from tod_bias.metrics.choice import metric
 
 pytestmark = pytest.mark.parlai
 
 TASK = "tod_bias.agents:FairscoreGoogleSgdTeacher"
 METRICS = ("corpus_bleu", "jga", "slot_f1")
+FULL = {"bias_report": "full"}
 
 
 def people() -> list[Dialogue]:
@@ -58,7 +61,7 @@ def evaluate(datapath: Path, agent: str, task: str = TASK, **options: Any) -> di
         EvalModel.main(
             **{
                 "task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error",
-                "model": f"unfair_agents:{agent}", **options,
+                "model": f"unfair_agents:{agent}", **(FULL if "Fairscore" in task else {}), **options,
             }
         )
     )  # fmt: skip
@@ -90,32 +93,31 @@ def expected(
         dialogues,
         [axis],
         metrics=METRICS,
-        bootstrap=0,
         permutations=0,
         **options,
     )
     numbers_of: dict[str, float] = {}
     for name, row in result.axes[axis].items():
-        prefix = "" if name == METRICS[0] else f"{name}/"
-        numbers_of[f"{prefix}disparity"] = row.disparity.value
-        numbers_of[f"{prefix}score_original"] = row.original.value
-        numbers_of[f"{prefix}score_rewritten"] = row.rewritten.value
+        numbers_of[f"{name}/disparity"] = row.disparity.value
+        numbers_of[f"{name}/score"] = row.original.value
+        numbers_of[f"{name}/score_rewritten"] = row.rewritten.value
         if row.su is not None:
-            numbers_of[f"{prefix}fairscore"] = row.su.fairscore.value
+            numbers_of[f"{name}/fairscore"] = row.su.fairscore.value
+            numbers_of |= dict(zip((f"{name}/ci_from", f"{name}/ci_to"), row.su.fairscore.ci, strict=True))
         if row.dialogues == result.corpus.audited[axis] and row.covers_all_dialogues:
-            numbers_of |= {f"{prefix}score_{group}": of_group.score.value for group, of_group in row.groups.items()}
+            numbers_of |= {f"{name}/{group}/score": of_group.score.value for group, of_group in row.groups.items()}
     return numbers_of
 
 
 def common(report: Mapping[str, float], wanted: Mapping[str, float]) -> dict[str, float]:
     """What ``attribute`` says of the report: it estimates the gaps in a model, and scores on shared dialogues."""
-    assert {name.rpartition("/")[2].partition("_")[0] for name in report.keys() - wanted.keys()} <= {"gap", "score"}
+    assert {name.rpartition("/")[2] for name in report.keys() - wanted.keys()} <= {"gap", "score"}
     return {name: report[name] for name in wanted}
 
 
 def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
-    kinds = ("fairscore", "disparity", "score_", "gap_")
-    return {name: value for name, value in numbers(report).items() if name.rpartition("/")[2].startswith(kinds)}
+    kinds = ("fairscore", "disparity", "score", "score_rewritten", "gap", "ci_from", "ci_to")
+    return {name: value for name, value in numbers(report).items() if name.rpartition("/")[2] in kinds}
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
     wanted = expected(spoken, agent, "gender")
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
     if agent == "UnfairAgent":
-        assert report["disparity"] != pytest.approx(0, abs=0.01)
-        assert report["gap_woman"] > 0.1
-        assert report["jga/gap_woman"] > 0.1
+        assert report["corpus_bleu/disparity"] != pytest.approx(0, abs=0.01)
+        assert report["corpus_bleu/woman/gap"] > 0.1
+        assert report["jga/woman/gap"] > 0.1
     else:
-        assert report["disparity"] == report["jga/disparity"] == pytest.approx(0, abs=1e-12)
+        assert report["corpus_bleu/disparity"] == report["jga/disparity"] == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +207,41 @@ def test_a_pipeline_is_measured_as_attribute_measures_it(spoken: Path, tmp_path:
     monkeypatch.syspath_prepend(tmp_path)
     shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": pipeline, "axis": "gender", "batchsize": 16}
     report = bias_of(evaluate(spoken, "", **shown))
-    assert report["gap_woman"] > 0.1
+    assert report["corpus_bleu/woman/gap"] > 0.1
     wanted = expected(spoken, "", "gender", pipeline=pipeline)
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
+
+
+SHORT = ["ci_from", "ci_to", "fairscore", "score", "gap"]
+
+
+@pytest.mark.parametrize("axis", ["gender", "persona_race"])
+def test_the_short_table_fits_a_terminal(spoken: Path, axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from parlai.utils.misc import nice_report
+
+    monkeypatch.setenv("PARLAI_FORCE_WIDTH", "80")
+    report = evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16, bias_report="short")
+    head, *rows = nice_report(report).splitlines()
+    assert sorted(head.split()) == sorted(SHORT)
+    groups = [row.split()[0] for row in rows]
+    assert groups[0] == "corpus_bleu"
+    assert "corpus_bleu/" + ("woman" if axis == "gender" else "pacific-islander") in groups
+    assert max(map(len, [head, *rows])) <= 80
+    whole = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16))
+    assert numbers(report) == {name: whole[name] for name in numbers(report)}
+    assert whole["corpus_bleu/ci_from"] <= whole["corpus_bleu/fairscore"] <= whole["corpus_bleu/ci_to"]
+    if axis == "gender":
+        assert 0 < whole["corpus_bleu/ci_from"] < whole["corpus_bleu/ci_to"]
+
+
+def test_a_score_close_to_0_is_warned_of_once(spoken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(fairscore_teacher.parlai_logging, "warning", warned.append)
+    evaluate(spoken, "UnfairAgent", axis="gender")
+    assert not warned
+    evaluate(spoken, "", axis="gender", model="fixed_response", fixed_response="SYSTEM:")
+    assert warned == [why_noise(metric("corpus_bleu"), 0.0)]
+    assert warned[0].startswith("BLEU of the originals is 0.000, close to 0")
 
 
 def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
@@ -231,9 +265,9 @@ def test_messages_name_their_variant(spoken: Path) -> None:
 
 def test_scores_are_chosen_by_name(spoken: Path) -> None:
     report = bias_of(evaluate(spoken, "UnfairAgent", axis="gender", bias_metrics="jga,length"))
-    assert {"disparity", "score_woman", "length/disparity", "length/fairscore"} < set(report)
-    assert "fairscore" not in report  # of shares, not of a ratio
-    assert report["length/score_woman"] < report["length/score_man"]
+    assert {"jga/disparity", "jga/woman/score", "length/disparity", "length/fairscore"} < set(report)
+    assert "jga/fairscore" not in report  # of shares, not of a ratio
+    assert report["length/woman/score"] < report["length/man/score"]
 
 
 def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> None:
@@ -242,11 +276,11 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
     report = numbers(
         EvalModel.main(
             task=TASK, datapath=str(spoken), datatype="valid", loglevel="error", model="fixed_response",
-            fixed_response="SYSTEM:",
+            fixed_response="SYSTEM:", bias_report="full",
         )
     )  # fmt: skip
-    assert math.isnan(report["fairscore"])
-    assert (report["disparity"], report["score_original"]) == (0, 0)
+    assert math.isnan(report["corpus_bleu/fairscore"])
+    assert (report["corpus_bleu/disparity"], report["corpus_bleu/score"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +341,13 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
     from parlai.scripts.eval_model import EvalModel
 
     shown = {"task": TASK, "datapath": str(datapath), "datatype": "valid", "loglevel": "error", "axis": "gender"}
+    shown["bias_report"] = "full"
     report = bias_of(EvalModel.main(**shown, model="repeat_query"))
     corpus = load_corpus("google_sgd", datapath=datapath, split="valid")
     system = teacher_pipeline("repeat_query", corpus, ["gender"])
     record = attribute(system, corpus, ["gender"], bootstrap=0, permutations=0).axes["gender"]["corpus_bleu"]
-    assert report["score_original"] == pytest.approx(record.original.value, abs=1e-9)
-    assert report["disparity"] == pytest.approx(record.disparity.value, abs=1e-9)
+    assert report["corpus_bleu/score"] == pytest.approx(record.original.value, abs=1e-9)
+    assert report["corpus_bleu/disparity"] == pytest.approx(record.disparity.value, abs=1e-9)
 
 
 def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -> dict[str, float]:
@@ -342,7 +377,7 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
     agent = "HeedfulAgent" if corpus == "taskmaster" else "FickleAgent"  # some of its results belong to no call
     report = check_task(tod_samples, corpus, task, split, agent)
     assert report["variants"] > 2 * report["rewritten_dialogues"] > 8
-    assert report["disparity"] != 0
+    assert report["corpus_bleu/disparity"] != 0
 
 
 @pytest.mark.parametrize(

@@ -260,10 +260,17 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
         return why
     if why := _why_unchanged(metric.label, metric.reads, seen):
         return why
-    if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
-        return f"{metric.label} of the originals is {original:.3f}, close to 0, and a gap is a share of it: choose "
+    return why_noise(metric, original)
+
+
+def why_noise(metric: Metric, original: float | None) -> str:
+    """Return why gaps as shares of the originals' score are noise, and what to do; empty if they are not."""
+    if metric.scale != "ratio" or metric.better != "higher" or original is None or not original < SMALLEST:
+        return ""
+    return (
+        f"{metric.label} of the originals is {original:.3f}, close to 0, and a gap is a share of it: choose "
         "another metric, or references that the system can approach"
-    return ""
+    )
 
 
 def why_lacking(metric: Metric, seen: Seen) -> str:

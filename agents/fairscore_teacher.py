@@ -58,9 +58,8 @@ from tod_bias.agents.episodes import dialogue_to_episode, rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of
 from tod_bias.agents.teachers import CounterfactualEpisodes
-from tod_bias.audit.checks import metrics_of
+from tod_bias.audit.checks import metrics_of, why_noise
 from tod_bias.audit.design import design_counterfactuals
-from tod_bias.audit.checks import why_noise
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import corpus_of_task, load_corpus

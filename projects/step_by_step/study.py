@@ -147,6 +147,11 @@ def changes_of(path: Path) -> dict[str, Number]:
     }
 
 
+def evaluated(study: dict[str, Any]) -> list[dict[str, Any]]:
+    """The models of a study, each once; a model may have several audits."""
+    return list({run["evaluation"]: run for run in reversed(study["models"])}.values())[::-1]
+
+
 def load() -> tuple[dict[str, Any], list[StudyRun]]:
     """Read study.yaml and the audits that it names."""
     study = yaml.safe_load((HERE / "study.yaml").read_text(encoding="utf-8"))
@@ -170,7 +175,7 @@ def main() -> None:
     study, runs = load()
     rows = [[one.claim, f"**{one.verdict}**", one.seen, one.needed] for one in judged(study, runs)]
     parts = [
-        table_one(study["models"]),
+        table_one(evaluated(study)),
         table_of_fairscores(runs),
         placebo_exceeds(runs),
         table(["Su", "here", "what the audits show", "what would tell"], rows),
@@ -192,7 +197,7 @@ def details() -> str:
         for axis, count in too_few(run).items()
     ]
     heading = "# The audits in detail\n\n`python study.py write` makes this file from the results of each audit."
-    parts = [heading, "## Further scores", more_scores(study["models"]), "## Every axis, by BLEU", ABOUT_AUDITS]
+    parts = [heading, "## Further scores", more_scores(evaluated(study)), "## Every axis, by BLEU", ABOUT_AUDITS]
     parts += [table_of_audits(runs), *few, "## Contrasts behind the verdicts", ABOUT_CONTRASTS]
     return "\n\n".join([*parts, table(["Su", "case", "contrasts (95%)"], rows)]) + "\n"
 

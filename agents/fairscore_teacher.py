@@ -7,8 +7,8 @@ table has a row for each of ``--bias-metrics``, and below it one for each group:
 
 ===============================  ======================================================================================
 ``METRIC/score``                 the score of the originals, of dialogues that can be rewritten
-``METRIC/fairscore``             Su eq. 1, absolute: how much lower or higher the counterfactuals score than the
-                                 originals, as a share of the originals' score; in ``results.json`` ``su.fairscore``
+``METRIC/fairscore``             Su eq. 1: the absolute difference between the scores of counterfactuals and originals,
+                                 as a share of the originals' score; ``su.fairscore`` in ``results.json``
 ``METRIC/ci_from``, ``ci_to``    the 95 % interval of the fairscore, over dialogues
 ``METRIC/GROUP/score``           the score of the dialogues that express the group, rewritten or as they are
 ``METRIC/GROUP/gap``             the group's disparity minus the mean over all groups on the same dialogues, without a
@@ -26,19 +26,21 @@ alone, as the stock teacher reports them, and
 ``variants``                     number of counterfactuals
 ===============================  ======================================================================================
 
-``jga`` and ``slot_f1`` are of API calls, all other metrics (also yours, ``module:Class``) of responses. A score that is
-no ratio has no fairscore. A warning says if the originals' score is so close to 0 that shares of it are noise.
+``jga`` and ``slot_f1`` score API calls. All other metrics, including your own (``module:Class``), score responses. Only
+metrics whose scale is ``ratio`` have a fairscore. A warning says if the originals' score is so close to 0 that shares
+of it are noise.
 
-They are sums that add up (:mod:`tod_bias.agents.bias_metrics`): any batch size and number of workers gives the same.
-They are those of ``tod-bias attribute`` for the same agent in :func:`tod_bias.agents.teacher_pipeline`, which requests
-a response after the gold call and result, as ParlAI does; for a ``PipelineAgent``, which calls its own stages, those of
-its pipeline as it is. Gaps have no intervals and no tests, so the report supports no claim.
+All numbers are computed from sums over turns (:mod:`tod_bias.agents.bias_metrics`), so batch size and number of workers
+do not change them. They equal those of ``tod-bias attribute`` for the same system. For a ``PipelineAgent``, which calls
+its own stages, the system is its pipeline. For any other agent it is :func:`tod_bias.agents.teacher_pipeline`, which
+requests a response after the gold call and result, as ParlAI does. Gaps have no intervals and no tests, so the report
+supports no claim.
 
-``--num-examples`` of an evaluation and ``--validation-max-exs`` are refused, as they separate dialogues from their
-counterfactuals; ``--n-shot`` and ``--max-per-axis`` do not. Where an option of the task changes texts (``--delex``),
-the texts that are shown are rewritten. ``jga`` and ``slot_f1`` of Taskmaster-2 are not the stock teacher's, which lets
-slots of later calls into earlier ones.
-Of several tasks at once read each task's own row: the first one of ParlAI's report is a mean of them.
+``--num-examples`` of an evaluation and ``--validation-max-exs`` raise an error, because they would separate dialogues
+from their counterfactuals; use ``--n-shot`` or ``--max-per-axis``. If an option of the task changes texts
+(``--delex``), the changed texts are rewritten. ``jga`` and ``slot_f1`` of Taskmaster-2 differ from the stock teacher's,
+which lets slots of later calls into earlier ones. If several tasks are evaluated at once, read each task's own row: the
+first row of ParlAI's report is their mean.
 """
 
 from __future__ import annotations
@@ -73,9 +75,9 @@ from tod_bias.statistics.settings import Inference
 from tod_bias.systems.outputs import as_text
 
 CALL_METRICS = ("jga", "slot_f1")
-"""Scores of API calls; the others are of responses."""
+"""Metrics of API calls; all others are metrics of responses."""
 UNSUITABLE = ("success", "disagreement", "call_disagreement")
-"""Scores that need all results of a call, or an output and its twin's together."""
+"""Metrics that need all results of a call, or an output together with its twin's."""
 DEFAULT_METRICS = "corpus_bleu,jga,slot_f1"
 BOUNDS = ("ci_from", "ci_to")
 """The bounds of the fairscore's interval in the report."""
@@ -103,24 +105,25 @@ class FairscoreTeacher(CounterfactualEpisodes):
             "--design": {
                 "default": "crossed",
                 "choices": ("crossed", "draws"),
-                "help": "every dialogue rewritten once for every group, or Su's random draws (Algorithm 1)",
+                "help": "crossed: rewrite every dialogue once for each group; draws: Su's random draws (Algorithm 1)",
             },
             "--draws": {"type": int, "default": 3, "help": "counterfactuals per dialogue, for --design draws"},
-            "--variants": {"type": int, "help": "most counterfactuals per dialogue; by default all"},
-            "--max-per-axis": {"type": int, "help": "most dialogues to rewrite, drawn by seed"},
+            "--variants": {"type": int, "help": "maximum number of counterfactuals per dialogue; by default all"},
+            "--max-per-axis": {"type": int, "help": "maximum number of dialogues to rewrite, drawn with --seed"},
             "--bias-metrics": {
                 "default": DEFAULT_METRICS,
-                "help": "scores of the counterfactuals, joined by commas",
+                "help": "metrics of the counterfactuals, joined by commas",
             },
             "--bias-report": {
                 "default": "short",
                 "choices": ("short", "full"),
-                "help": "scores, fairscores and gaps; or all numbers, ParlAI's own too (as with --api-jga-record true)",
+                "help": "short: scores, fairscores and gaps; full: all numbers, also ParlAI's own (as with "
+                "--api-jga-record true)",
             },
             "--unperturbed": {
                 "default": "keep",
                 "choices": ("keep", "drop"),
-                "help": "dialogues that cannot be rewritten: shown for ParlAI's own metrics alone, or not at all",
+                "help": "dialogues that cannot be rewritten: keep them for ParlAI's own metrics, or drop them",
             },
         },
     )
@@ -133,8 +136,8 @@ class FairscoreTeacher(CounterfactualEpisodes):
         for name in cuts:  # what is displayed is not counted
             if int(opt.get(name, -1)) > 0:
                 raise TodBiasError(
-                    f"{name.replace('_', '-')} is {opt[name]}: it shows dialogues without all of their "
-                    "counterfactuals, and the numbers would be wrong; use --max-per-axis with --unperturbed drop"
+                    f"{name.replace('_', '-')} is {opt[name]}: some dialogues would lack counterfactuals, "
+                    "and the numbers would be wrong; use --max-per-axis with --unperturbed drop"
                 )
         super().__init__(opt, shared)
 
@@ -146,8 +149,9 @@ class FairscoreTeacher(CounterfactualEpisodes):
     # what is shown -------------------------------------------------------------------------------------------------
 
     def with_counterfactuals(self, episodes: list[TodStructuredEpisode]) -> list[TodStructuredEpisode]:
-        """Every chosen dialogue as it is, followed by its counterfactuals; in the corpus's order, so that the same
-        groups are dealt as by ``tod-bias attribute``.
+        """Return every chosen dialogue as it is, followed by its counterfactuals.
+
+        Dialogues are in the corpus's order, so that they are dealt the same groups as by ``tod-bias attribute``.
         """
         opt: Opt = self.opt  # type: ignore[attr-defined]
         fold: str = self.fold  # type: ignore[attr-defined]
@@ -197,7 +201,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
         return [self._dialogues[name] for name in sorted(names, key=lambda name: (place.get(name, len(place)), name))]
 
     def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:
-        """The messages, each with its dialogue's id, its variant and its turn; -1 for the one before the first turn."""
+        """Yield the messages with the ids of their dialogues, their variants and turns; -1 is before the first turn."""
         episodes = iter(self.generate_episodes())
         variant, number = STOCK, 0
         for message, is_first in super().setup_data(fold):
@@ -209,7 +213,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     # what is reported ----------------------------------------------------------------------------------------------
 
     def report(self) -> dict[str, Any]:
-        """Return the metrics, those of ``--bias-report``; warn once, at the end, if fairscores and gaps are noise."""
+        """Return the metrics that ``--bias-report`` selects; at the end, warn once if fairscores and gaps are noise."""
         found: dict[str, Any] = super().report()  # type: ignore[misc]
         opt: Opt = self.opt  # type: ignore[attr-defined]
         seed = Inference(seed=opt.get("seed") or 0).seed_of(axis_of(opt).name)
@@ -237,7 +241,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     # what is counted -----------------------------------------------------------------------------------------------
 
     def observe(self, observation: Message) -> Message:
-        """ParlAI's own metrics of a dialogue as it is; of a counterfactual the bias alone."""
+        """Count ParlAI's own metrics for a dialogue as it is, and only the bias for a counterfactual."""
         action = None if getattr(self, "lastY", None) is None else self.last_act  # type: ignore[attr-defined]
         if action is None or action["variant"] == STOCK:
             seen: Message = super().observe(observation)  # type: ignore[misc]
@@ -250,7 +254,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
         return observation
 
     def custom_evaluation(self, teacher_action: Message, labels: Any, model_response: Message) -> None:
-        """ParlAI's own metrics, and what a dialogue as it is adds to the bias."""
+        """Count ParlAI's own metrics, and the contribution of a dialogue as it is to the bias."""
         super().custom_evaluation(teacher_action, labels, model_response)  # type: ignore[misc]
         self._audit(teacher_action, model_response)
 
@@ -298,7 +302,7 @@ def _is_short(name: str) -> bool:
 
 
 def _measures(names: str) -> list[str]:
-    """The names of the scores, each as :func:`tod_bias.metrics.choice.metric` takes it."""
+    """Return the names of the metrics, each as :func:`tod_bias.metrics.choice.metric` takes it."""
     measures = [name.strip() for name in names.split(",") if name.strip()]
     metrics_of(measures)
     for name in measures:
@@ -323,9 +327,9 @@ def _scored_turn(output: Any, gold: Turn, is_call: bool) -> ScoredTurn:
 
 
 def _episodes(variants: Variants, stock: TodStructuredEpisode, dialogue: Dialogue) -> list[TodStructuredEpisode]:
-    """The episodes of the original and of its counterfactuals.
+    """Return the episodes of the original and of its counterfactuals.
 
-    On an axis that brings introductions the original is another dialogue than the stock task's.
+    On an axis of introductions, the original differs from the stock task's dialogue.
     """
     base = variants.original.dialogue
     original, name = stock, STOCK

@@ -1,12 +1,12 @@
-"""The matched placebo: the very dialogue with as many words changed as another rewrite changes, none of which matters.
+"""Matched placebo: a rewrite that changes as many words as a demographic rewrite does, none of which expresses a group.
 
-A demographic rewrite changes words, and any change of words may change what a system says. How much of a disparity is
-that? The answer needs the same dialogues with as many words changed, as frequent ones, that speak of nobody's gender,
-age, race or name: ``lexicons/neutral.tsv`` says which, and what may stand in their place.
+A demographic rewrite changes words, and any change of words may change what a system says. The placebo measures how
+much of a disparity this explains. It changes as many words in the same dialogues, of like frequency, that express no
+gender, age, race or name. ``lexicons/neutral.tsv`` lists these words and their replacements.
 
-``lexicons/frequencies.txt`` says how frequent they are: it holds, for every word of a shipped lexicon and every form of
-``neutral.tsv``, its occurrences per million words in the utterances of Google SGD's train split (Rastogi et al. 2020),
-users and system; words that do not occur are left out. ``projects/rewriting/frequencies.py`` counts them.
+``lexicons/frequencies.txt`` has the frequency of every word of a shipped lexicon and every form of ``neutral.tsv``:
+occurrences per million words in the utterances of users and systems in Google SGD's train split (Rastogi et al. 2020).
+Words that do not occur are left out. ``projects/rewriting/frequencies.py`` counts them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every option of an audit, once: its name, type, bounds, default and help.
+"""Options of an audit: name, type, bounds, default and help of each, defined once.
 
-The command line is made from these models (:mod:`tod_bias.cli`), :func:`tod_bias.attribute` takes them as keywords,
-``--config FILE`` reads them from YAML or JSON, and a run's folder keeps them as ``config.json``, so that later commands
-need nothing said again. A field's docstring is its help.
+:mod:`tod_bias.cli` makes the command line from these models, :func:`tod_bias.attribute` takes them as keywords, and
+``--config FILE`` reads them from YAML or JSON. A run's folder keeps them as ``config.json``, so that later commands do
+not need them again. A field's docstring is its help.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_AXES = ("gender", "age", "race", "placebo")
 
 
 def names(value: Any) -> Any:
-    """Names that are joined by commas, or a list of them, each once."""
+    """Split names that are joined by commas; raise if a name occurs twice."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -39,7 +39,7 @@ def names(value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """No truth value and no fraction counts; a text is left to the model."""
+    """Return a whole number; raise for a truth value or a fraction. A text is left for the model to convert."""
     if isinstance(value, bool) or (isinstance(value, float) and not isinstance(value, int)):
         raise ValueError("must be a whole number")
     return int(value) if hasattr(value, "__index__") else value
@@ -55,7 +55,7 @@ Split = Literal["train", "valid", "test"]
 
 
 class Advanced:
-    """Mark of an option that few users need: ``--help-all`` shows it, ``--help`` does not."""
+    """Mark of an option that few users need: only ``--help-all`` shows it."""
 
 
 ADVANCED = Advanced()
@@ -67,18 +67,18 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     title: ClassVar[str] = ""
     not_options: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a record holds and no command line takes."""
+    """Fields that a stored configuration holds and that are no options of the command line."""
     is_of_run: ClassVar[bool] = False
-    """True if a finished run knows these options, so that they have no defaults."""
+    """True if a finished run supplies the values of these options by default."""
     in_help: ClassVar[frozenset[str] | None] = None
-    """Fields, those of groups among them, that ``--help`` shows; None for all that are not advanced."""
+    """Fields that ``--help`` shows, including those of nested groups; None for all that are not advanced."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """The options in a mapping.
+        """Return the options in a mapping.
 
         Raises:
-            TodBiasError: one is unknown or of the wrong type or size; names it.
+            TodBiasError: an option is unknown, or its value has the wrong type or size; names the option.
         """
         try:
             return cls.model_validate(dict(given))
@@ -86,7 +86,7 @@ class Options(BaseModel):
             raise TodBiasError(line_of(error)) from None
 
     def given(self) -> dict[str, Any]:
-        """The options that were given, by their own names, those of groups among them."""
+        """Return the options that were given, by name, including those of nested groups."""
         values: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
@@ -97,7 +97,7 @@ class Options(BaseModel):
         return values
 
     def given_of(self, *names: str) -> list[str]:
-        """Return those of some fields that differ from their defaults because they were given."""
+        """Return the names of those fields that were given."""
         return [name for name in names if name in self.model_fields_set]
 
 
@@ -105,18 +105,18 @@ class Seeded(Options):
     """Options of everything that draws at random."""
 
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
-    """Seeds everything that is drawn."""
+    """Seed of all random draws."""
 
 
 class OutputOptions(Options):
-    """Where results go."""
+    """Output of a command."""
 
     title: ClassVar[str] = "Output"
 
     out: Path | None = None
     """Folder for the results; by default runs/CORPUS."""
     quiet: bool = False
-    """No progress, no table."""
+    """Print no progress and no table."""
 
 
 class CorpusSource(Options):
@@ -131,12 +131,12 @@ class CorpusSource(Options):
 
 
 class SampleOptions(Options):
-    """How many dialogues are taken."""
+    """Size of the sample of dialogues."""
 
     title: ClassVar[str] = "Dialogues"
 
     max_dialogues: Positive | None = None
-    """Maximum number of dialogues: a seeded sample, stratified by domain, drawn before terms are looked for."""
+    """Maximum number of dialogues: a seeded sample, stratified by domain, drawn before the search for terms."""
 
 
 class CorpusOptions(SampleOptions, CorpusSource):
@@ -152,7 +152,7 @@ class AxisNames(Options):
     title: ClassVar[str] = "Axes"
 
     axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
-    """Axes, joined by commas; a×b crosses two; your own as module:name."""
+    """Axes, joined by commas. a×b crosses two axes; module:name is your own axis."""
 
 
 class TermOptions(Options):
@@ -167,19 +167,19 @@ class TermOptions(Options):
 
 
 class DeviceOptions(Options):
-    """Where models run."""
+    """Device of the models."""
 
     title: ClassVar[str] = "System"
 
     device: Annotated[str | None, ADVANCED] = None
-    """Where models given on the command line run, e.g. cpu or cuda:0."""
+    """Device of models that are given on the command line, e.g. cpu or cuda:0."""
 
 
 class LexiconOptions(TermOptions, AxisNames):
     """Axes, and the terms that express their groups."""
 
     name_slots: Annotated[Path | None, ADVANCED] = None
-    """A file of slots that hold people's names."""
+    """File that lists the slots that hold people's names."""
 
 
 class PerturberOptions(Options):
@@ -190,29 +190,29 @@ class PerturberOptions(Options):
 
 
 class AxisOptions(PerturberOptions, LexiconOptions):
-    """Along which axes dialogues are rewritten, and how."""
+    """Axes along which dialogues are rewritten, and how."""
 
     introductions: Annotated[Names | None, ADVANCED] = None
-    """Kinds of introductions of the axes persona_…: name, title, statement …; by default all."""
+    """Kinds of introductions for the axes persona_…: name, title, statement …; by default all."""
 
 
 class SystemOptions(DeviceOptions):
     """The system that is audited."""
 
     pipeline: str | None = None
-    """demo, or a pipeline file (.yaml)."""
+    """Pipeline file (.yaml), or demo for the bundled pipeline."""
     model: str | None = None
-    """Checkpoint of both language-model stages."""
+    """Checkpoint for both language-model stages."""
     api_call_model: str | None = None
-    """Checkpoint of the API-call stage."""
+    """Checkpoint for the API-call stage."""
     response_model: str | None = None
-    """Checkpoint of the response stage."""
+    """Checkpoint for the response stage."""
     max_new_tokens: Positive | None = None
-    """Tokens per text at most, for models given with --model; by default 128."""
+    """Maximum number of tokens per text, for models given with --model; by default 128."""
     dtype: Annotated[str | None, ADVANCED] = None
-    """auto (by default), float32 or bfloat16, for models given with --model."""
+    """Number format of models given with --model: auto (by default), float32 or bfloat16."""
     backend: Annotated[str | None, ADVANCED] = None
-    """auto (by default), tree or batch, for models given with --model."""
+    """Decoding of models given with --model: auto (by default), tree (shares prefixes) or batch."""
 
     @property
     def models(self) -> tuple[str | None, str | None, str | None]:
@@ -221,7 +221,7 @@ class SystemOptions(DeviceOptions):
 
     @property
     def generation(self) -> dict[str, Any]:
-        """How models given with ``model`` decode."""
+        """Decoding options of models given with ``model``."""
         return {name: getattr(self, name) for name in GENERATION}
 
     @property
@@ -235,28 +235,28 @@ GENERATION = ("max_new_tokens", "dtype", "backend")
 
 
 class VariantOptions(Options):
-    """How many counterfactuals are made."""
+    """Number of counterfactuals."""
 
     title: ClassVar[str] = "Counterfactuals"
 
     variants: Annotated[Positive | None, ADVANCED] = None
-    """Counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
+    """Number of counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
 
 
 class DesignOptions(VariantOptions):
     """Counterfactuals to make."""
 
     design: Design = "crossed"
-    """crossed: every dialogue once per group; draws: Su's random draws."""
+    """crossed: rewrite every dialogue once for each group; draws: rewrite it by Su's random draws."""
     draws: Annotated[Positive, ADVANCED] = 3
-    """Rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
+    """Number of rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
     max_per_axis: Positive | None = None
-    """Maximum number of rewritten dialogues per axis; the placebo rewrites those of the other axes."""
+    """Maximum number of rewritten dialogues per axis; the placebo rewrites the dialogues of the other axes."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         if self.design == "draws" and self.variants is not None:
-            raise ValueError("variants are of the crossed design; with the design draws give draws")
+            raise ValueError("variants: for the crossed design only; with the design draws, give draws")
         return self
 
 
@@ -266,30 +266,30 @@ class ResumeOptions(Options):
     title: ClassVar[str] = "Running"
 
     resume: Annotated[bool, ADVANCED] = True
-    """Go on with what an earlier, interrupted command in the same folder has done."""
+    """Continue the work of an earlier, interrupted command in the same folder."""
 
 
 class TurnOptions(ResumeOptions):
     """How turns are run."""
 
     history: Annotated[History, ADVANCED] = "gold"
-    """gold: teacher-forced; system: the system's own turns."""
+    """Earlier turns that the system reads. gold: the corpus's (teacher forcing); system: its own outputs."""
 
 
 class RunOptions(TurnOptions):
     """How the system is run."""
 
     samples: Annotated[Positive, ADVANCED] = 1
-    """Outputs drawn per call, where temperature is above 0."""
+    """Number of outputs drawn per call, if the temperature is above 0."""
     max_failures: Annotated[Annotated[float, Field(ge=0, le=1)] | None, ADVANCED] = None
-    """Share of calls that may fail: if more fail in every group, nothing is measured; of saved responses, the share of
-    turns that may be missing. Default: 0.5, and 0.01 of saved responses."""
+    """Share of calls that may fail (by default 0.5): if more fail in every group, nothing is measured. For saved
+    responses, the share of turns that may be missing (by default 0.01)."""
     responses: Path | None = None
-    """Responses of a system that cannot be run again, to what export writes."""
+    """File with a system's saved responses to the dialogues that tod-bias export writes; the system is not run."""
     executor: Annotated[Literal["local", "ray"], ADVANCED] = "local"
-    """Where Python stages are called: local, or ray, by the workers of a cluster."""
+    """Place where Python stages are called. local: on this machine; ray: on the workers of a Ray cluster."""
     workers: Annotated[Positive | None, ADVANCED] = None
-    """Workers of --executor ray; by default one per processor."""
+    """Number of workers for --executor ray; by default one per processor."""
 
 
 class MetricOptions(Options):
@@ -298,7 +298,7 @@ class MetricOptions(Options):
     title: ClassVar[str] = "Statistics"
 
     metrics: Annotated[Names, MinLen(1)] | None = None
-    """Metrics, joined by commas, or your own as module:Class; by default those that fit the system."""
+    """Metrics, joined by commas; module:Class is your own metric. By default, the metrics that fit the system."""
 
 
 class BootstrapOptions(Options):
@@ -307,14 +307,14 @@ class BootstrapOptions(Options):
     title: ClassVar[str] = "Statistics"
 
     bootstrap: Annotated[Resamples, ADVANCED] = 1000
-    """Resamples for the intervals; 0 for none."""
+    """Number of resamples for the intervals; 0 for no intervals."""
 
 
 class InferenceOptions(BootstrapOptions):
     """How intervals and p-values are estimated."""
 
     permutations: Annotated[Resamples, ADVANCED] = 10_000
-    """Permutations of the tests; 0 for none."""
+    """Number of permutations for the tests; 0 for no tests."""
 
 
 class MarginOptions(Options):
@@ -323,16 +323,16 @@ class MarginOptions(Options):
     title: ClassVar[str] = "Statistics"
 
     margin: Annotated[float, Field(gt=0)] | None = None
-    """Gaps (or changes between two runs) that are shown to be smaller than this, e.g. 0.05, are equivalent."""
+    """Margin of equivalence, e.g. 0.05: a gap, or a change between two runs, is equivalent if shown to be smaller."""
 
 
 class CompareConfig(Seeded, MarginOptions):
     """How the changes between two runs are estimated."""
 
     permutations: Annotated[Annotated[Resamples, Field(ge=1)], ADVANCED] = 10_000
-    """Sign flips of the tests of changes in few dialogues."""
+    """Number of sign flips in tests of changes that occur in few dialogues."""
     quality_margin: Annotated[Annotated[float, Field(gt=0)] | None, ADVANCED] = None
-    """As --margin, for changes of scores, in the metric's units; by default the same."""
+    """Margin of equivalence for changes of scores, in the metric's units; by default --margin."""
 
 
 class ClusterOptions(Options):
@@ -341,26 +341,26 @@ class ClusterOptions(Options):
     title: ClassVar[str] = "Statistics"
 
     cluster: Annotated[Names, ADVANCED] = ("domain",)
-    """Further clusters of dialogues: domain or module:function, joined by commas, or none; used from five
-    clusters on."""
+    """Further clusters of dialogues, joined by commas: domain, module:function or none. A kind with fewer than five
+    clusters is not used."""
 
 
 class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
     """How results are estimated."""
 
     bootstrap: Annotated[Resamples, ADVANCED] = 1000
-    """Resamples for the intervals of Su's numbers, which no other interval needs; 0 for none."""
+    """Number of resamples for the intervals of Su's numbers; 0 for no such intervals. Other intervals need none."""
     permutations: Annotated[Resamples, ADVANCED] = 10_000
-    """Sign flips of the tests of metrics that differ in few dialogues; 0 for none."""
+    """Number of sign flips in tests of metrics that differ in few dialogues; 0 for no such tests."""
     order: Annotated[Names | None, ADVANCED] = None
-    """Stages in the order of Su's attribution, by commas."""
+    """Stages in the order of Su's attribution, joined by commas."""
 
 
 class EvaluationScores(BootstrapOptions, MetricOptions):
     """Scores of a pipeline on a corpus as it is."""
 
     metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu", "sentence_bleu")
-    """Metrics in addition to joint goal accuracy, joined by commas, or your own as module:Class."""
+    """Metrics in addition to joint goal accuracy, joined by commas; module:Class is your own metric."""
 
 
 class EvaluateConfig(Seeded):
@@ -386,11 +386,11 @@ class ConfigFile(Options):
     title: ClassVar[str] = "Output"
 
     config: Path | None = None
-    """File with all options (YAML or JSON, also a run's config.json); options on the command line override it."""
+    """File with options (YAML or JSON, also a run's config.json); options on the command line override it."""
 
 
 class AnalysisOverrides(MetricOptions, ClusterOptions):
-    """Metrics and clusters, where their code is of this user and not of the run."""
+    """Metrics and clusters whose code is the user's own."""
 
 
 class DialogueOverrides(Options):
@@ -410,7 +410,7 @@ class SystemOverrides(DialogueOverrides):
 
 
 class RunOverrides(SystemOverrides):
-    """Facts that a finished run knows, for runs from another machine or with moved files."""
+    """Options of a finished run, given again if its folder was received or its files have moved."""
 
     analysis: AnalysisOverrides = AnalysisOverrides()
 
@@ -425,7 +425,7 @@ class RunNames(Options):
 
 
 class AuditConfig(Seeded):
-    """Everything that an audit was asked for."""
+    """All options of an audit."""
 
     not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 
@@ -436,16 +436,16 @@ class AuditConfig(Seeded):
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
     directory: Path | None = None
-    """Folder that relative paths start from; the command records where it was run."""
+    """Folder from which relative paths start: the folder in which the command was run."""
     inode: int | None = None
     """Inode of the folder that the file was written into. A copied or received folder has another one."""
 
     @classmethod
     def with_settings(cls, config: AuditConfig | None, settings: Mapping[str, Any]) -> AuditConfig:
-        """A configuration with single options changed, by their own names (``draws=2``, ``metrics="jga"``).
+        """Return a configuration with single options changed, by name (``draws=2``, ``metrics="jga"``).
 
         Raises:
-            TodBiasError: an option is unknown or cannot be.
+            TodBiasError: an option is unknown or invalid.
         """
         config = cls() if config is None else config
         groups: dict[str, dict[str, Any]] = {}
@@ -467,10 +467,10 @@ class AuditConfig(Seeded):
 
     @classmethod
     def read(cls, path: str | Path) -> AuditConfig:
-        """The configuration in a YAML or JSON file, or in a run's folder.
+        """Read the configuration from a YAML or JSON file, or from a run's folder.
 
         Raises:
-            TodBiasError: there is none, or an option in it is unknown or cannot be; names the file and the option.
+            TodBiasError: the file cannot be read, or an option in it is unknown or invalid; names file and option.
         """
         import yaml
 
@@ -501,8 +501,11 @@ class AuditConfig(Seeded):
         return json.dumps(self.record() | {"inode": folder.stat().st_ino}, indent=1, ensure_ascii=False) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """All options as plain JSON types; of the dialogues and the system those that were given, as both may be
-        objects."""
+        """Return all options as plain JSON types.
+
+        Of dialogues, axes and system only the options that were given are included, because the user may have passed
+        objects instead.
+        """
         record = self.model_dump(mode="json")
         for group in ("corpus", "axes", "system"):
             options: Options = getattr(self, group)
@@ -510,14 +513,14 @@ class AuditConfig(Seeded):
         return record
 
     def was_written_into(self, folder: Path) -> bool:
-        """Return whether a run of this machine wrote it into this very folder, so that code it names may be imported.
+        """Return True if a run of this machine wrote the configuration into this folder, so its code may be imported.
 
         A folder that was copied, unpacked or downloaded has an inode that its sender cannot know.
         """
         return self.inode == folder.stat().st_ino
 
     def located(self) -> AuditConfig:
-        """The same with whole paths in place of relative ones, so that it can be used from any folder."""
+        """Return the configuration with absolute paths, which can be used from any folder."""
         if self.directory is None:
             return self
         groups: dict[str, Any] = {}
@@ -562,13 +565,16 @@ _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in optio
 
 
 def _example(name: str, value: Any) -> str:
-    """Return an option as it is written in its group; the first option of a group without an option of its name."""
+    """Return an example of how an option is written in its group.
+
+    For the name of a group, the example is the group's first option.
+    """
     option = name if name in _GROUP_OF else next(iter(_PATHS.get(name) or _GROUPS[name].model_fields))
     return f"{option}: {shortened(str(value), 60)}"
 
 
 def line_of(error: ValidationError) -> str:
-    """Return what is wrong with the first invalid option, in one line: ``draws must be at least 1, got 0``."""
+    """Return one line about the first invalid option, such as ``draws must be at least 1, got 0``."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
     if first["type"] == "extra_forbidden":

@@ -350,7 +350,9 @@ def _read(path: Path) -> PipelineFile | AgentFile:
     try:
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise StageError(f"{path}: cannot be read ({error}); expected 'demo' or a YAML file") from error
+        raise StageError(
+            f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}); expected 'demo' or a YAML file"
+        ) from error
     except yaml.YAMLError as error:
         raise StageError(f"{path}: not YAML: {_fault(error)}; expected 'demo' or a YAML file") from error
     try:

@@ -1,9 +1,8 @@
-"""Unlisted names, found by the words around them, and words that look like names but are dishes or venues.
+"""Search for names that no table lists, by the words around them; dishes and venues that look like names are left out.
 
-Patterns are those of requests and reviews: "our server Giulia", "me and Wei", "Ngozi took care of us", "a table for
-Zendaya". A capitalised word counts in all of them, a listed name also in lower case, and an unlisted word in lower case
-only between words that leave little else ("my friend giulia ordered"). Texts are expected without accents
-(:class:`Unaccented`).
+The patterns are from requests and reviews: "our server Giulia", "me and Wei", "Ngozi took care of us", "a table for
+Zendaya". Every pattern matches a capitalised word, or a listed name in lower case. An unlisted word in lower case needs
+a stricter pattern, such as "my friend giulia ordered". Texts have no accents (:class:`Unaccented`).
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _SPECIAL = _LIGATURES | _STROKES
 
 
 class Unaccented:
-    """A text without accents, whose places can be converted to places of the original.
+    """A text without accents; its positions can be converted to positions in the original.
 
     Args:
-        original: composed or decomposed Unicode.
+        original: text in composed or decomposed Unicode.
 
     Attributes:
         text: the text with base letters only ("Jose" for "José").
@@ -51,7 +50,7 @@ class Unaccented:
         self.text = "".join(letters)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Convert a place of :attr:`text` to one of the original, with the accents of its last letter."""
+        """Convert a span of :attr:`text` to the span of the original, which includes the accents of its last letter."""
         return (start, end) if self._starts is None else (self._starts[start], self._starts[end])
 
 
@@ -184,7 +183,7 @@ _LOWER = (
     rf"\b(?:had|have|got|get)\s+{_NAME}\s+as\s+(?:our|my|your|a)\s+(?:\w+\s+)?{_ROLE}\b",
     rf"\b{_NAME}\s+(?:took\s+(?:\w+\s+){{0,2}}care\s+of\s+(?:us|me)|was\s+(?:our|my)\s+(?:\w+\s+)?{_ROLE})\b",
 )
-"""Patterns that an unlisted word in lower case has to fill."""
+"""Stricter patterns, for unlisted words in lower case."""
 
 
 @cache
@@ -200,11 +199,11 @@ _NAME_AND = re.compile(rf"\b{_NAME}(?:\s+[A-Z]\.?)?,?\s+(?:and|&)\s+$")
 
 
 def mentioned(text: str, listed_places: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[int, int]]:
-    """Yield the places of first names that the words around them show, and other mentions of unlisted ones.
+    """Yield the spans of first names that a pattern finds; an unlisted name is then found everywhere in the text.
 
     Args:
-        text: without accents.
-        listed_places: of names that are known already; a capitalised word joined to one by "and" is a name.
+        text: text without accents.
+        listed_places: spans of names that are known already; a capitalised word joined to one by "and" is a name.
     """
     spans: set[tuple[int, int]] = set()
     for kind, fits in (("cues", _is_name), ("lower", _is_lower_name)):
@@ -221,7 +220,7 @@ def mentioned(text: str, listed_places: Iterable[tuple[int, int]] = ()) -> Itera
 
 
 _ENDINGS = ("ed", "ing", "ly", "ers", "tion", "ment", "ness", "day", "ful", "ous", "ive", "able")
-"""Endings of verbs, adverbs and nouns; an unlisted name with one of them is lost."""
+"""Endings of verbs, adverbs and nouns; an unlisted word with one of them is never taken for a name."""
 
 
 def _is_name(name: str, text: str, end: int) -> bool:
@@ -250,7 +249,7 @@ def _goes_on_as_thing(text: str, end: int) -> bool:
 
 
 def _is_lower_name(name: str, text: str, end: int) -> bool:
-    """True if an unlisted word in lower case can be a name: no common word, and no verb or adverb by its ending."""
+    """True if an unlisted word in lower case can be a name: no common word, and no ending of a verb or adverb."""
     if not name.islower() or len(name) < 3 or name.endswith(_ENDINGS):
         return False
     known = by_first().get(name)
@@ -284,7 +283,7 @@ _AUXILIARY = re.compile(
 
 
 def is_interjection(text: str, start: int, end: int) -> bool:
-    """True if a listed name is a word or a dish, alone or in capitals: "Heaven.", "Caesar", "5 STAR"."""
+    """True if a listed name is a dish ("Caesar"), or a word alone or in capitals: "Heaven.", "5 STAR"."""
     name = text[start:end]
     known = by_first().get(name.lower())
     if name.lower() in _words("foods") or name.lower() in _words("common"):

@@ -313,7 +313,7 @@ def judge_directions(
 
 
 def usable_directions(verdicts: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the names of directions that were tested and for which every test rejects; others must not be used."""
+    """Return the names of the directions whose tests all reject; no other direction may be used."""
     return {name for name, tests in verdicts.items() if tests and all(test["significant"] for test in tests.values())}
 
 

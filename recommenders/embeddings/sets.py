@@ -155,7 +155,7 @@ def resolve_sets(
 
 
 def _complete(sets: dict[str, EntitySet], embeddings: Embeddings, source: str) -> None:
-    """See to it that A and B are there; without E and P, E is all items."""
+    """Raise if A or B is missing; without E and P, use all items as E."""
     if missing := [role for role in ("A", "B") if role not in sets]:
         raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
     if "E" not in sets:

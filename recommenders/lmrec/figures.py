@@ -1,4 +1,4 @@
-"""The figures of an audit, like Shen's: every one shows 90% intervals and the neutral reference."""
+"""Figures of an audit, after Shen's, each with 90% intervals and the neutral reference."""
 
 from __future__ import annotations
 

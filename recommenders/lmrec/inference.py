@@ -1,33 +1,37 @@
-"""Intervals and tests of Shen's bias scores, alike in every analysis.
+"""Intervals and tests of Shen's bias scores, the same in every analysis.
 
-Within a city. Neither the items of one list nor the lists of one name are independent, and names are a sample of the
-group's names: a finding about the group must hold for other names too. So whole words and whole templates are
-resampled, each on their own (the pigeonhole bootstrap, :mod:`tod_bias.statistics.crossed`), as many words of every
-group as there are (the groups' sizes are the design, not chance). Intervals are expanded percentile intervals
-(:func:`tod_bias.statistics.intervals.interval`), for as many clusters as the smallest group has words or templates; a
-group of fewer than five words has none.
+Intervals within a city. The items of one list are not independent, and neither are the lists of one name. Names are a
+sample of the group's names: a finding about the group must hold for other names too. So whole words and whole templates
+are resampled separately (the pigeonhole bootstrap, :mod:`tod_bias.statistics.crossed`). Every group keeps its number of
+words, because the groups' sizes are part of the design. Intervals are expanded percentile intervals
+(:func:`tod_bias.statistics.intervals.interval`); their number of clusters is that of the words or templates of the
+smallest group. A group of fewer than five words has no interval.
 
-Over cities. With several cities every number over all of them has a t interval over the cities: of a mean the usual
-one, of a number that pools the cities' items the one of the jackknife that leaves out a city at a time (Efron and
-Stein 1981). So it tells what holds for the next city, or the next training of a model, and not only for the lists at
-hand: a recommender that was trained once prefers some category for some group by accident, and no number of queries
-shows that it is one. Several models of one city count as cities. Cities that are asked with the same names share what
-those names do, so where the t interval over cities, words and templates (the multiway variance, Cameron, Gelbach and
-Miller 2011) is wider, it is taken.
+Intervals over cities. With several cities, every number over all of them has a t interval over the cities. For a mean
+it is the usual one. For a number that pools the cities' items it comes from the jackknife over cities (Efron and Stein
+1981). The interval holds for the next city, or the next training of a model, and not only for the lists at hand: a
+recommender that was trained once prefers some category for some group by accident, and no number of queries shows that
+the preference is an accident. Several models of one city count as cities. Cities that are asked with the same names
+share the names' effects. So the t interval over cities, words and templates (the multiway variance, Cameron, Gelbach
+and Miller 2011) is used if it is wider.
 
-Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white),
-so the groups of the words change places, all queries of a word together and in all cities at once, within the groups of
-the other dimensions. Where the words are too few for that (fewer than 100 ways), not known, or of several groups, the
-groups of the queries change places within a city. p = (b + 1) / (m + 1), two-sided. That test takes unequal spread of
-the groups' words for a difference, so beside it stands a t test with the multiway variance, which knows of templates
-too (and cities, if several): a word at a time is left out of its group (CV3, MacKinnon and Webb 2017), and the degrees
-of freedom are those of the group that has most of the variance. Of categories it tests the difference and the logarithm
-of the ratio: shares of few uneven words are skewed, which makes one p-value too small below the mean and the other
-above. Over several cities there is a t test of the cities alone. The p-value is the largest: a shift must be beyond the
-chance of words, of templates and of cities. Adjusted are the p-values of what one sentence of the report looks at: the
-categories of a pair of labels, the labels and levels of a price share, the pairs of places of two kinds. What stands on
-fewer than six effective words of a group, (Σw)² / Σw² for words with w items, is said of these words and not of the
-group, and the t test takes them as they are. A difference of which one word carries half or more is said of that word.
+Permutation test. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black
+or white), so the groups of words are permuted: for all queries of a word together, in all cities at once, within the
+groups of the other dimensions. If there are fewer than 100 permutations of words, or if words are not known or belong
+to several groups, the groups of queries are permuted within a city. p = (b + 1) / (m + 1), two-sided.
+
+t tests. The permutation test takes an unequal spread of the groups' words for a difference. So there is also a t test
+with the multiway variance over words, templates and, if there are several, cities. Its variance leaves out one word of
+a group at a time (CV3, MacKinnon and Webb 2017), and its degrees of freedom are those of the group that has most of the
+variance. For categories, it tests both the difference and the logarithm of the ratio: shares of few uneven words are
+skewed, which makes one p-value too small below the mean and the other too small above it. Over several cities there is
+a t test of the cities alone, too.
+
+p-values. The p-value of a shift is the largest of these tests: a shift must be beyond the chance of words, of templates
+and of cities. p-values are adjusted over the comparisons of one sentence of the report: the categories of a pair of
+labels, the labels and levels of a price share, or the pairs of places of two kinds. If a group has fewer than six
+effective words, (Σw)² / Σw² for words with w items, the finding is about these words and not about the group, and the t
+test treats them as fixed. If one word carries half of a difference or more, the finding is about that word.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Quality of recommendations, and both quality and bias before and after mitigation.
 
-Every review of the test split is a query (Shen 2022, Table 3). *Venue*: did the ranking find the reviewed venue? P, R
-and F1 are averages over venues weighted by their test reviews, as scikit-learn's ``weighted`` (R is then the accuracy,
-as in the table). *Category*: a ranked venue is relevant if it shares a category with the reviewed one; R-precision,
-MAP, MRR and nDCG are of the whole ranking. All scores are in 0–1, 1 is best.
+Every review of the test split is a query (Shen 2022, Table 3). *Venue* scores measure whether the ranking finds the
+reviewed venue. P, R and F1 are averages over venues, weighted by their test reviews, as scikit-learn's ``weighted`` (R
+is then the accuracy, as in the table). *Category* scores count a ranked venue as relevant if it shares a category with
+the reviewed venue; R-precision, MAP, MRR and nDCG are computed over the whole ranking. All scores are in 0–1, 1 is
+best.
 
 Mitigations are masks (Shen 2023 §3.5, Fig. 2), augmentation and re-ranking (Shen 2022 §5):
 

@@ -1,4 +1,4 @@
-"""Findings of an audit of recommendations and their limits in plain words, and its numbers as tables."""
+"""Findings of an audit of recommendations with their limits, as sentences, and its numbers as tables."""
 
 from __future__ import annotations
 

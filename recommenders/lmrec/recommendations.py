@@ -3,8 +3,8 @@
 Columns of the frame (and of ``recommendations.parquet``):
 
 ========== =====================================================================================================
-city       name of the city, or of the file where none was given
-kind       which templates the query is from (``names``, ``relationships``, ``locations``), empty for saved lists
+city       name of the city; the name of the file if none was given
+kind       kind of the query's templates (``names``, ``relationships``, ``locations``), empty for saved lists
 template   the template, empty for saved lists
 substitution, second   the words that fill it
 query      the utterance
@@ -17,10 +17,10 @@ categories list of texts
 
 Conventions, the same in every analysis:
 
-* A row that repeats city, words, query, rank and item of another one is the same recommendation and counts once
-  (LMRec's own files repeat a query a label, and ask about the office twice). Where a query was asked twice and the
-  lists differ, all lists count, but they are resampled together.
-* An item without a price counts wherever prices do not matter, and nowhere else.
+* A row that repeats city, words, query, rank and item of another row counts once (LMRec's own files repeat a query for
+  each label, and ask about the office twice). If a query was asked twice and the lists differ, all lists count, but
+  they are resampled together.
+* An item without a price counts in all analyses except those of prices.
 * A query belongs to a group of a dimension (``race``, ``gender``, …) by its label; ``all`` belongs to none.
 """
 
@@ -380,7 +380,9 @@ def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendati
     reading = reading or ListFormat()
     frame = _completed(frame)
     if frame["city"].eq(ALL).any():
-        raise RecommenderError(f"a city is called {ALL!r}, as the rows over all cities are; give it another name")
+        raise RecommenderError(
+            f"a city is called {ALL!r}, a name that is reserved for the rows over all cities; rename it"
+        )
     notes = []
     if reading.top is not None:
         frame = frame[frame["rank"] <= reading.top].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""The tables of an audit of recommendations, and the folder that they are written into."""
+"""Tables of an audit of recommendations, and the folder of its results."""
 
 from __future__ import annotations
 

@@ -9,18 +9,19 @@ Two layouts:
 * One CSV a city, as LMRec's authors publish them, with at least the columns ``business_id``, ``review_text``, ``name``,
   ``price`` and ``categories``.
 
-Only what a venue needs is kept in memory; reviews are read again in every pass.
+Only the facts of venues are kept in memory; reviews are read again in every pass.
 
 The sample has a few hundred venues of one invented city: every price level with every speciality (or none) and every
-cuisine, so that price, speciality and cuisine are independent. A review mentions people or a place, often in the words
-of the audit's templates (a small model that never read anything else must know them), and names dishes and prices. What
-is planted (:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below. Mentions are dealt out,
-not drawn (systematic sampling): in every venue each group comes as often as it should, to less than one review, among
-the reviews that name dishes and among those that do not. So every association that is not planted is none, in the city
-as in each venue; drawn at random, a venue's few plain reviews would mention more women or more men by chance, and a
-model learns such accidents like everything else.
+cuisine, so that price, speciality and cuisine are independent. A review mentions people or a place, and names dishes
+and prices. It often uses the words of the audit's templates, because a small model that is trained on nothing else must
+know them. The planted associations (:data:`PLANTED`) decide only *who or what is mentioned* where, with the odds below.
 
-The stereotypes are Shen's findings, here by design; they say nothing about anybody.
+Mentions are dealt out, not drawn (systematic sampling). In every venue each group is mentioned as often as it should
+be, to less than one review, among the reviews that name dishes and among those that do not. So no association exists
+that is not planted, in the city or in a venue. With random draws, a venue's few plain reviews would mention more women
+or more men by chance, and a model would learn that.
+
+The stereotypes are Shen's findings, planted by design; they say nothing about people.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Venues: what a recommender recommends, with price level and categories."""
+"""Venues, which a recommender recommends, with price level and categories."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_page_of_two_runs_says_that_it_replaces_one(runs, tmp_path):
         for others in ([], [], runs[1:], runs[1:])
     ]
     assert told[:2] == ["", ""]
-    replaced = f"in place of the page that was there; of one run alone: tod-bias view {tmp_path / 'before'})"
+    replaced = f"replaces the earlier page; for one run alone: tod-bias view {tmp_path / 'before'})"
     assert [" ".join(text.split()) for text in told[2:]] == [replaced] * 2
 
 

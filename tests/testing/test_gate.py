@@ -196,13 +196,13 @@ def test_a_metric_of_which_no_score_is_better_is_named_where_it_is_not_checked_a
     assert by_default.record["left_out"] == {"length": ["gender"]}
     for text in (pages.left_out(by_default.record), pages.markdown(by_default.record)):
         assert "not checked" in text.lower()
-        assert "length shows a gap in gender" in text
+        assert "length (shows a gap in gender)" in text
     chosen = gate(result, 0.05, metrics=["length"])
     assert (chosen.state, chosen.record["left_out"]) == ("above", {})
     assert "gap of woman -0.300" in pages.headline(chosen.record)
     assert "either sign" in pages.markdown(chosen.record)
     both = pages.left_out({"left_out": {"length": ["gender"], "money": ["gender"]}})
-    assert "length shows a gap in gender; money shows a gap in gender" in both
+    assert "length (shows a gap in gender), money (shows a gap in gender)" in both
 
 
 def test_a_gap_that_is_not_told_from_rewording_neither_passes_nor_fails():

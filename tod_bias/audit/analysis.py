@@ -1,4 +1,4 @@
-"""The main job in three calls (design, run, analyse), and the third of them: results of the turns of a run."""
+"""Results of the turns of a run: the third step of an audit, and ``attribute``, which calls all three."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Checks of an audit: the user's choices before a stage is called, and afterwards if the run measured anything.
+"""Checks of the user's choices before an audit calls a stage, and of whether the run measured anything.
 
 A system that does nothing has equal scores for all groups and would pass any limit. Such a score is reported with the
-reason (no references, equal or empty outputs, calls of unknown tools), and claims neither a difference nor equivalence.
+reason (no references, equal or empty outputs, calls of unknown tools). The verdict is then neither a difference nor
+equivalence.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 All gaps of groups and reference variants, of all axes and metrics, are one family: their intervals hold together, and a
 p-value is below .05 exactly if its interval excludes 0 (:mod:`tod_bias.statistics.simultaneous`). If there is a
-placebo, a claim also needs the gap beyond it, on the same side. These gaps are a separate family and need no further
-correction, because both must differ from 0. Pairs of groups and effects of crossed axes are a third family. The placebo
-claims nothing and belongs to none.
+placebo, a claim also needs a gap beyond the placebo's effect, on the same side. These gaps beyond the placebo are a
+second family. No correction over the two families is needed, because a claim needs both gaps to differ from 0. Pairs of
+groups and effects of crossed axes are a third family. The placebo itself is in no family, because nothing is claimed of
+it.
 
-All changes between two runs are one family as well. A value of 0 is fair, so *better* is nearer to 0 whatever the sign:
-that needs two tests, that the value has changed, and on which side of 0 it was on average. Equivalence is shown, never
-assumed: its p-values have Holm's correction.
+All changes between two runs are one family as well. A gap of 0 is fair, so *better* means nearer to 0, whatever the
+sign. A claim of better needs two tests: one that the value changed, and one for the side of 0 on which its mean over
+both runs is. Equivalence needs a test of its own, whose p-values have Holm's correction.
 """
 
 from __future__ import annotations

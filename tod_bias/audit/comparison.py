@@ -1,8 +1,8 @@
-"""Two runs on the same dialogues: what has become better, worse, or stayed as it was, within a margin.
+"""Comparison of two runs on the same dialogues: values that became better, worse, or are equivalent within a margin.
 
 Two runs can be compared if they have the same dialogues, rewritten and scored alike; the systems may differ. Quality,
-disparities, contributions and groups are compared counterfactual by counterfactual, so that what the dialogues have in
-common falls out. Nothing is run again, all is read from the folders of the two runs.
+disparities, contributions and groups are compared counterfactual by counterfactual, so that differences between
+dialogues cancel out. Nothing is run again: all data are read from the folders of the two runs.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
 
 
 def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
-    """See to it that two runs rewrote and scored the same dialogues in the same way.
+    """Raise if two runs did not rewrite and score the same dialogues in the same way.
 
     Args:
         before: one run.

@@ -1,18 +1,19 @@
-"""Everything that is estimated of one axis and metric: gaps of groups, their parts by stage, and the axis as a whole.
+"""Estimates of one axis and metric: gaps of groups, their parts by stage, and the axis as a whole.
 
     q(original) − q(∅)  =  [q(original) − q(N)]  +  [q(N) − q(∅)]
     what eq. 1 sees        artefact                 disparity
 
-Values are signed and positive where the rewritten dialogues are served worse. What is claimed are the gaps: how much
-worse a group is served than the mean of all groups on the same dialogues (:mod:`tod_bias.statistics.group_model`).
+Values are signed: positive if the rewritten dialogues are served worse. Claims are made of the gaps. The gap of a group
+is how much worse it is served than the mean of all groups on the same dialogues
+(:mod:`tod_bias.statistics.group_model`).
 
-Su's numbers, the fairscore (eq. 1) and its attribution along one order, are kept for comparison with the paper and
-decide nothing here: an absolute value is taken before differences, so arms with different signs give shares that no
-component has, and noise counts as unfairness. Departures from the paper: the paper's total bar is v({db}), given here
-as ``total`` (its fairscore v(∅) is another number); the part that remains with every component replaced is ``residual``
-here, in the paper it is part of the response model's share. As in the paper, absolute values are averaged over draws;
-in the crossed design over groups, each with the dialogues that are rewritten for it. Eq. 1 by source and target group
-is the paper's Fig. 5.
+Su's numbers are the fairscore (eq. 1) and its attribution along one order. They are kept for comparison with the paper,
+and no verdict depends on them. They take absolute values before differences, so arms with different signs give shares
+that no component has, and noise counts as unfairness. There are two departures from the paper. The paper's total bar is
+v({db}), here ``total``; its fairscore v(∅) is another number. The part that remains with every component replaced is
+``residual`` here, while in the paper it belongs to the response model's share. Absolute values are averaged over draws,
+as in the paper; in the crossed design they are averaged over groups, each with the dialogues that are rewritten for it.
+Eq. 1 by source and target group is the paper's Fig. 5.
 """
 
 from __future__ import annotations

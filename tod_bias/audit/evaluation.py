@@ -1,4 +1,4 @@
-"""How good a pipeline is on a corpus: joint goal accuracy of its API calls and BLEU of its responses (Su Table 1)."""
+"""Scores of a pipeline on a corpus as it is: joint goal accuracy of API calls and BLEU of responses (Su Table 1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Findings of a run: one for each group that is treated differently, and one for every other axis.
 
-This is the only place that decides what leads. Terminal, page, explorer, gate, comparison and cases render findings.
+Only this module decides which group and metric lead. Terminal, page, explorer, gate, comparison and cases render its
+findings.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ _OTHERS = len(_ORDER)
 _LAST = (WORDS, "length", "disagreement")
 """Metrics that say least about what happens."""
 _LEADING = 0.6
-"""Share of the largest gap from which a group counts as treated differently. With six groups, two of them harmed alike,
-each of the others has half of their gap, on the other side."""
+"""Share of the largest gap from which a group counts as treated differently.
+
+Gaps are measured from the mean of all groups. With six groups of which two are harmed alike, each other group has half
+as large a gap on the other side, and must not count.
+"""
 _LONGEST = 160
 """Characters of a text in an example."""
 
@@ -75,7 +79,7 @@ class _Claim(NamedTuple):
 
     @property
     def size(self) -> float:
-        """How far the group is from the mean, whatever the sign."""
+        """Distance of the group from the mean of all groups, without sign."""
         return abs(self.gap.value or 0.0)
 
     @property
@@ -85,7 +89,7 @@ class _Claim(NamedTuple):
 
     @property
     def is_shown_alone(self) -> bool:
-        """True if the group's own test shows its gap, without correction for the other rows."""
+        """True if the group's own test is significant, without correction for the other rows."""
         gap = self.gap
         if not self.row.groups[self.group].may_be_claimed or None in (gap.value, gap.se, gap.df):
             return False
@@ -113,11 +117,11 @@ class _Claim(NamedTuple):
 
 
 def findings_of(result: AuditResult, turns: Turns | None = None) -> list[Finding]:
-    """Return what a run says, the most important first.
+    """Return the findings of a run, the most important first.
 
     Args:
-        result: with the verdicts of all axes and metrics.
-        turns: examples are taken from them; None for findings without examples.
+        result: results with the verdicts of all axes and metrics.
+        turns: turns to take examples from; None for findings without examples.
     """
     findings: list[Finding] = []
     for axis in result.axes:
@@ -150,8 +154,8 @@ def _differences(rows: Sequence[AxisResult], frame: pd.DataFrame | None) -> list
 def _leading(row: AxisResult) -> list[_Claim]:
     """Return the claims of the groups farthest from the mean by one metric.
 
-    If some gap of a row is shown over all that the run claims, the groups are not served alike. The farthest group is
-    then named if its own test shows it at the same level, as in closed testing.
+    If the corrected test of any gap in a row is significant, the groups are not served alike. Every other group of the
+    row then needs only its own, uncorrected test at the same level, as in closed testing.
     """
     if row.verdict not in DIFFERENT:
         return []
@@ -201,7 +205,7 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], frame: pd.DataFra
 
 
 def _equal_turns(frame: pd.DataFrame) -> int:
-    """Return the number of counterfactual turns if each comes out as the original's; 0 if any does not."""
+    """Return the number of counterfactual turns if all are equal to the original's; 0 if any differs."""
     compared = frame[frame["role"] == "group"]
     return len(compared) if compared["first_difference"].isna().all() else 0
 
@@ -231,7 +235,7 @@ def _missing(claim: _Claim) -> Missing:
 
 
 def _needed(claim: _Claim) -> int | None:
-    """Return how many dialogues would prove a difference, if it is as large as it was seen."""
+    """Return how many dialogues would show a difference of the observed size; None if no number would."""
     group = claim.of_group
     error = claim.gap.se
     of_dialogues = group.terms_only.se if group.terms_only is not None else None
@@ -273,7 +277,7 @@ def _example(frame: pd.DataFrame, row: AxisResult, claim: _Claim) -> Example | N
 
 
 def _shown(frame: pd.DataFrame, chosen: Iterable[int], event: Behaviour | None) -> Example | None:
-    """Return one of some turns with its original: a short one whose user message is rewritten, if there is any."""
+    """Return the shortest of some turns with its original; turns with a rewritten user message are preferred."""
     rows = frame.loc[list(chosen)]
     originals = frame[(frame["role"] == "original") & frame["dialogue"].isin(rows["dialogue"])]
     said = dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
@@ -321,7 +325,7 @@ def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int]
 
 
 def _what_differs(original: pd.Series, row: pd.Series, event: Behaviour | None) -> tuple[str, str]:
-    """Return what the system did with the original, and with the variant."""
+    """Return the system's behaviour in the original and in the variant."""
     responses = (_response(original), _response(row))
     if event is None:
         first = _first_change(row)

@@ -1,4 +1,4 @@
-"""How often a corpus mentions whom: shares of words and of dialogues per axis and group (Su Fig. 2)."""
+"""Mentions of groups in a corpus: shares of words and of dialogues per axis and group (Su Fig. 2)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Plan of an audit before anything is spent: rewritten dialogues, calls of each stage, and their time.
+"""Plan of an audit: rewritten dialogues, calls of each stage, and their time.
 
 Numbers that do not depend on outputs are exact: dialogues, variants, and the calls of the first stage (a lower limit in
-a flow, which may call it again). Later calls depend on outputs; they have an upper bound, and an estimate from a small
-sample that is run. A stage that is remote, or called by several threads, is not called: calls, tokens and price are
-estimated from what the corpus has recorded.
+a flow, which may call it again). Calls of later stages depend on outputs. They have an upper bound, and an estimate
+from a small sample that is run. A stage that is remote, or that several threads call, is not called for the plan: its
+calls, tokens and price are estimated from the calls that the corpus records.
 """
 
 from __future__ import annotations

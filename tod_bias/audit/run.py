@@ -5,9 +5,9 @@ worker handles parts of the corpus independently, and a separate process caches 
 workers and the next run. A part is a task of Ray, which is repeated if its worker dies. Parts come back in the corpus'
 order, so that the result is the local run's.
 
-Of a system that cannot be run there are saved responses. The arm ∅ is the response that was saved for a counterfactual.
-The twin of the whole system (N) is the rewritten response to the original: T(f(x)). The disparity is therefore known.
-The stage in which it enters is not, because that needs calls with inputs that were never sent.
+A system that cannot be run is audited from saved responses. The arm ∅ is the response that was saved for a
+counterfactual. The twin of the whole system (N) is the rewritten response to the original: T(f(x)). The disparity is
+therefore known. The stage in which it enters is unknown, because that needs calls with inputs that were never sent.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ def _start(workers: int | None) -> None:
 
 
 def check_shareable(work: Work, *, is_saved: bool) -> None:
-    """See to it that workers can do it.
+    """Raise if workers cannot run the audit.
 
     Args:
         work: what is to be done.
@@ -658,7 +658,7 @@ class SavedExecution:
         return Responses(number=len(saved), unchecked=unchecked, unused=unused)
 
     def check(self) -> None:
-        """See to it that not too many turns are without a response.
+        """Raise if too many turns have no response.
 
         Raises:
             StageError: there are more than ``max_failures``.

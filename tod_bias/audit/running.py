@@ -1,18 +1,19 @@
 """Variants of dialogues, run turn by turn, as rows of the table of turns.
 
-There is one row per turn of the original, and one per turn and arm of each counterfactual. Rows of arms that went the
-same way are made once and repeated.
+There is one row per turn of the original, and one per turn and arm of each counterfactual. If several arms
+went the same way, their row is computed once and repeated.
 
 The column ``first_difference`` has the first step in which a counterfactual's turn differs from T of the original's, as
 JSON, for counterfactuals with no stage replaced::
 
     {"stage": "policy", "part": "output", "changes": [["find_hotels.limit", "3", "1"]]}
 
-A change names a place, what T of the original has there, and what the counterfactual has; null is nothing. The place is
-an argument of a call, a field of a row, or empty for a text as a whole. ``part`` is ``output``; ``argument`` if the
-step was called with something else; or ``step`` if it is another step. The column is null if nothing differs. Where
-outputs are drawn, each sample is compared with T of the original's sample of that number, so chance is among the
-differences. With a free-running history later turns differ in what follows from earlier ones.
+A change has three items: a place, the value there in T of the original, and the value in the counterfactual; null means
+no value. The place is an argument of a call, a field of a row, or empty for a whole text. ``part`` is ``output`` if the
+step's output differs, ``argument`` if the step was called with other arguments, and ``step`` if another step was taken.
+The column is null if nothing differs. If outputs are drawn, each sample is compared with T of the original's sample of
+the same number, so some differences are due to chance. If the history is free-running, a difference in one turn leads
+to further differences in later turns.
 """
 
 from __future__ import annotations
@@ -100,22 +101,24 @@ class LostDialogues:
     reasons: dict[str, str] = field(default_factory=dict)
     """A dialogue's id to the reason."""
     variants: Counter[str] = field(default_factory=Counter)
-    """The variants in which the system itself had no output, and not only a twin, which is called as for the original:
-    ``original``, or an axis and group (``gender: woman``)."""
+    """Variants in which the system itself had no output: ``original``, or an axis and group (``gender: woman``).
+
+    Twins do not count, because they are called with the original's input.
+    """
 
     @property
     def record(self) -> LostInfo:
-        """How many, in which variants, and the reasons that are met most."""
+        """Number of lost dialogues, the variants in which they were lost, and the most frequent reasons."""
         reasons = Counter(self.reasons.values()).most_common(_REASONS)
         return LostInfo(dialogues=len(self.reasons), variants=dict(self.variants), reasons=dict(reasons))
 
     def merge(self, other: LostDialogues) -> None:
-        """Add those of another chunk."""
+        """Add the lost dialogues of another chunk."""
         self.reasons |= other.reasons
         self.variants += other.variants
 
     def add(self, run: Run, reason: str, *, is_system: bool) -> None:
-        """Add one; ``is_system``: not only a twin had no output."""
+        """Add a dialogue; ``is_system`` is True if the system itself had no output, and not only a twin."""
         self.reasons.setdefault(run.dialogue.id, reason)
         if is_system:
             self.variants[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1

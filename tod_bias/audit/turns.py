@@ -486,7 +486,7 @@ class Turns:
         return frame.assign(user=texts)
 
     def _check_arms(self, rows: pd.DataFrame) -> None:
-        """See to it that the rows are of the stages that the results name."""
+        """Raise if the rows are not of the stages that the results name."""
         known = set(self.arms.keys(whole=True))
         arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
         lacking = {"", arm_key(frozenset(self.arms.stages))} - arms if arms else set()

@@ -1,4 +1,4 @@
-"""The ``tod-bias`` command, a file a command."""
+"""The ``tod-bias`` command; its modules group the commands by task."""
 
 from __future__ import annotations
 

@@ -52,9 +52,9 @@ class AttributeOptions(DryRunOptions):
 def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output: OutputOptions) -> None:
     """Attribute a system's bias to its stages: the main job.
 
-    Rewrites every dialogue for every group of every axis, runs the system on the originals and the counterfactuals
-    with every set of stages replaced by equivariant twins, and writes results.json, turns.parquet, figures and
-    report.html. Without options it audits the bundled demo.
+    Rewrites every dialogue for every group of every axis. Runs the system on originals and counterfactuals, with every
+    set of stages replaced by equivariant twins. Writes results.json, turns.parquet, figures and report.html. Without
+    options, audits the bundled demo.
     """
     audited(audit, how, file, output)
 
@@ -187,7 +187,7 @@ def _run(
 
 
 def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
-    """See to it that nothing is asked of a system whose responses are recorded."""
+    """Raise if an option needs a system to run although its responses are recorded."""
     if config.system.is_named:
         raise TodBiasError("--responses replaces the system: leave out --pipeline and --model")
     idle = {*GENERATION, "history", "executor", "workers"} | ({"device"} if config.axes.perturber is None else set())

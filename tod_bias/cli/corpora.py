@@ -108,7 +108,7 @@ _NEXT = (
 
 
 class PerturbOptions(PerturberOptions, TermOptions):
-    """How text is rewritten."""
+    """Rewriting of the text."""
 
     title = "Rewriting"
 
@@ -121,7 +121,7 @@ class PerturbOptions(PerturberOptions, TermOptions):
 
 
 class PerturbOutput(OutputOptions):
-    """Where lines go."""
+    """Output of the lines."""
 
     out: Path | None = None
     """File for the lines; by default standard output."""
@@ -399,7 +399,7 @@ def _stage_with_calls(turns: pd.DataFrame | None) -> str | None:
 
 
 def _check_stage(run: Path | None, config: AuditConfig, how: LookupOptions) -> None:
-    """See to it that the stage that --stage names is there."""
+    """Raise if the pipeline has no stage that --stage names."""
     from tod_bias.results import AuditResult
 
     if how.stage is None:

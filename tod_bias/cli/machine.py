@@ -38,7 +38,7 @@ PACKAGE = "tod-bias"
 PARLAI = "parlai==1.7.2"
 """Installed last and without its pins, which are of 2022."""
 SECONDS = 1.5
-"""How long the hub may take to answer."""
+"""Seconds that the hub has for an answer."""
 _ON = {"1", "ON", "YES", "TRUE"}
 State = Literal["ok", "missing", "note"]
 
@@ -59,7 +59,7 @@ GIVES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     area: str
     """``environment``, ``devices``, ``packages``, ``extras`` or ``network``."""
@@ -248,7 +248,7 @@ def _plain(requirement: Requirement) -> str:
 
 
 def _pip() -> str:
-    """How pip of this very environment is called."""
+    """Return the command that calls pip of this environment."""
     active = os.environ.get("VIRTUAL_ENV")
     mine = active is not None and Path(active).resolve() == Path(sys.prefix).resolve()
     return "pip install" if mine else f"{shlex.quote(sys.executable)} -m pip install"
@@ -398,7 +398,7 @@ def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> No
 
 
 def _tools_called(dialogue: Dialogue) -> int:
-    """How many different tools the recorded calls of a dialogue are of."""
+    """Return the number of different tools in the recorded calls of a dialogue."""
     from tod_bias.dialogues.values import API_NAME
 
     return len({call.get(API_NAME) for turn in dialogue.turns for call in turn.calls})

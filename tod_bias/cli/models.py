@@ -37,15 +37,15 @@ from tod_bias.report.console import Console
 
 _MOST_TIMES = 1000
 _READS = 0.01
-"""By which share of itself a loss rises at least with the prompts of others, if prompts are read."""
+"""Relative rise of the loss with other dialogues' prompts from which a model counts as reading its prompts."""
 
 
 class TrainingDialogues(SampleOptions, CorpusSource):
     """Dialogues to train on."""
 
     corpus: str = DEMO
-    """As for attribute. Several, joined by commas, are learned from in one training: google_sgd,taskmaster2:8 shows
-    each dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and --held-out are of each."""
+    """As for attribute. One training learns from several, joined by commas: google_sgd,taskmaster2:8 shows each
+    dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and --held-out apply to each."""
     held_out: Annotated[Positive, ADVANCED] = 100
     """Training dialogues of each corpus held out for early stopping."""
     augment: str | None = None

@@ -1,8 +1,8 @@
-"""Commands made from functions, with options made from the models of their parameters, and checks that they share.
+"""Commands made from functions, and checks that several commands share.
 
-A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field: its name, type,
-bounds, default and help are the field's, its heading in ``--help`` the group's title. Other parameters are what
-cyclopts makes of them; those before ``/`` are positional.
+A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field. The field gives
+the option its name, type, bounds, default and help; the group's title is its heading in ``--help``. cyclopts handles
+all other parameters; those before ``/`` are positional.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ GENERAL = "Options"
 
 
 def command(example: str, in_help: Container[str] | None = None) -> Callable[[Function], App]:
-    """A function as a command.
+    """Return a decorator that makes a command from a function.
 
     Args:
-        example: a command line that shows its use, below the help.
+        example: a command line that shows its use, printed below the help.
         in_help: options that ``--help`` shows; by default all that are not advanced. ``--help-all`` shows every option.
     """
 
@@ -79,7 +79,7 @@ def show_all(app: App) -> None:
 
 
 def _help(function: Function) -> str:
-    """A function's docstring without its arguments, a line per paragraph."""
+    """Return a function's docstring without its arguments, one line per paragraph."""
     text = inspect.getdoc(function) or ""
     return "\n\n".join(" ".join(part.split()) for part in text.partition("\n\nArgs:\n")[0].split("\n\n"))
 
@@ -87,7 +87,7 @@ def _help(function: Function) -> str:
 def _with_options(
     function: Function, in_help: Container[str] | None = None, *, everything: bool = False
 ) -> tuple[Function, int]:
-    """Return the function with one keyword per option in place of each group, and how many options its help hides."""
+    """Replace each group of options by one keyword per option; return the function and the number of hidden options."""
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, type[Options]] = {}
     headings: dict[str, Group] = {}
@@ -116,7 +116,7 @@ def _with_options(
 def _options(
     kind: type[Options], *, is_of_run: bool = False, in_help: frozenset[str] | None = None
 ) -> Iterator[tuple[type[Options], str, bool, bool]]:
-    """Yield class and name of each option, those of nested groups too, if a run knows it, and if help shows it."""
+    """Yield the class and name of each option, also of nested groups, if a run supplies it, and if help shows it."""
     is_of_run, in_help = is_of_run or kind.is_of_run, in_help or kind.in_help
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
@@ -128,7 +128,7 @@ def _options(
 
 @cache
 def _docstrings(module: str) -> dict[tuple[str, str], str]:
-    """Class and field to the docstring behind the field, in the source of a module."""
+    """Map class and field to the docstring below the field, in the source of a module."""
     return {
         (kind.name, field.target.id): " ".join(doc.value.value.split())
         for kind in ast.parse(inspect.getsource(sys.modules[module])).body
@@ -140,7 +140,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 
 def _doc(kind: type[Options], name: str) -> str:
-    """The help of an option: the docstring of the field, of the class or the nearest base that has one."""
+    """Return the help of an option: the field's docstring in its class, or in the nearest base class that has one."""
     bases = (base for base in kind.__mro__ if issubclass(base, Options))
     docs = (_docstrings(base.__module__).get((base.__name__, name)) for base in bases)
     return next((doc for doc in docs if doc), "")
@@ -167,7 +167,7 @@ def _parameter(
 
 
 def _plain(kind: Any) -> Any:
-    """A type without bounds, which the model checks."""
+    """Return a type without its bounds, because the model checks the bounds."""
     if get_origin(kind) in (Union, UnionType):
         return Union[tuple(map(_plain, get_args(kind)))]  # noqa: UP007  # its members are not known before
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
@@ -197,17 +197,21 @@ def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
 
 
 def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
-    """An audit's options from the command line, over those of a file; relative paths begin here.
+    """Return an audit's options: those of a file, overridden by those of the command line.
+
+    Relative paths on the command line start from the current folder.
 
     Raises:
-        TodBiasError: the file cannot be read, or is a run's and was copied.
+        TodBiasError: the file cannot be read, or a run wrote it into another folder.
     """
     base = None
     if file is not None:
         base = AuditConfig.read(file)
         folder = file if file.is_dir() else file.parent
         if base.inode is not None and not base.was_written_into(folder):
-            raise TodBiasError(f"{file}: a run wrote it into another folder; remove its inode to take it as your own")
+            raise TodBiasError(
+                f"{file}: a run wrote it into another folder; delete its entry 'inode' to use it as your own"
+            )
         base = base.located()
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
     check_datapath(config.corpus)
@@ -224,7 +228,7 @@ def config_of(run: Path, given: Options) -> AuditConfig:
     this machine wrote that folder. From a received folder, only design and seed are used.
 
     Raises:
-        TodBiasError: the folder's configuration cannot be read, or an option cannot be.
+        TodBiasError: the folder's configuration cannot be read, or an option is invalid.
     """
     options = given.given()
     path = run / CONFIG
@@ -244,7 +248,7 @@ def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
     """Raise for unknown metrics.
 
     Args:
-        names: of the metrics.
+        names: names of metrics; your own (``module:Class``) are not checked here.
         alone: True if only originals are run, so that metrics of counterfactuals have no value.
     """
     from tod_bias.metrics.choice import check_alone, metric
@@ -255,7 +259,7 @@ def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
 
 
 def user_metrics(config: AuditConfig) -> list[str]:
-    """The metrics of the user's own that a configuration names."""
+    """Return the user's own metrics that a configuration names."""
     return [name for name in config.analysis.metrics or () if is_import(name)]
 
 
@@ -268,10 +272,10 @@ def chosen_metric(config: AuditConfig) -> str | None:
 
 
 def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig) -> tuple[str, ...]:
-    """The axes that are asked for, or else those of a run, without the placebo.
+    """Return the requested axes; by default those of a run, without the placebo.
 
     Raises:
-        AxisError: the run names one that is not shipped, and none are asked for.
+        AxisError: no axes were requested, and the run names an axis that is not shipped.
     """
     from tod_bias.perturb.axis import PLACEBO
     from tod_bias.perturb.loading import check_shipped, is_user_defined
@@ -292,8 +296,8 @@ def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, devic
 
     Args:
         options: settings of the axes.
-        names: of the requested axes; lexicons of others are ignored; by default all axes of the options.
-        device: of a neural perturber.
+        names: the requested axes, by default all axes of the options; lexicons of other axes are ignored.
+        device: device of a neural perturber.
 
     Raises:
         TodBiasError: an axis or a lexicon is unknown, or no axis uses an option that is given.
@@ -315,7 +319,7 @@ def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
     """Raise if no axis uses a given option.
 
     Raises:
-        TodBiasError: the option, what it is for, and the axes.
+        TodBiasError: names the option, its purpose and the axes.
     """
     from tod_bias.perturb.loading import idle_options
 
@@ -324,14 +328,14 @@ def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
 
 
 def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
-    """Axis to its lexicon's file.
+    """Return the lexicon file of each axis that has one.
 
     Args:
-        options: where a run's own are among them, those of other axes are left out.
-        axes: that are wanted.
+        options: lexicons as they were given; if they name axes too, lexicons of those that are not wanted are left out.
+        axes: the axes that are wanted.
 
     Raises:
-        TodBiasError: one is not given as AXIS=FILE, or is of no axis, or of one that has another.
+        TodBiasError: a lexicon is not given as AXIS=FILE, its axis is unknown, or its axis has two lexicons.
     """
     known = {*axes, *(options.axes if isinstance(options, AxisNames) else ())}
     files: dict[str, str] = {}
@@ -356,7 +360,7 @@ def _kinds(axes: Sequence[str], files: Mapping[str, str], wanted: Sequence[str])
     """Return the kinds of introductions of each axis that were requested; an axis without any of them keeps all.
 
     Raises:
-        TodBiasError: a kind that no axis has.
+        TodBiasError: no axis has one of the kinds.
     """
     from tod_bias.perturb.loading import load_axis
 
@@ -371,7 +375,7 @@ def _kinds(axes: Sequence[str], files: Mapping[str, str], wanted: Sequence[str])
 
 
 def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """All dialogues of the corpus that options name, and those of them that are taken."""
+    """Return all dialogues of the corpus that options name, and the sample of them that is used."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
@@ -383,19 +387,21 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
 def check_datapath(options: CorpusSource) -> None:
     """Raise if --datapath is given without --corpus."""
     if options.datapath is not None and not options.given_of("corpus"):
-        raise TodBiasError("--datapath: has several corpora; name one with --corpus, e.g. google_sgd")
+        raise TodBiasError("--datapath: is a folder of several corpora; name one with --corpus, e.g. google_sgd")
 
 
 def folder_of(out: Path | None, corpus: str) -> Path:
-    """The folder for the results of a run on a corpus; no other run writes into it until this command ends."""
+    """Return the folder for a run's results; no other run can write into it until this command ends."""
     return claimed(_place(out, corpus))
 
 
 def check_folder(out: Path | None, corpus: str) -> Path:
-    """See to it that there can be such a folder, before anything slow begins; one that is there is held from now on.
+    """Raise if the folder for results cannot be written, before anything slow begins.
+
+    If the folder exists, no other run can write into it from now on.
 
     Returns:
-        The same folder wherever a stage may change to.
+        The folder's absolute path, which stays valid if a stage changes the current folder.
     """
     return promised(_place(out, corpus).absolute())
 
@@ -424,7 +430,7 @@ def _place(out: Path | None, corpus: str) -> Path:
 
 
 def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
-    """Check that a server can be called, unless a cache may make calls needless."""
+    """Raise if a stage's server cannot be called, unless the folder has cached outputs and may need no calls."""
     if (_place(out, corpus) / FILE).exists():
         return
     for name, stage in pipeline.stages.items():
@@ -446,7 +452,7 @@ def cache_of(folder: Path, resume: bool) -> Path:
 
 
 def load_system(corpus: str, system: SystemOptions, dialogues: Sequence[Any]) -> Any:
-    """The pipeline that options name."""
+    """Load the pipeline that options name."""
     from tod_bias.pipelines import load_pipeline
 
     spec, models = _named(corpus, system)
@@ -454,7 +460,7 @@ def load_system(corpus: str, system: SystemOptions, dialogues: Sequence[Any]) ->
 
 
 def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
-    """Find what is wrong with the options of :func:`load_system` before anything heavy is loaded.
+    """Raise for wrong options of :func:`load_system`, before anything heavy is loaded.
 
     Returns:
         The names of its stages.
@@ -479,8 +485,8 @@ def refuse(given: Options, names: Iterable[str], why: str) -> None:
 
     Args:
         given: the options.
-        names: of the options without an effect.
-        why: the reason, for the message.
+        names: options without an effect.
+        why: reason for the message.
 
     Raises:
         TodBiasError: such an option was given.

@@ -1,4 +1,4 @@
-"""``tod-bias`` as a process: it always ends with its exit code and, unless all is well, one line.
+"""The process of ``tod-bias``, which always ends with an exit code and, after an error, one line.
 
 The exit codes are in :mod:`tod_bias.cli.application`.
 """

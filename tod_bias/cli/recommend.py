@@ -96,7 +96,7 @@ class LevelOptions(BootstrapOptions, Seeded):
 
 
 def check_models(*folders: Path) -> None:
-    """See to it that folders look like trained LMRecs, before what loads them is loaded.
+    """Raise if folders are no trained LMRecs, before the libraries that read them are loaded.
 
     Raises:
         TodBiasError: one does not.
@@ -176,13 +176,13 @@ class ListOptions(Options):
     city: tuple[str, ...] = ()
     """NAME=FILE: saved recommendations of a city; may be repeated."""
     columns: tuple[str, ...] = ()
-    """FILE'S=OURS,…: names of the file's columns for ours."""
+    """THEIRS=OURS,…: the file's names of our columns."""
     separators: Annotated[str, ADVANCED] = ","
     """Characters that separate categories."""
     price_levels: Annotated[str | None, ADVANCED] = None
-    """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
+    """Upper bounds of the first three of four price levels, if prices are amounts: 15,30,60, or quartiles."""
     dimension: tuple[str, ...] = ()
-    """NAME=LABEL,LABEL: the dimension of labels that are not known; may be repeated."""
+    """NAME=LABEL,LABEL: the dimension of labels that are not shipped; may be repeated."""
 
 
 class ModelOptions(DeviceOptions, NeutraliseOptions):
@@ -453,13 +453,13 @@ class ComparedModels(DeviceOptions):
     model: Annotated[tuple[Path, ...], MinLen(1)]
     """LMRec trained on reviews as they are; several for several cities or seeds; may be repeated."""
     masked_model: tuple[Path, ...] = ()
-    """LMRec trained with --mask, one for each --model, of its city and seed; may be repeated."""
+    """LMRec trained with --mask: one for each --model, with the same city and seed; may be repeated."""
     augmented_model: tuple[Path, ...] = ()
-    """LMRec trained with --augment, one for each --model, of its city and seed; may be repeated."""
+    """LMRec trained with --augment: one for each --model, with the same city and seed; may be repeated."""
 
 
 class ComparedReviews(ReviewOptions, TemplateOptions, TopOptions):
-    """On what."""
+    """Data of the comparison."""
 
     title = "Data"
 
@@ -565,7 +565,7 @@ def _matched(folders: Sequence[Path], reviews: Sequence[Any], device: str | None
 
 
 class SampleConfig(Seeded):
-    """What is made."""
+    """Sample to write."""
 
     city: tuple[str, ...] = ()
     """Names of the cities; one file each; may be repeated."""
@@ -574,7 +574,7 @@ class SampleConfig(Seeded):
     reviews: Annotated[Annotated[Positive, Field(le=100_000)], ADVANCED] = 110
     """Reviews of a venue."""
     planted: Annotated[bool, ADVANCED] = True
-    """Plant the associations; without, no group is mentioned more anywhere."""
+    """Plant the associations; otherwise, every group is mentioned equally often everywhere."""
 
 
 class SampleOutput(OutputOptions):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class ReportOutput(OutputOptions):
-    """Where the page goes."""
+    """Output of the page."""
 
     out: Path | None = None
     """Folder for report.html and figures/, or an .html file; by default the run's own folder, for several runs the
@@ -96,11 +96,11 @@ class ViewOptions(Options):
     title = "Page"
 
     build: bool = False
-    """Only write it."""
+    """Only write the page."""
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """Where it is served on this machine; by default a free one."""
     no_open: Annotated[bool, ADVANCED] = False
-    """Serve it, and open no browser."""
+    """Serve the page without opening a browser."""
     quiet: bool = False
     """Print only the address."""
 
@@ -149,9 +149,7 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
     path = write_explorer(runs, scorers(runs, names))
     if not page.quiet:
         is_replaced = not is_new and len(runs) > 1
-        note = (
-            f" (in place of the page that was there; of one run alone: tod-bias view {runs[0]})" if is_replaced else ""
-        )
+        note = f" (replaces the earlier page; for one run alone: tod-bias view {runs[0]})" if is_replaced else ""
         print(f"Explorer: {path}{note}", flush=True)
     if page.build:
         return 0
@@ -179,14 +177,14 @@ class CompareOutput(OutputOptions):
 def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareConfig, output: CompareOutput) -> None:
     """Compare two runs on the same dialogues; write compare.json and report.html.
 
-    Each counterfactual of one run is paired with the same one of the other. The change of the quality, and of every
-    pooled difference, contribution and group, is called better, worse, equivalent (within --margin), changed (it is
-    shown, but not whether for better or worse) or inconclusive. The systems may differ in anything; dialogues, axes,
-    design, seed, history and metrics must be the same. No component is called.
+    Pairs each counterfactual of one run with the same counterfactual of the other. The change of the quality, and of
+    every pooled difference, contribution and group, is called better, worse, equivalent (within --margin), changed (a
+    change is shown, but not its direction) or inconclusive. The systems may differ; dialogues, axes, design, seed,
+    history and metrics must be the same. No component is called.
 
     Args:
         before: A finished run's folder.
-        after: Another's, of the same dialogues rewritten in the same ways.
+        after: The folder of another run on the same dialogues, rewritten in the same way.
     """
     from tod_bias.results import AuditResult
 
@@ -222,20 +220,20 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
 
 
 class GateOptions(MarginOptions):
-    """What is allowed."""
+    """Limits of the check."""
 
     title = "Gate"
 
     max_gap: Annotated[float, Field(gt=0)] | None = None
-    """A gap shown to be beyond it fails; on each metric's own scale."""
+    """Maximum gap, on each metric's own scale: the check fails if a gap is shown to be larger."""
     margin: Annotated[float, Field(gt=0)] | None = None
     """Pass if every gap is shown to be within ±margin; by default --max-gap."""
     both_sides: bool = False
-    """Gaps of either sign count: that some are served better than the others, too."""
+    """Count gaps of either sign: a group that is served better than the others fails, too."""
     terms_only: bool = False
-    """Take the terms as they are: what is shown is true of them only."""
+    """Treat the terms as fixed: the result holds for these terms only."""
     stage: Annotated[str | None, ADVANCED] = None
-    """Look at what this stage adds to each gap."""
+    """Hold only this stage's share of each gap against the limit."""
     allow_undecided: bool = False
     """In the JUnit file, mark undecided gaps as skipped instead of as errors."""
 
@@ -246,13 +244,13 @@ class CaseOptions(Options):
     title = "Cases"
 
     cases: Path | None = None
-    """A file that tod-bias cases wrote, to be run again; RUN may say on which system."""
+    """File that tod-bias cases wrote, whose cases are run again; RUN may name the system."""
     tolerance: Annotated[float, Field(ge=0), ADVANCED] = 0.01
-    """Harm of a turn up to it is none, in the metric's own units."""
+    """Largest harm of a turn that still counts as none, in the metric's own units."""
 
 
 class CheckOutput(OutputOptions):
-    """Where the verdict goes."""
+    """Output of the verdict."""
 
     out: Path | None = None
     """Folder for check.json; by default none is written."""
@@ -277,11 +275,12 @@ def check(
     Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: undecided, and
     the output names the number of dialogues that would decide; 2: an argument or a file cannot be used.
 
-    A gap is that of a group from the mean of all groups on the same dialogues. Positive is harm; with --both-sides a
-    favour for some counts too. A group with fewer than 3 effective terms neither passes nor fails, unless --terms-only.
+    The gap of a group is its distance from the mean of all groups on the same dialogues. A positive gap is harm; with
+    --both-sides, negative gaps count too. A group with fewer than 3 effective terms neither passes nor fails, unless
+    --terms-only is given.
 
-    With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
-    fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.
+    With --cases, single dialogues are run again, on the system of RUN, --pipeline or --model. Exit code 0: all cases
+    are fixed; 1: some are not, or were levelled down, so that all groups are served as badly; 3: a call had no output.
 
     Args:
         run: A finished run's folder.
@@ -398,13 +397,13 @@ class CasesOptions(Options):
     title = "Cases"
 
     worst: Positive = 50
-    """So many cases, every axis its share."""
+    """Number of cases, spread evenly over the axes."""
     metric: str | None = None
     """Says what is harm, by name or as module:Class; by default the one that claims most."""
     stage: Annotated[str | None, ADVANCED] = None
     """Only harm that enters at this stage."""
     only: tuple[str, ...] = ()
-    """A turn that tod-bias view names, in place of the worst; may be repeated. Cases that are in --out stay."""
+    """Turn to take instead of the worst, as tod-bias view names it; may be repeated. Cases already in --out stay."""
 
 
 class CasesOutput(OutputOptions):
@@ -469,7 +468,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
 
 
 def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """How each axis was made, for a case that needs no run."""
+    """Return how each axis was made, so that a case can be run without the folder of its run."""
     how = config.axes
     files = lexicons(how, names)
     return {
@@ -497,7 +496,7 @@ class MitigateOptions(MarginOptions):
     margin: Annotated[float, Field(gt=0)] = 0.02
     """Largest gap, and largest loss of quality, that may remain."""
     terms_only: bool = False
-    """Take the terms as they are if they are too few for a claim about groups."""
+    """Treat the terms as fixed if they are too few for a claim about groups."""
 
 
 class MitigateOutput(OutputOptions):

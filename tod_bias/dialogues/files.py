@@ -68,7 +68,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield place, _parsed(line, f"{path}, {place}") if begun else _first_of_lines(line, path, place)
             begun = True
     except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path}: cannot be read: {error}") from error
+        raise CorpusError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _first_of_lines(line: str, path: Path, place: str) -> Any:
@@ -89,7 +89,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path}: cannot be read: {error}") from error
+        raise CorpusError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     content = _parsed(text, str(path))
     if len(text) > LONGEST and isinstance(content, dict):
         raise CorpusError(

@@ -24,7 +24,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys
 
 
 def checked(slots: Any, what: str) -> None:
-    """See to it that ``slots`` maps names to JSON values.
+    """Raise if ``slots`` does not map names to JSON values.
 
     Raises:
         ValueError: it does not; names the place, ``call argument 'party' [2]: expected JSON, got set``.

@@ -218,7 +218,7 @@ async def output_of(node: ToolNode, name: str, arguments: dict[str, Any], config
 
 _MODEL_NODES = ("model", "agent")
 """Names that ``create_agent`` and its predecessor give to the node of their model."""
-_WAITS = "interrupts its run and waits for a person, who is not there in an audit; compile it without"
+_WAITS = "interrupts its run and waits for a person, and an audit has none; compile it without interrupts"
 
 
 class LangGraphAdapter(Adapter):
@@ -299,7 +299,9 @@ class LangGraphAdapter(Adapter):
         except blocking() as error:
             return refused(str(error))
         if not isinstance(result, Mapping) or not result.get("messages"):
-            raise StageError("the graph's state has no 'messages': make a function of messages of it, and audit that")
+            raise StageError(
+                "the graph's state has no 'messages': wrap it in a function of messages, and audit that function"
+            )
         if result.get("__interrupt__"):
             raise StageError(f"the graph: {_WAITS}")
         if result.get("structured_response") is not None:

@@ -82,10 +82,10 @@ def stages_of(seen: Sequence[SeenCalls]) -> dict[str, dict[str, str]]:
 
 
 def stages_as_yaml(seen: Sequence[SeenCalls]) -> str:
-    """The stages as lines for a pipeline file, each with what its requests are as a comment.
+    """Return the stages as lines of a pipeline file, each below a comment that describes its requests.
 
     Args:
-        seen: those of a kind follow each other.
+        seen: the calls, sorted by kind.
     """
     lines = ["stages:"]
     for (name, match), calls in zip(stages_of(seen).items(), seen, strict=True):
@@ -98,13 +98,13 @@ def stages_as_yaml(seen: Sequence[SeenCalls]) -> str:
 
 
 def _pattern(text: str, length: int) -> str:
-    """A pattern that fits texts with this beginning."""
+    """Return a pattern that matches texts with this beginning."""
     escaped = re.sub(r"([*?\[])", r"[\1]", text[:length])
     return escaped + "*" * (len(text) > length)
 
 
 def _flow(value: Any) -> str:
-    """A value on one line of YAML."""
+    """Return a value as one line of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_flow(item)}" for name, item in value.items()) + "}"
     return value if re.fullmatch(r"[a-z]+", value) else json.dumps(value)

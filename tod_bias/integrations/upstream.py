@@ -101,12 +101,12 @@ class Upstream:
     """The server that an agent's requests are sent to.
 
     Args:
-        base_url: up to and with ``/v1``.
-        api_key_env: the environment variable that holds the key; None for a server that wants none.
-        anthropic: where requests in Anthropic's form are sent; None: there, too.
+        base_url: address of the server, with ``/v1`` at the end.
+        api_key_env: the environment variable that holds the key; None for a server without a key.
+        anthropic: server for requests in Anthropic's form; by default the same server.
 
     Raises:
-        StageError: the address can be none, or the variable is not set.
+        StageError: the address is invalid, or the variable is not set.
     """
 
     def __init__(self, base_url: str, api_key_env: str | None = None, anthropic: Upstream | None = None) -> None:
@@ -124,16 +124,16 @@ class Upstream:
 
     @property
     def addresses(self) -> list[str]:
-        """All that requests are sent to."""
+        """Addresses of all servers that receive requests."""
         return [self._base_url, *(self._anthropic.addresses if self._anthropic else ())]
 
     def clean(self, text: str) -> str:
-        """A text without the keys."""
+        """Return a text with the keys replaced by ``***``."""
         text = self._anthropic.clean(text) if self._anthropic else text
         return text.replace(self._key, "***") if len(self._key) >= _SHORTEST_SECRET else text
 
     def without_key(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """An environment without the keys."""
+        """Return the environment without variables that hold a key."""
         environment = self._anthropic.without_key(environment) if self._anthropic else environment
         return {
             name: value
@@ -142,7 +142,7 @@ class Upstream:
         }
 
     async def reply_to(self, request: AgentRequest) -> dict[str, Any]:
-        """The server's reply."""
+        """Return the server's reply to a request."""
         body, fixed = body_of(request)
         is_anthropics = fixed["path"] == ANTHROPIC
         server = self._anthropic if is_anthropics and self._anthropic is not None else self

@@ -68,7 +68,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
 
 
 def check_plain_file(path: str | Path) -> None:
-    """See to it that a name that the program chose is free, or a file that has no other name.
+    """Raise unless a path is free, or a regular file with a single name.
 
     Raises:
         TodBiasError: it is a link, a pipe or a device, or cannot be looked at.

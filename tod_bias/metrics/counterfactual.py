@@ -50,10 +50,10 @@ class Disagreement(RatioOfSums):
 class CallDisagreement(Metric):
     """Disagreement of calls: of the turns in which the system or its twin makes a call, the share that differ, on 0–1.
 
-    Calls are compared as values, arguments included, in order; a malformed call is a call, and two malformed ones are
-    alike. Turns in which neither calls say nothing about calls and would only dilute the share. So the denominator
-    belongs to an arm and its twin together, the same whichever of the two is looked at first. A system that could call
-    and never does disagrees nowhere: 0. NaN for no turn, or for a system that has no component that makes calls.
+    Calls are compared as values, arguments included, in order. A malformed call is a call, and two malformed calls are
+    equal. Turns in which neither side makes a call are left out of the denominator, because they would only dilute the
+    share. The denominator is therefore the same if system and twin are exchanged. 0 if no side makes any call although
+    it could. NaN without turns, or if no component of the system makes calls.
     """
 
     name: str = "call_disagreement"
@@ -86,9 +86,9 @@ class CallDisagreement(Metric):
 class ArgumentDisagreement(RatioOfSums):
     """Disagreement of arguments: of the arguments that the system or its twin gives in calls, the share that differ.
 
-    On 0–1. Calls are compared in order, as values; the API's name counts as an argument, and of a call that only one
-    side makes, or a malformed one, every argument differs. Which arguments they are is in ``first_difference``. 0: all
-    are equal; 1: none is. NaN where neither side makes a call.
+    Calls are compared in order, as values, and the API's name counts as an argument. If only one side makes a call, or
+    one side's call is malformed, every argument of it differs. The column ``first_difference`` names the arguments. The
+    range is 0–1; 0 if all arguments are equal, 1 if none is. NaN if neither side makes a call.
     """
 
     name: str = "argument_disagreement"
@@ -102,7 +102,7 @@ class ArgumentDisagreement(RatioOfSums):
     signature: str = "arguments of calls in order, as values, API name included"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:
-        """How many arguments differ, and how many there are on either side."""
+        """Return the number of arguments that differ, and the number of arguments on either side."""
         differ = total = 0
         malformed = ({MALFORMED: True},)
         sides = (malformed if side.calls is None else side.calls for side in (turn, turn.twin or turn))

@@ -25,21 +25,21 @@ class GenerationSettings(Options):
     """Everything besides the model that decides what is generated; part of the cache key and of the signature."""
 
     max_new_tokens: Positive = 128
-    """Tokens in one output at the most."""
+    """Maximum number of tokens in one output."""
     dtype: Dtype = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Backend = "auto"
     """Decoding back end: ``tree`` computes shared prefixes once (causal models), ``batch`` pads and batches, ``auto``
     is ``tree`` if possible."""
     batch_tokens: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
-    """Tokens in one batch at the most; 0 chooses by device and back end."""
+    """Maximum number of tokens in one batch; 0 lets device and back end decide."""
 
 
 class Schedule(Seeded):
     """How long and how fast a training learns."""
 
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
-    """Passes over the dialogues at most."""
+    """Maximum number of passes over the dialogues."""
     max_steps: Annotated[Annotated[Positive, Field(le=1_000_000_000)] | None, ADVANCED] = None
     """Number of steps after which training stops."""
     learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
@@ -53,7 +53,7 @@ class Schedule(Seeded):
     bf16: Annotated[bool, ADVANCED] = False
     """Train in bfloat16."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
-    """Seeds weights, order, dropout and which dialogues are held out."""
+    """Seed of weights, order, dropout and the choice of held-out dialogues."""
 
 
 class TrainConfig(Schedule):
@@ -66,15 +66,15 @@ class TrainConfig(Schedule):
     init: Annotated[str, Field(min_length=1)] = "scratch"
     """Name or folder of a checkpoint to fine-tune, or ``scratch`` for random weights and a new tokenizer."""
     parts: Annotated[Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)], ADVANCED] = PARTS
-    """Targets: api_call, response or both, by commas."""
+    """Targets, joined by commas: api_call, response or both."""
     loss: Annotated[Literal["all", "targets"] | None, ADVANCED] = None
-    """Causal models: all tokens count (SimpleTOD; by default), or targets only."""
+    """Causal models: the loss is over all tokens (SimpleTOD; by default), or over targets only."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
-    """Tokens in a sequence at most (less where the model has fewer positions)."""
+    """Maximum number of tokens in a sequence; fewer if the model has fewer positions."""
     evaluations: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 2
     """Validations per epoch."""
     vocabulary: Annotated[Annotated[Positive, Field(le=10_000_000)], ADVANCED] = 8192
-    """From scratch: tokens of the tokenizer."""
+    """From scratch: number of tokens of the tokenizer."""
     layers: Annotated[Annotated[Positive, Field(le=1000)], ADVANCED] = 4
     """Number of layers of a model from scratch (of encoder and decoder each, if it has both)."""
     width: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 256
@@ -84,7 +84,7 @@ class TrainConfig(Schedule):
     dropout: Annotated[Annotated[float, Field(ge=0, lt=1)], ADVANCED] = 0.1
     """From scratch: dropout."""
     positions: Annotated[Annotated[Positive, Field(le=1_000_000)] | None, ADVANCED] = None
-    """From scratch: positions, where a later training is to read longer sequences than --max-length."""
+    """From scratch: number of positions; give more than --max-length if a later training reads longer sequences."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

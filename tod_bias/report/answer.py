@@ -1,7 +1,7 @@
-"""The answer of a run in words: what was found, first, in at most 25 lines of 80 columns for three axes.
+"""The answer of a run in words, for the terminal and for the cards of a page.
 
-Findings are decided in :mod:`tod_bias.audit.findings`; here they are put into words, the same in the lines of a
-terminal and on the cards of a page, with the texts of the turns that show them.
+:mod:`tod_bias.audit.findings` decides the findings. This module puts them into words, with the texts of the turns that
+show them. The findings come first; on a terminal the answer for three axes has at most 25 lines of 80 columns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Opposed:
 
     group: str
     harmful: str
-    """Its share is harm."""
+    """The component whose share is harm."""
     harmful_share: Estimate
     helpful: str
     helpful_share: Estimate
@@ -137,7 +137,7 @@ def _responses(result: AuditResult) -> list[str]:
 
 
 def _uncalled(result: AuditResult) -> list[str]:
-    """Stages that nothing was asked of, so that nothing could enter there."""
+    """Name the stages that were never called, where no disparity can enter."""
     calls = result.cost.calls
     names = [name for name in result.stages if name in calls and not calls[name]]
     if result.responses is not None or not names:
@@ -150,7 +150,7 @@ def _uncalled(result: AuditResult) -> list[str]:
 
 
 def _arms(result: AuditResult) -> list[str]:
-    """How shares are made where not all sets of stages are replaced."""
+    """Say how shares are computed if not every set of stages is replaced."""
     arms, sentences = result.attribution, []
     if arms.groups:
         groups = "; ".join(f"{name}: {', '.join(members)}" for name, members in arms.groups.items())
@@ -200,7 +200,7 @@ _NO_ROW = "no such row"
 
 
 def _missing_rows(result: AuditResult) -> list[str]:
-    """Return notices of databases without rows for rewritten calls, if all groups of an axis lose alike."""
+    """Return notices of databases that lack rows for rewritten calls, if all groups of an axis lose by it alike."""
     first = next(iter(result.metrics), None)
     rows = [row for row in result.rows if row.metric.name == first and not row.claims]
     sentences = []
@@ -310,7 +310,7 @@ _ALIKE = 0.4
 """Below this similarity, texts share words by chance only, and are marked as a whole."""
 
 _MESSAGE = re.compile(r"content = .*? ; tool_calls = ", re.DOTALL)
-"""How what a model said and called begins."""
+"""The beginning of a model's message with its calls."""
 
 _NAME = f"{API_NAME} = "
 
@@ -334,14 +334,17 @@ def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]
 
 
 def readable_pair(before: str, after: str) -> tuple[str, str]:
-    """Return two outputs in readable form, or unchanged if they differ only in parts that are left out otherwise."""
+    """Return two outputs in readable form; unchanged if they differ only in parts that the readable form leaves out."""
     shown = readable(before), readable(after)
     return (before, after) if shown[0] == shown[1] and before != after else shown
 
 
 def readable(text: str) -> str:
-    """An output as a reader needs it: calls by the names of their tools, a list of plain values without brackets, of a
-    model's reply what it says and calls."""
+    """Return an output in readable form.
+
+    Calls begin with the names of their tools. A list of plain values has no brackets. Of a model's reply, only its
+    texts and calls remain.
+    """
     if reply := texts_of_reply(text):
         return reply
     if _MESSAGE.match(text):
@@ -415,11 +418,11 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
-    """Return who is treated differently, in a few words; empty for a finding of no difference.
+    """Return the groups that are treated differently and how, in a few words; empty if a finding has no difference.
 
     Args:
-        finding: what is found.
-        result: of the run.
+        finding: the finding.
+        result: the run's results.
         groups: all groups with the same finding; by default the finding's own.
     """
     if not finding.is_difference:
@@ -432,17 +435,17 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
 
 
 def treatment(finding: Finding, result: AuditResult) -> str:
-    """Return how a group is served, in two words."""
+    """Return "served worse", "served better" or "treated differently"."""
     if result.metrics.get(finding.metric, MetricInfo()).better == "neither":
         return "treated differently"
     return "served worse" if (finding.effect.value or 0.0) > 0 else "served better"
 
 
 def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[str, list[str]]:
-    """Return each axis with a difference and its findings, a line each: who, in which component, and what happens.
+    """Return the findings of each axis with a difference, one line per finding: groups, component and event.
 
     Args:
-        result: of the run.
+        result: the run's results.
         axes: names; all by default.
     """
     lines: dict[str, list[str]] = {}
@@ -456,18 +459,18 @@ def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[s
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
-    """Return that a claim holds for the few domains of the corpus only."""
+    """Return a restriction to the corpus's domains if they are few, such as ", in these 3 domains"; otherwise empty."""
     row = result.axes[finding.axis].get(finding.metric)
     few = [f"{number} {name}s" for name, number in (row.few_clusters if row else {}).items()]
     return f", in these {' and '.join(few)}" if few else ""
 
 
 def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
-    """Return what happens, with counts and denominators: ``book_table without party_size: 9 of 19 as woman, …``.
+    """Return the event with its counts and denominators: ``book_table without party_size: 9 of 19 as woman, …``.
 
     Args:
-        finding: what is found.
-        result: of the run.
+        finding: the finding.
+        result: the run's results.
         groups: all groups with the same finding; by default the finding's own.
     """
     event, named = Behaviour.of(finding.metric), groups or [finding.group]
@@ -479,7 +482,7 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
 
 
 def _counts(event: Behaviour, finding: Finding, named: Sequence[str]) -> list[str]:
-    """Return how often an event happened as each of some groups, then as all others."""
+    """Return the counts of an event for each of some groups, then for all others together."""
     mine = {name: finding.counts[name] for name in named if name in finding.counts}
     sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
     if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
@@ -504,7 +507,7 @@ def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
 
 
 def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines below a finding without its example: the event, or what is missing for a claim."""
+    """Yield the lines below a finding, without its example: the event, or the condition that a claim lacks."""
     if finding.is_difference:
         yield what_happens(finding, result, groups)
         if finding.repair:
@@ -539,7 +542,7 @@ def placebo_share(result: AuditResult) -> float | None:
 
 
 def placebo_line(result: AuditResult) -> str:
-    """Return what neutral rewording does to the turns; empty without a placebo."""
+    """Return the share of turns that neutral rewording changes, as a sentence; empty without a placebo."""
     share = placebo_share(result)
     if share is None:
         return ""
@@ -603,17 +606,17 @@ def example_lines(example: Example) -> list[str]:
 
 
 def _without_name(before: str, after: str) -> str:
-    """Return the text after an arrow, without a name that precedes the arrow too."""
+    """Return the text after an arrow, without the name if the text before the arrow begins with it."""
     name = before.split(" ")[0].removesuffix(":")
     return after.removeprefix(f"{name} ") if " " in before else after
 
 
 class TerminalAnswer:
-    """Answer of :func:`tod_bias.report.terminal.answer` for a run.
+    """The answer that :func:`tod_bias.report.terminal.print_answer` prints.
 
     Args:
-        result: of the run.
-        plain: whether the terminal shows ASCII only.
+        result: the run's results.
+        plain: True if the terminal shows ASCII only.
     """
 
     def __init__(self, result: AuditResult, *, plain: bool = False) -> None:
@@ -649,14 +652,20 @@ class TerminalAnswer:
         return [*made, *left_out(self._result)]
 
     def table(self) -> Table | None:
-        """Return the groups of the axes with a finding: dialogues, terms, what leads, and p; None without a finding."""
+        """Return a table of the groups of all axes with a finding: dialogues, terms, leading metric, score and p.
+
+        None if no axis has a finding.
+        """
         differences = [finding for finding in self._result.findings if finding.is_difference]
         axes = list(dict.fromkeys(finding.axis for finding in differences))
         if not axes:
             return None
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("group", "n", "terms", "what", "score", "p", ""):
-            table.add_column(name, justify="right" if name in ("n", "terms", "score", "p") else "left", no_wrap=True)
+            is_number = name in ("n", "terms", "score", "p")  # numbers stay whole on a narrow terminal
+            table.add_column(
+                name, justify="right" if is_number else "left", no_wrap=is_number or name == "group", overflow="fold"
+            )
         for axis in axes:
             rows = list(self._rows(next(some for some in differences if some.axis == axis)))
             room = max(sum(bool(row[-1]) for row in rows) + 1, _MOST_ROWS // len(axes))
@@ -681,7 +690,7 @@ class TerminalAnswer:
 
 @dataclass(frozen=True)
 class ShownSide:
-    """A turn of the original, or of the counterfactual; texts are in pieces, with whether they differ."""
+    """One turn of the original or of the counterfactual, as pieces of text that are marked if they differ."""
 
     user: Segments
     """The user's message."""

@@ -1,4 +1,4 @@
-"""The terminal that tables are printed on; control characters in texts from files have no effect there."""
+"""Terminal for tables; control characters in texts from files have no effect on it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Figures of runs: their style, dots with intervals and contributions, and the SVG of a page.
 
 Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
-by hatching where bars of different stages touch. The map of the heat maps is white to orange. In a figure every row is
-a number with its interval; its contributions, if any, are stacked on the same scale, positive ones to the right of 0
-and negative ones to the left. Every public function returns a :class:`matplotlib.figure.Figure`.
+by hatching if their bars touch. Heat maps go from white to orange. In a figure, every row is a number with its
+interval. Its contributions, if any, are stacked on the same scale: positive ones to the right of 0, negative ones to
+the left. Every public function returns a :class:`matplotlib.figure.Figure`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ TITLES = {"within": "passed", "above": "failed", "cannot tell": "cannot tell"}
 
 
 def _needed(row: Mapping[str, Any]) -> str:
-    """How many dialogues would be enough."""
+    """Return how many dialogues would be enough."""
     needed = row["needed"]
     if needed is None:
         return ""
@@ -41,7 +41,7 @@ def differences(record: Mapping[str, Any]) -> list[str]:
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """One sentence: what is shown."""
+    """Return the result of the check in one sentence."""
     most, margin = record["max_gap"], record["margin"]
     rows = record["values"]
     chosen = [row for row in rows if row["state"] == record["state"]]
@@ -63,10 +63,12 @@ def _positive(record: Mapping[str, Any]) -> str:
     neutral = [] if record["both_sides"] else [metric for metric, is_neutral in metrics.items() if is_neutral]
     harm = "" if set(metrics) <= {*compared, *neutral} else "positive is harm"
     either = (
-        f"gaps of either sign count in {', '.join(neutral)}, of which no score is the better one" if neutral else ""
+        f"gaps of either sign count in {', '.join(neutral)}, where neither a higher nor a lower score is better"
+        if neutral
+        else ""
     )
     apart = (
-        f"positive is treated differently more often, whoever is served worse, in {', '.join(compared)}"
+        f"in {', '.join(compared)}, positive means treated differently more often than others, better or worse"
         if compared
         else ""
     )
@@ -78,10 +80,10 @@ def left_out(record: Mapping[str, Any]) -> str:
     metrics = record["left_out"]
     if not metrics:
         return ""
-    claimed = "".join(f"; {metric} shows a gap in {axis}" for metric, axes in metrics.items() for axis in axes)
+    names = [f"{name} (shows a gap in {', '.join(axes)})" if axes else name for name, axes in metrics.items()]
     return (
-        f"not checked, as no score of theirs is the better one: {', '.join(metrics)}{claimed} "
-        f"(--metrics {next(iter(metrics))} checks gaps of either sign)"
+        f"not checked, because neither a higher nor a lower score is better: {', '.join(names)}; "
+        f"to check gaps of either sign, give for instance --metrics {next(iter(metrics))}"
     )
 
 
@@ -94,15 +96,15 @@ def _seen(row: Mapping[str, Any]) -> str:
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
-    """A row per value.
+    """Return a table with one row per value, and the findings and notes below it.
 
     Args:
         record: the content of ``check.json``.
     """
-    view = new_table(f"{record['run']}: at most {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
+    view = new_table(f"{record['run']}: limit {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
     for heading in ("axis", "metric", ""):
         view.add_column(heading, overflow="fold")
-    view.add_column("seen [deciding]", justify="right")
+    view.add_column(r"value \[interval]", justify="right")
     view.add_column("", overflow="fold", min_width=11)
     for row in record["values"]:
         view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row), row["state"])))
@@ -158,7 +160,7 @@ _MARKS = {"within": "✅", "above": "❌", "cannot tell": "❔"}
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """A summary in GitHub's Markdown.
+    """Return a summary in GitHub's Markdown.
 
     Args:
         record: the content of ``check.json``.
@@ -168,7 +170,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         "",
         f"{_plain(record['run'])}: {_plain(headline(record))}.",
         "",
-        "| axis | metric | | seen [deciding] | |",
+        "| axis | metric | | value [interval] | |",
         "|---|---|---|---:|---|",
     ]
     sentences = [f"- {_plain(f'{axis}: {text}')}" for axis, texts in findings_by_axis(record).items() for text in texts]
@@ -184,6 +186,6 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is, in one cell."""
+    """Escape a text, so that Markdown shows it unchanged in one cell."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", text)

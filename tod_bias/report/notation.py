@@ -1,7 +1,7 @@
-"""How numbers and gaps are written, the same in the terminal, the figures and the report.
+"""Notation of numbers and gaps, the same in the terminal, the figures and the report.
 
 Scores, gaps and contributions have three decimals, intervals are in brackets, and a
-p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``. A gap has a side and marks.
+p-value below 0.001 is ``p<0.001``. An undefined number is ``n/a``. A gap is written with its side and its marks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pages of runs, of several runs side by side, and of changes: every report is one self-contained HTML file.
 
 A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
-sentences, notes, figures, tables); it is in :mod:`tod_bias.report` or in the folder of the code that uses it. The kind
-of a run's folder is known by the file that its command writes.
+sentences, notes, figures, tables). Templates are in :mod:`tod_bias.report`, or in the folder of the code that uses
+them. The file that a command writes tells the kind of its folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results on a terminal: tables of a run, a plan, an evaluation and a mitigation, and the printed answer.
 
-A :class:`Sheet` holds the same rows for the terminal, a page and CSV files.
+A :class:`~tod_bias.report.sheets.Sheet` holds the same rows for the terminal, a page and CSV files.
 """
 
 from __future__ import annotations

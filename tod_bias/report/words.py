@@ -1,4 +1,4 @@
-"""Mentions of groups in a corpus: a table on a terminal, and a figure."""
+"""Mentions of groups in a corpus, as a table for a terminal and as a figure."""
 
 from __future__ import annotations
 

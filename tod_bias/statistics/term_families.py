@@ -163,16 +163,16 @@ class TermFamily:
         return contrast if self._members is None else self._members @ contrast
 
     def sets_of(self, group: int) -> list[int]:
-        """The sets that move a group."""
+        """Return the sets of terms that affect a group."""
         return [group] if self._members is None else np.flatnonzero(self._members[:, group]).tolist()
 
     def set(self, place: int) -> TermSet | None:
-        """One of the sets; None where a group is not expressed by terms."""
+        """Return a set of terms; None if no terms express its group."""
         weights = self.terms[place]
         return None if weights is None else TermSet(weights, float(self.freedom[place]))
 
     def noise_of(self, part: np.ndarray, columns: Columns) -> np.ndarray:
-        """Return the (sets, rows) variance between units of rows that is visible in the family, by set."""
+        """Return the variance of each row between units that each set of terms shows, (sets, rows)."""
         if self._members is None:
             weighted = (columns(place) * part[:, place : place + 1] for place in range(len(self.terms)))
             return np.stack([(some**2).sum(axis=0) for some in weighted])

@@ -205,7 +205,7 @@ class Execution:
         return {name: innermost(caller.stage) for name, caller in self.callers.items()}
 
     def _check_offers(self) -> None:
-        """See to it that what chat models are offered fits the functions, before anything is called.
+        """Raise if the tools that chat models are offered do not fit the functions, before anything is called.
 
         Raises:
             StageError: it does not.

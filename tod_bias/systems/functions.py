@@ -105,7 +105,7 @@ def takes_state(name: str, function: Callable[..., Any]) -> bool:
 
 
 def check_fit(name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> None:
-    """See to it that a function takes what its schema offers, and that the schema offers what the function requires.
+    """Raise if a function does not take an argument of its schema, or requires an argument that the schema lacks.
 
     A schema without ``properties`` says nothing of arguments, and fits.
 

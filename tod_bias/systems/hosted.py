@@ -356,7 +356,7 @@ class HostedFlow:
             return
         _live.discard(run)
         if run.task.cancelled():
-            raise UnansweredError(f"{where}: cancelled itself in the turn that begins {turn.user[:60]!r}")
+            raise UnansweredError(f"{where}: its task was cancelled in the turn that begins {turn.user[:60]!r}")
         try:
             run.task.result()
         except TodBiasError:

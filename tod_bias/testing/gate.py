@@ -439,10 +439,10 @@ def _unknown(checked: CheckedValue, interval: tuple[float, float], values: int, 
     """Explain why there is no decision, and how many dialogues would give one."""
     harm = checked.size
     if limits.within <= harm <= limits.max_gap:
-        return Verdict(checked, UNKNOWN, interval, "it was seen between what passes and what fails")
+        return Verdict(checked, UNKNOWN, interval, "the observed value is between what passes and what fails")
     if harm > limits.max_gap:
         if checked.claim_p is None or checked.claim_p >= ALPHA:
-            why = "nothing was tested" if checked.claim_p is None else "no gap is shown"
+            why = "the gap could not be tested" if checked.claim_p is None else "no gap is shown"
             return Verdict(checked, UNKNOWN, interval, why)
         return Verdict(checked, UNKNOWN, interval, needed=_needed(checked, harm - limits.max_gap, ALPHA / values))
     if checked.affected:

@@ -201,7 +201,7 @@ class Client:
             if len(parts) > _LARGEST:
                 return None
             if self._is_late(begun):
-                raise _PassingError(f"no answer within {self.settings.timeout:g} seconds, but a part of one")
+                raise _PassingError(f"no answer within {self.settings.timeout:g} seconds; only a part of it arrived")
         return parts
 
     def _read(self, body: bytearray) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class Tools(Stage):
         return f"tools:{','.join(self._functions)}|hash:{digest}"
 
     def check_offered(self, schemas: Sequence[Mapping[str, Any]], by: str) -> None:
-        """See to it that what a model is offered are functions here, with these arguments.
+        """Raise if a tool that a model is offered is no function of this stage, or has other arguments.
 
         Args:
             schemas: OpenAI's function schemas.

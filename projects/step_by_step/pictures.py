@@ -34,6 +34,18 @@ def short(run: StudyRun) -> str:
     return f"{run.model}\n{run.beginning}\n{run.corpus} ({run.training:,})"
 
 
+def _panels(runs: Sequence[StudyRun], high: float, *, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Make a figure with a titled panel per run, in rows of ``high`` inches."""
+    rows = -(-len(runs) // ACROSS)
+    figure = new_figure(WIDTH, high * rows)
+    panels = list(figure.subplots(rows, ACROSS, sharey=sharey, squeeze=False).flat)
+    for panel, run in zip(panels, runs, strict=False):
+        panel.set_title(short(run), fontsize=7, fontweight="normal")
+    for panel in panels[len(runs) :]:
+        panel.set_visible(False)
+    return figure, panels[: len(runs)]
+
+
 @styled
 def fairscores(runs: Sequence[StudyRun]) -> Figure:
     """Stacked shares of the fairscore by stage, a bar per axis and a panel per run (Su Fig. 4).
@@ -43,8 +55,7 @@ def fairscores(runs: Sequence[StudyRun]) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figure = new_figure(WIDTH, 2.5 * -(-len(runs) // ACROSS))
-    panels = figure.subplots(-(-len(runs) // ACROSS), ACROSS, sharey=True, squeeze=False)
+    figure, panels = _panels(runs, 2.5, sharey=True)
     stages = list(
         dict.fromkeys(name for run in runs for one in run.axes.values() if one.su for name in one.su.contributions)
     )
@@ -53,13 +64,10 @@ def fairscores(runs: Sequence[StudyRun]) -> Figure:
         for number, (name, colour) in enumerate(stage_colours(stages).items())
     }
     styles[RESIDUAL] = {"facecolor": RESIDUAL_COLOUR, **BAR}
-    for panel, run in zip(panels.flat, runs, strict=False):
+    for panel, run in zip(panels, runs, strict=True):
         _bars(panel, run.axes, styles)
-        panel.set_title(short(run), fontsize=7, fontweight="normal")
-    for panel in list(panels.flat)[len(runs) :]:
-        panel.set_visible(False)
-    for row in panels:
-        row[0].set_ylabel("fairscore (BLEU)")
+    for panel in panels[::ACROSS]:
+        panel.set_ylabel("fairscore (BLEU)")
     keys = [Patch(**style, label=name) for name, style in styles.items()]
     whole = Line2D([], [], marker="_", color=INK, linestyle="none", label="fairscore")
     figure.legend(handles=[*keys, whole], loc="outside lower center", ncols=len(keys) + 1)
@@ -93,10 +101,9 @@ def pairs(runs: Sequence[StudyRun], axis: str = "gender") -> Figure:
     import numpy as np
 
     shown = [(run, run.axes[axis].su) for run in runs if axis in run.axes and run.axes[axis].su is not None]
-    figure = new_figure(WIDTH, 2.3 * -(-len(shown) // ACROSS))
-    panels = figure.subplots(-(-len(shown) // ACROSS), ACROSS, squeeze=False)
+    figure, panels = _panels([run for run, _ in shown], 2.3)
     most = max(pair.value or 0.0 for _, su in shown for pair in su.pairs.values())
-    for panel, (run, su) in zip(panels.flat, shown, strict=False):
+    for panel, (_, su) in zip(panels, shown, strict=True):
         groups = list(dict.fromkeys(name for pair in su.pairs.values() for name in (pair.source, pair.target)))
         values = np.full((len(groups), len(groups)), np.nan)
         for pair in (one for one in su.pairs.values() if one.value is not None):
@@ -107,7 +114,4 @@ def pairs(runs: Sequence[StudyRun], axis: str = "gender") -> Figure:
         strip(panel, ())
         panel.set_xticks(range(len(groups)), groups, fontsize=7)
         panel.set_yticks(range(len(groups)), groups, fontsize=7)
-        panel.set_title(short(run), fontsize=7, fontweight="normal")
-    for panel in list(panels.flat)[len(shown) :]:
-        panel.set_visible(False)
     return figure

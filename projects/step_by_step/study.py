@@ -186,11 +186,7 @@ def main() -> None:
 def details() -> str:
     """The content of audits.md: further scores, every axis of every audit, and the contrasts behind each verdict."""
     study, runs = load()
-    rows = [
-        [one.claim, f"{case.name}{' ' if case.name else ''}", _contrasts(case)]
-        for one in judged(study, runs)
-        for case in one.cases
-    ]
+    rows = [[one.claim, case.name, _contrasts(case)] for one in judged(study, runs) for case in one.cases]
     few = [
         f"{run.name}: {axis} has {count} dialogues, too few for a test."
         for run in runs

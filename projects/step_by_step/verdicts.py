@@ -143,12 +143,12 @@ class Case:
 
     @property
     def varies(self) -> bool:
-        """Else it tells nothing."""
+        """True if each contrast varies; a case without variation decides nothing."""
         return all(one.number.error > 0 for one in self.contrasts)
 
     @property
     def leans(self) -> bool:
-        """Whether its estimates are as claimed."""
+        """True if the estimate of each contrast is above 0, as claimed."""
         return all(one.number.value > 0 for one in self.contrasts)
 
     def above(self) -> float:

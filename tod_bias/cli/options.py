@@ -96,10 +96,11 @@ def _with_options(
     for parameter in signature.parameters.values():
         if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Options):
             groups[parameter.name] = parameter.annotation
-            for kind, name, is_of_run, is_shown in _options(parameter.annotation):
-                is_shown = everything or (is_shown if in_help is None else name in in_help)
-                hidden += not is_shown
-                parameters.append(_parameter(kind, name, headings, is_of_run=is_of_run, is_shown=is_shown))
+            for kind, name, is_of_run, is_shown in _options(parameter.annotation, in_help=in_help):
+                hidden += not (is_shown or everything)
+                parameters.append(
+                    _parameter(kind, name, headings, is_of_run=is_of_run, is_shown=is_shown or everything)
+                )
         else:
             parameters.append(parameter)
 
@@ -114,7 +115,7 @@ def _with_options(
 
 
 def _options(
-    kind: type[Options], *, is_of_run: bool = False, in_help: frozenset[str] | None = None
+    kind: type[Options], *, is_of_run: bool = False, in_help: Container[str] | None = None
 ) -> Iterator[tuple[type[Options], str, bool, bool]]:
     """Yield the class and name of each option, also of nested groups, if a run supplies it, and if help shows it."""
     is_of_run, in_help = is_of_run or kind.is_of_run, in_help or kind.in_help

@@ -44,7 +44,7 @@ from tod_bias.config import (
 )
 from tod_bias.errors import MissingSplitError, TodBiasError, repeated
 from tod_bias.io.documents import bounded_lines, utf8
-from tod_bias.io.files import write_lines
+from tod_bias.io.files import write_json, write_lines
 from tod_bias.io.folder import writable
 from tod_bias.report.console import Console, echo
 
@@ -277,7 +277,6 @@ def database(*, source: DatabaseOptions, output: DatabaseOutput) -> None:
     dialogues = _dialogues(source)
 
     from tod_bias.dialogues.calls import called
-    from tod_bias.io.files import write_json
     from tod_bias.systems.tables import services_of, services_table, write_database
 
     corpus, tools = source.corpus, output.tools
@@ -332,7 +331,6 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.audit.record import read_turns
     from tod_bias.dialogues.text import json_line
-    from tod_bias.io.files import write_json, write_lines
     from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, calls_made, check_database
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)

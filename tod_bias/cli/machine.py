@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 
 from tod_bias.cli.options import command
 from tod_bias.config import OutputOptions
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import TodBiasError, shortened
 from tod_bias.report.console import echo
 
 if TYPE_CHECKING:
@@ -409,7 +409,6 @@ def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput
     from json import loads
 
     from tod_bias.audit.evaluation import evaluate
-    from tod_bias.errors import shortened
     from tod_bias.pipelines import load_pipeline
     from tod_bias.report.answer import outcomes, readable
 
@@ -450,7 +449,6 @@ def _list_requests(pipeline: AgentFile, file: Path, dialogue: Dialogue, json: bo
 def _show(report: dict[str, Any], text: str, json: bool, output: DoctorOutput) -> None:
     """Write a report, and print it or a text."""
     from tod_bias.io.files import json_text, write_json
-    from tod_bias.report.console import echo
 
     if output.out is not None:
         from tod_bias.io.folder import claimed

@@ -30,9 +30,9 @@ from tod_bias.config import (
     SampleOptions,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.io.folder import shown
+from tod_bias.io.folder import promised, shown
 from tod_bias.models.processes import is_first_process
-from tod_bias.models.settings import SCRATCH, TrainConfig
+from tod_bias.models.settings import SCRATCH, TrainConfig, check_arch
 from tod_bias.report.console import Console
 
 _MOST_TIMES = 1000
@@ -68,7 +68,6 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     check_datapath(source)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
-    from tod_bias.io.folder import promised
     from tod_bias.mitigation.augmentation import Augmentation
     from tod_bias.mitigation.augmentation import augment as augmented
 
@@ -135,7 +134,6 @@ def _print(record: Mapping[str, Any], out: Path) -> None:
 def _check_arch(init: str, arch: str | None) -> None:
     """Raise if an architecture is not the checkpoint's, if its folder names one; the training checks again."""
     from tod_bias.io.documents import read_json
-    from tod_bias.models.settings import check_arch
 
     file = Path(init) / "config.json"
     if init == "scratch" or arch is None or not file.is_file():

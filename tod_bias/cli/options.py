@@ -39,7 +39,7 @@ from tod_bias.errors import StageError, TodBiasError
 from tod_bias.io.cache import FILE, clear
 from tod_bias.io.folder import claimed, promised
 from tod_bias.io.imports import is_import
-from tod_bias.models.processes import is_first_process
+from tod_bias.models.processes import is_first_process, process_state
 
 if TYPE_CHECKING:
     from tod_bias.results import AuditResult
@@ -444,8 +444,6 @@ def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
 def cache_of(folder: Path, resume: bool) -> Path:
     """Return the file of cached outputs, emptied unless the run is resumed."""
     if not resume:
-        from tod_bias.models.processes import process_state
-
         if is_first_process():
             clear(folder / FILE)
         process_state().wait_for_everyone()

@@ -40,7 +40,7 @@ from tod_bias.config import (
     RunOverrides,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.io.folder import check_no_other_run
+from tod_bias.io.folder import check_no_other_run, claimed, unwritten, writable
 from tod_bias.io.imports import is_import
 from tod_bias.report.console import Console, echo
 
@@ -67,7 +67,6 @@ def report(*folders: Path, output: ReportOutput) -> None:
     Args:
         folders: Folders that commands wrote; several: runs of attribute.
     """
-    from tod_bias.errors import TodBiasError
     from tod_bias.report.page import AUDIT, kind_of, report_on
 
     if not folders:
@@ -137,8 +136,6 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
     """
     import webbrowser
 
-    from tod_bias.errors import TodBiasError
-    from tod_bias.io.folder import unwritten
     from tod_bias.report.explorer import FOLDER, PAGE, server_of, write_explorer
 
     if not runs:
@@ -356,7 +353,6 @@ def _user_objects(
     Raises:
         TodBiasError: one cannot be loaded, or no case names it.
     """
-    from tod_bias.io.imports import is_import
     from tod_bias.perturb.loading import is_user_defined
     from tod_bias.testing.case_check import user_objects
 
@@ -381,7 +377,6 @@ def _user_objects(
 def _write(record: Any, pages: Any, output: CheckOutput) -> None:
     """Write the result to the requested files."""
     from tod_bias.io.files import append_text, write_json, write_text
-    from tod_bias.io.folder import writable
 
     if output.out is not None:
         write_json(writable(output.out) / "check.json", record)
@@ -424,7 +419,6 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         run: A finished run's folder.
     """
     config = config_of(run, overrides)
-    from tod_bias.io.folder import unwritten
     from tod_bias.results import AuditResult
 
     unwritten(run)
@@ -517,7 +511,6 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     Args:
         run: A finished run of attribute: its folder.
     """
-    from tod_bias.io.folder import claimed, unwritten
 
     unwritten(run)
     from tod_bias.results import AuditResult, deciding_metrics

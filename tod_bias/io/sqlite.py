@@ -1,4 +1,4 @@
-"""Opening SQLite files that somebody else may have made: they run nothing, reach no other file, and end."""
+"""Open untrusted SQLite files: no code from the schema, no access to other files, a time limit for each statement."""
 
 from __future__ import annotations
 
@@ -14,74 +14,11 @@ LONGEST = 60.0
 _LARGEST = 1 << 28
 """Bytes of a value and of a row; what is computed when it is read could have a gigabyte."""
 _STEPS = 10_000
-"""Steps of SQLite's machine between two looks at the clock and at signals: well below a millisecond."""
+"""Steps of SQLite's machine between two checks of the clock and of signals: well below a millisecond."""
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 """The end of a journal that names another file, which SQLite removes when it has rolled back."""
 BESIDE = ("-journal", "-wal", "-shm")
 """Endings of the files that SQLite keeps next to a database."""
-
-
-class _Clock:
-    """Ends a query that takes too long; signals are handled when it is asked."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self.begun = time.monotonic()
-
-    def is_late(self) -> bool:
-        return time.monotonic() - self.begun > LONGEST
-
-
-class _Timed:
-    """A cursor or a connection whose clock begins with each query; whether a connection asks through a cursor of ours
-    depends on the version of Python."""
-
-    clock: _Clock
-
-    def execute(self, *arguments: Any) -> Any:
-        self.clock.begin()
-        return super().execute(*arguments)  # type: ignore[misc]
-
-    def executemany(self, *arguments: Any) -> Any:
-        self.clock.begin()
-        return super().executemany(*arguments)  # type: ignore[misc]
-
-    def executescript(self, *arguments: Any) -> Any:
-        self.clock.begin()
-        return super().executescript(*arguments)  # type: ignore[misc]
-
-
-class _Cursor(_Timed, sqlite3.Cursor):
-    @property
-    def clock(self) -> _Clock:  # type: ignore[override]
-        """The connection's."""
-        return self.connection.clock  # type: ignore[attr-defined,no-any-return]
-
-
-class _Connection(_Timed, sqlite3.Connection):
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.clock = _Clock()
-        self.set_progress_handler(self.clock.is_late, _STEPS)
-        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
-        self.execute("PRAGMA trusted_schema=OFF")
-
-    def cursor(self, factory: Any = _Cursor) -> Any:
-        return super().cursor(factory)
-
-    def commit(self) -> None:
-        self.clock.begin()
-        super().commit()
-
-    def rollback(self) -> None:
-        self.clock.begin()
-        super().rollback()
-
-    def __exit__(self, *arguments: Any) -> Any:
-        self.clock.begin()
-        return super().__exit__(*arguments)
 
 
 def opened(path: str | Path, address: str | None = None, **options: Any) -> sqlite3.Connection:
@@ -107,7 +44,23 @@ def opened(path: str | Path, address: str | None = None, **options: Any) -> sqli
                 raise OSError(errno.EPERM, f"{journal.name} next to it names another file, which would be removed")
     if address is not None:
         options["uri"] = True
-    return sqlite3.connect(address or path, factory=_Connection, **options)
+    connection = sqlite3.connect(address or path, **options)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    _limit_time(connection)
+    return connection
+
+
+def _limit_time(connection: sqlite3.Connection) -> None:
+    """Interrupt each statement after :data:`LONGEST` seconds, and let Ctrl-C interrupt it at any time."""
+    begun = time.monotonic()
+
+    def begin(_: str) -> None:
+        nonlocal begun
+        begun = time.monotonic()
+
+    connection.set_trace_callback(begin)  # SQLite calls it at the start of each statement
+    connection.set_progress_handler(lambda: time.monotonic() - begun > LONGEST, _STEPS)
 
 
 def said(error: BaseException) -> str:

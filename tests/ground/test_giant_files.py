@@ -12,7 +12,7 @@ import pytest
 from tod_bias import load_corpus
 from tod_bias.cli.application import main
 from tod_bias.errors import TodBiasError
-from tod_bias.io.documents import BLANK_LINES, COLUMNS, LARGEST_LIST, LARGEST_RECORD, LONGEST
+from tod_bias.io.documents import COLUMNS, LARGEST_LIST, LARGEST_RECORD, LONGEST
 from tod_bias.recommenders.embeddings.readers import load_embeddings
 
 LONG = "a woman " * (LONGEST // 8 + 1)
@@ -38,9 +38,6 @@ CASES = {
     ),
     "many turns": (
         "f.json", json.dumps([{"messages": [MESSAGE] * 10_001}]), "words --corpus f.json", "10,001 turns; one has 10,",
-    ),
-    "blank lines": (
-        "f.jsonl", "\n" * (BLANK_LINES + 2), "words --corpus f.jsonl", f"more than {BLANK_LINES:,} blank lines after",
     ),
     "a lexicon": (
         "f.tsv", " " * (LARGEST_LIST + 1), "words --axes x --lexicon x=f.tsv", f"larger than {LARGEST_LIST:,} bytes",

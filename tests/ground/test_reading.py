@@ -45,10 +45,10 @@ def test_hostile_yaml_is_an_error_at_once_and_takes_no_memory(tmp_path, case):
     content, message = HOSTILE_YAML[case]
     (tmp_path / "f.yaml").write_text(content)
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(yaml.YAMLError, match=message):
         read_yaml(tmp_path / "f.yaml")
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     assert tracemalloc.get_traced_memory()[1] < 100e6
     tracemalloc.stop()
 

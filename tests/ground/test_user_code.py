@@ -98,14 +98,3 @@ def test_mistakes_in_it_are_one_line(load, error, message):
     with pytest.raises(error, match=message) as caught:
         load()
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("folder", [None, "inside"])
-def test_a_file_in_the_place_of_a_module_of_pythons_is_refused(tmp_path, folder):
-    place = tmp_path / (folder or "")
-    place.mkdir(exist_ok=True)
-    (place / "queue.py").write_text("def stage(inputs): return inputs")
-    with pytest.raises(TodBiasError, match=r"^here: queue\.py has the name of a module of Python's own"):
-        import_module("queue", "here", place if folder else None)
-    (place / "queue.py").unlink()
-    assert import_module("queue", "here").SimpleQueue

@@ -30,7 +30,7 @@ from tod_bias.config import (
     SampleOptions,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.io.folder import promised, shown
+from tod_bias.io.folder import claimed, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import SCRATCH, TrainConfig, check_arch
 from tod_bias.report.console import Console
@@ -75,7 +75,7 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
         refuse(config, SCRATCH, f"for models from scratch; {config.init} has its own")
     how = None if source.augment is None else Augmentation.read(source.augment)
     _check_arch(config.init, config.arch)
-    promised(output.out)
+    claimed(output.out)
     training, validation = [], []
     for corpus, times in _mixture(source.corpus):
         dialogues = load_corpus(

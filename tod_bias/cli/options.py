@@ -37,7 +37,7 @@ from tod_bias.config import (
 from tod_bias.config import FILE as CONFIG
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.io.cache import FILE, clear
-from tod_bias.io.folder import claimed, promised
+from tod_bias.io.folder import claimed
 from tod_bias.io.imports import is_import
 from tod_bias.models.processes import is_first_process, process_state
 
@@ -399,12 +399,12 @@ def folder_of(out: Path | None, corpus: str) -> Path:
 def check_folder(out: Path | None, corpus: str) -> Path:
     """Raise if the folder for results cannot be written, before anything slow begins.
 
-    If the folder exists, no other run can write into it from now on.
+    No other run can write into it until this command ends. A new folder that stays empty is removed then.
 
     Returns:
         The folder's absolute path, which stays valid if a stage changes the current folder.
     """
-    return promised(_place(out, corpus).absolute())
+    return claimed(_place(out, corpus).absolute())
 
 
 def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:

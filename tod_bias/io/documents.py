@@ -37,8 +37,6 @@ LARGEST_LIST = 1 << 22
 """Bytes of a file of words: a lexicon, a sheet, templates."""
 COLUMNS = 10_000
 """Columns of a table."""
-BLANK_LINES = 100_000
-"""Blank lines one after the other in a file of JSON lines."""
 LARGEST_YAML = 1 << 20
 """Bytes of a file of settings."""
 NODES = 50_000
@@ -106,10 +104,8 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
         NotUtf8Error: the file is not a text in UTF-8.
     """
     with open(path, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
+        size = os.fstat(stream.fileno()).st_size or largest  # 0 for a pipe
         data = stream.read(min(size, largest) + 1)
-        while 0 < len(data) <= largest and (more := stream.read(min(1 << 20, largest + 1 - len(data)))):
-            data += more
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"it is larger than {largest:,} bytes")
     with utf8(path):
@@ -121,18 +117,11 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[
     """Yield the lines of a file that are not blank, with their numbers.
 
     Raises:
-        OSError: it cannot be read, a line is longer than :data:`LONGEST` characters, or more than
-            :data:`BLANK_LINES` blank ones follow each other.
-        NotUtf8Error: it is no text.
+        OSError: the file cannot be read, or a line is longer than :data:`LONGEST` characters.
+        NotUtf8Error: the file is not a text in UTF-8.
     """
     with utf8(path), open(path, encoding=encoding) as stream:
-        last = 0
-        for number, line in enumerate(bounded_lines(stream), start=1):
-            if not line.isspace():
-                last = number
-                yield number, line
-            elif number - last > BLANK_LINES:
-                raise OSError(errno.EFBIG, f"more than {BLANK_LINES:,} blank lines after line {last}")
+        yield from ((number, line) for number, line in enumerate(bounded_lines(stream), start=1) if not line.isspace())
 
 
 def bounded_lines(stream: TextIO) -> Iterator[str]:

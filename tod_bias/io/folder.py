@@ -53,8 +53,8 @@ class _Held:
     folder: Path
     lock: FileLock
     process: int
-    is_new: bool
-    """True if the folder was made for this run."""
+    new: list[Path]
+    """The folder and those above it that were made for this run, innermost first."""
     times: int = 1
 
 
@@ -69,7 +69,8 @@ def claimed(folder: str | Path) -> Path:
     Raises:
         TodBiasError: the folder cannot be made or written to, or another run writes into it.
     """
-    is_new = not os.path.lexists(folder)
+    folder = Path(folder)
+    new = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
     folder = writable(folder)
     place = os.path.realpath(folder)
     held = _held.get(place)
@@ -77,7 +78,7 @@ def claimed(folder: str | Path) -> Path:
         held.times += 1
         return folder
     if os.environ.get("RANK", "0") == "0":  # the first process of a run claims for all of them
-        _held[place] = _Held(folder, _locked(Path(place)), os.getpid(), is_new)
+        _held[place] = _Held(folder, _locked(Path(place)), os.getpid(), [made.absolute() for made in new])
     return folder
 
 
@@ -110,27 +111,6 @@ WITH_REPORT = {
     "associations.json": "associate",
 }
 """Record that identifies a folder with a report, to the command that writes both."""
-
-
-def promised(folder: str | Path) -> Path:
-    """:func:`claimed` where the folder is there; else only made sure that it can be made, which is left for later.
-
-    Raises:
-        TodBiasError: it cannot be made or written to, or another run writes into it.
-    """
-    folder = Path(folder)
-    try:
-        folder.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except (OSError, ValueError):  # a name that is too long, or with a NUL
-        return writable(folder)
-    else:
-        return claimed(folder)
-    parent = next(place for place in folder.absolute().parents if os.path.lexists(place))
-    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
-        return folder
-    return writable(folder)
 
 
 def shown(path: Path) -> Path:
@@ -201,9 +181,9 @@ def _let_go(place: str) -> None:
         (Path(place) / LOCK).unlink(missing_ok=True)
     with suppress(OSError):
         held.lock.release()
-    if held.is_new:
-        with suppress(OSError):  # it holds something
-            os.rmdir(place)
+    with suppress(OSError):  # a folder that is not empty stays, and those above it
+        for made in held.new:
+            made.rmdir()
 
 
 def _locked(folder: Path) -> FileLock:

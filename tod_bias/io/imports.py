@@ -18,10 +18,6 @@ PATTERN = r"^\w+(\.\w+)*:\w+$"
 """Pattern of ``module:name``."""
 
 
-_PYTHONS = sys.stdlib_module_names - {"test"}
-"""Modules that libraries import at any time; a user's module of the same name would replace them."""
-
-
 def is_import(name: str) -> bool:
     """True if a name has the form ``module:name``."""
     return re.match(PATTERN, name) is not None
@@ -56,13 +52,7 @@ def import_module(
     Raises:
         TodBiasError: no such module, or it cannot be run; it is of the class ``error``.
     """
-    top = name.partition(".")[0]
     with importable(folder):
-        for place in sys.path[: 1 if folder is None else 2] if top in _PYTHONS else ():
-            if (shadow := Path(place, f"{top}.py")).is_file():
-                raise error(
-                    f"{where}: {shadow.name} has the name of a module of Python's own; rename it, e.g. my_{top}"
-                )
         try:
             return importlib.import_module(name)
         except ImportError as reason:

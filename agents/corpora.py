@@ -108,7 +108,7 @@ class _Multidogo(PerturbedEpisodes):
 
 
 class _Metalwoz(PerturbedTeacher):
-    """No task of API calls: messages are what ParlAI's own teacher shows, the bot's instructions and then the user's
+    """Teacher without API calls: messages are those of ParlAI's own teacher, the bot's instructions and then the user's
     words, answered by the bot's. The bot's instructions stay as they are, those of the user are rewritten.
     """
 

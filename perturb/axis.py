@@ -91,7 +91,7 @@ class Counterfactual(Run):
 
     @cached_property
     def edits(self) -> int:
-        """How many words of the dialogue are changed (:func:`~tod_bias.perturb.rewrite.changed_tokens`)."""
+        """Number of words of the dialogue that are changed (:func:`~tod_bias.perturb.rewrite.changed_tokens`)."""
         return 0 if self.rewrite is None else changed_tokens(self.dialogue, self.rewrite)
 
 
@@ -99,9 +99,9 @@ class Edits(NamedTuple):
     """Words changed in a dialogue."""
 
     wanted: float
-    """By the rewrites that the placebo is matched to, on average."""
+    """Mean number of words changed by the rewrites to which the placebo is matched."""
     given: int
-    """By the placebo."""
+    """Number of words changed by the placebo."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Variants:
     """Placebo with as many exchanged words as the axis rewrites, none of which changes a group; None if there
     is none."""
     edits: Edits | None = None
-    """How many words the counterfactuals change, and how many the placebo; None without a placebo."""
+    """Numbers of words that the counterfactuals and the placebo change; None without a placebo."""
 
     @property
     def rewritten(self) -> tuple[Counterfactual, ...]:

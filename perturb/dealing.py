@@ -34,7 +34,7 @@ class Dealer:
 
     @classmethod
     def of(cls, dialogues: Sequence[Dialogue], seed: int, axis: str) -> Dealer:
-        """For a corpus; of a single dialogue the id draws where dealing begins, else each would get the first term."""
+        """Deal terms to a corpus; the id of a single dialogue draws the first term, or each would get the same one."""
         begin = number_of(seed, axis, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
         return cls(seed, axis, begin)
 

@@ -37,7 +37,7 @@ CONDITIONS: tuple[str, ...] = (
     "no-stated-age",
 )
 CONDITIONS += ("alone", "capitalised", "in-names")
-"""All that it may ask for."""
+"""Conditions that a row may have."""
 MOST = 200
 """Groups of an axis: every dialogue is rewritten for every other one."""
 LONGEST = 100
@@ -49,7 +49,7 @@ class Form:
     """One word form of one group in a paradigm."""
 
     text: str
-    """As written in the lexicon; may hold spaces and hyphens."""
+    """Text as in the lexicon; it may have spaces and hyphens."""
     mention: bool = True
     """True if the form itself mentions the group (``False``: written only, marked ``~``)."""
     written: bool = True
@@ -75,7 +75,7 @@ class Paradigm:
     cells: Mapping[str, tuple[tuple[Form, ...], ...]]
     """Group to its alternatives; groups without a word are left out."""
     context: tuple[Condition, ...] = ()
-    """Where the row applies; all must hold."""
+    """Conditions of the row; all must hold."""
     notes: str = ""
     """The lexicon author's remark."""
 
@@ -109,14 +109,14 @@ class Paradigm:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All paradigms of one axis."""
+    """Paradigms of one axis."""
 
     axis: str
     """The axis's name."""
     groups: tuple[str, ...]
-    """In the order of the columns."""
+    """Groups in the order of the columns."""
     paradigms: tuple[Paradigm, ...]
-    """In the order of the rows: where several fit a word in its context, the first is taken."""
+    """Paradigms in the order of the rows; the first that fits a word in its context is used."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names of groups."""
     scope: str = "attribute"
@@ -175,7 +175,7 @@ class Lexicon:
         ]
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """Both groups by their own names.
+        """Return both groups by their own names.
 
         Raises:
             AxisError: one is unknown, or they are the same.

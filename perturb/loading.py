@@ -28,7 +28,7 @@ def axes() -> tuple[str, ...]:
 
 
 class AxisSettings(TypedDict, total=False):
-    """How an axis is made; all may be left out."""
+    """Settings of an axis, all of them optional."""
 
     lexicon: str | Path | None
     """A lexicon file that takes the place of the shipped one; of ``persona_…`` a sheet
@@ -45,7 +45,7 @@ class AxisSettings(TypedDict, total=False):
     """A perturber's checkpoint that rewrites in place of rules (:mod:`tod_bias.perturb.neural`), for axes of terms;
     other axes and the placebo ignore it."""
     device: str | None
-    """Where the model runs."""
+    """Device of the model."""
     name_slots: str | Path | None
     """A file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take neither ``lexicon``
     nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it."""

@@ -34,7 +34,7 @@ NEUTRAL = FOLDER / "neutral.tsv"
 FREQUENCIES = FOLDER / "frequencies.txt"
 """A word or phrase and its occurrences per million words, joined by a tab; ``#`` starts a comment line."""
 RARER = 1.0
-"""How much rarer a neutral word may be than the words of the rewrite that it is matched to, in powers of ten."""
+"""Maximum rarity of a neutral word relative to the words to which it is matched, in powers of ten."""
 _REMEMBERED = 1024
 """Dialogues whose neutral words are remembered, as several axes ask for the same ones."""
 
@@ -59,7 +59,7 @@ def per_million(texts: Iterable[str], phrases: Iterable[str] = ()) -> dict[str, 
 
 @cache
 def shipped_frequencies() -> dict[str, float]:
-    """Those of ``lexicons/frequencies.txt``."""
+    """Return the frequencies of ``lexicons/frequencies.txt``."""
     lines = (line.partition("\t") for _, line in numbered_lines(FREQUENCIES))
     return {phrase: float(value) for phrase, _, value in lines}
 
@@ -75,7 +75,7 @@ class _Neutral:
 
 
 class _Common:
-    """How common the words of a lexicon are somewhere.
+    """Frequencies of the words of a lexicon in a corpus.
 
     Args:
         frequencies: of words and phrases, per million.
@@ -95,7 +95,7 @@ class _Common:
         return math.log10(max(1.0, self._frequencies.get(" ".join(tokens(phrase)), 0.0)))
 
     def far(self, rows: Iterable[int], gone: Counter[str], come: Counter[str]) -> dict[int, float]:
-        """How far from the frequency of some words rows are, in powers of ten; without those that are too rare."""
+        """Return the distance of rows from the frequency of some words in powers of ten, without rare rows."""
         out, into = (
             sum(self._level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
             for words in (gone, come)

@@ -25,7 +25,7 @@ class CandidatePair(Candidate):
     first: Candidate | None = None
     second: Candidate | None = None
     every: tuple[tuple[Candidate, ...], tuple[Candidate, ...]] = ((), ())
-    """All candidates of either axis in the dialogue, which determine the terms of a group that stays."""
+    """Candidates of both axes in the dialogue, which determine the terms of a group that stays."""
 
 
 class ProductAxis(Axis):
@@ -53,7 +53,7 @@ class ProductAxis(Axis):
 
     @property
     def signature(self) -> str:
-        """Those of both."""
+        """Return the signatures of both axes."""
         return " × ".join(axis.signature for axis in self.axes)
 
     def select(

@@ -144,7 +144,7 @@ def exchanged(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def distance(old: str, new: str) -> int:
-    """How many words differ between two texts: those that one has more of than the other, on the side with more."""
+    """Count the words that differ between two texts: those that one has more of, on the side with more."""
     return max(map(len, exchanged(old, new)))
 
 

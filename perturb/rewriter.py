@@ -36,11 +36,11 @@ class Mention(NamedTuple):
     slot: int
     """Number of the form in the paradigm."""
     group: str
-    """Which group's column."""
+    """Group whose column has the mention."""
     lexical: str
     """The form as the lexicon writes it."""
     text: str
-    """What stands there."""
+    """Text of the mention."""
 
 
 class _Entry(NamedTuple):
@@ -214,13 +214,13 @@ class TextRewriter:
         return rewriter
 
     def choosing(self, choose: Choose) -> TextRewriter:
-        """This rewriter with other forms than it writes, or without some of its mentions."""
+        """Return this rewriter with other forms, or without some of its mentions."""
         rewriter = copy.copy(self)
         rewriter._choices = (*self._choices, choose)
         return rewriter
 
     def only(self, rows: Collection[int] | None) -> TextRewriter:
-        """This rewriter with some paradigms alone; None: with all."""
+        """Return this rewriter with some of its paradigms; None for all."""
         return self if rows is None else self.choosing(lambda mention, form: form if mention.row in rows else None)
 
     def mentions(self, text: str) -> Iterator[tuple[Mention, str]]:
@@ -241,7 +241,7 @@ class TextRewriter:
         return edited(text, self.changes(text, chosen)) if chosen else text
 
     def changes(self, text: str, chosen: Iterable[tuple[Mention, str]]) -> dict[tuple[int, int], str]:
-        """All that changes with some mentions and the forms that they become: start and end to the new text."""
+        """Return the changes for mentions and their new forms: start and end to the new text."""
         edits: dict[tuple[int, int], str] = {}
         taken: list[tuple[int, int]] = []  # sorted
         for mention, form in chosen:

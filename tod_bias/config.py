@@ -270,14 +270,14 @@ class ResumeOptions(Options):
 
 
 class TurnOptions(ResumeOptions):
-    """How turns are run."""
+    """Options for running turns."""
 
     history: Annotated[History, ADVANCED] = "gold"
     """Earlier turns that the system reads. gold: the corpus's (teacher forcing); system: its own outputs."""
 
 
 class RunOptions(TurnOptions):
-    """How the system is run."""
+    """Options for running the system."""
 
     samples: Annotated[Positive, ADVANCED] = 1
     """Number of outputs drawn per call, if the temperature is above 0."""
@@ -293,7 +293,7 @@ class RunOptions(TurnOptions):
 
 
 class MetricOptions(Options):
-    """How responses are scored."""
+    """Options of metrics."""
 
     title: ClassVar[str] = "Statistics"
 
@@ -302,7 +302,7 @@ class MetricOptions(Options):
 
 
 class BootstrapOptions(Options):
-    """How intervals are estimated."""
+    """Options of intervals."""
 
     title: ClassVar[str] = "Statistics"
 
@@ -311,7 +311,7 @@ class BootstrapOptions(Options):
 
 
 class InferenceOptions(BootstrapOptions):
-    """How intervals and p-values are estimated."""
+    """Options of intervals and p-values."""
 
     permutations: Annotated[Resamples, ADVANCED] = 10_000
     """Number of permutations for the tests; 0 for no tests."""
@@ -327,7 +327,7 @@ class MarginOptions(Options):
 
 
 class CompareConfig(Seeded, MarginOptions):
-    """How the changes between two runs are estimated."""
+    """Options for comparing two runs."""
 
     permutations: Annotated[Annotated[Resamples, Field(ge=1)], ADVANCED] = 10_000
     """Number of sign flips in tests of changes that occur in few dialogues."""
@@ -346,7 +346,7 @@ class ClusterOptions(Options):
 
 
 class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
-    """How results are estimated."""
+    """Options for estimating results."""
 
     bootstrap: Annotated[Resamples, ADVANCED] = 1000
     """Number of resamples for the intervals of Su's numbers; 0 for no such intervals. Other intervals need none."""
@@ -425,7 +425,7 @@ class RunNames(Options):
 
 
 class AuditConfig(Seeded):
-    """All options of an audit."""
+    """Options of an audit."""
 
     not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 

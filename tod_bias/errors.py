@@ -142,7 +142,7 @@ class IncompleteError(TodBiasError):
 
 
 class NothingToPerturbError(TodBiasError):
-    """No dialogue holds a word that the chosen axis can rewrite."""
+    """Raised if no dialogue has a word that the chosen axis can rewrite."""
 
 
 class StatisticsError(TodBiasError):

@@ -86,7 +86,7 @@ class MatchEntry(BaseModel):
 
 
 class AgentEntry(BaseModel):
-    """Where an agent is, and how it is run."""
+    """Location and settings of an agent."""
 
     model_config = ConfigDict(extra="forbid")
     python: str | None = Field(default=None, pattern=PATTERN)
@@ -99,7 +99,7 @@ class AgentEntry(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How it is run."""
+        """Settings of the agent."""
         return self.model_dump(include={"timeout", "concurrency", "signature", "is_random"})
 
 
@@ -112,7 +112,7 @@ class ServerEntry(BaseModel):
 
 
 class AddressEntry(BaseModel):
-    """Where requests to models go."""
+    """Address for requests to models."""
 
     model_config = ConfigDict(extra="forbid")
     base_url: str
@@ -120,10 +120,10 @@ class AddressEntry(BaseModel):
 
 
 class UpstreamEntry(AddressEntry):
-    """Where the requests of an agent go that is a command or a server."""
+    """Address for the requests of an agent that is a command or a server."""
 
     anthropic: AddressEntry | None = None
-    """For requests in Anthropic's form, where another server takes them."""
+    """Address for requests in Anthropic's form, if another server takes them."""
 
 
 class AgentFile(BaseModel):

@@ -61,7 +61,7 @@ INCONCLUSIVE: Final = "inconclusive"
 SHARES = ("refusal", "success", "jga", "slot_f1")
 """Metrics of quality from 0 to 1."""
 PER_CENT = " in 100"
-"""In the unit of a metric that is a share of turns."""
+"""Suffix of the unit of a metric that is a share of turns."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
@@ -69,7 +69,7 @@ PLACEBO_VERDICT = "placebo"
 DIFFERENT = (DISPARITY, THESE_TERMS)
 """Verdicts of a difference, of groups or of these terms."""
 Repair = Literal["", "either", "all"]
-"""How to repair several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not
+"""Ways to repair several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not
 shown."""
 Missing = Literal["", "placebo", "beyond placebo"]
 """A placebo, as nearly all originals are of one group, or a difference beyond what the placebo shows."""
@@ -186,7 +186,7 @@ class Attributed(Record):
 
     contributions: Contributions = {}
     stage_groups: dict[str, Estimate] = {}
-    """Where stages are in groups: name to the sum of its stages' shares."""
+    """Sums of the shares of stages in a group, by the group's name."""
     unattributed: Estimate | None = None
     """Part that no stage accounts for: of a hosted agent, what arises outside of calls; of saved responses,
     everything."""
@@ -237,7 +237,7 @@ class Terms(Record):
     """A word that several of the group's terms share, no other group's term has, and half of the dialogues or more
     contain."""
     sharing: int = 0
-    """How many of them hold it."""
+    """Number of terms that contain the word."""
 
     @property
     def may_speak(self) -> bool:
@@ -260,18 +260,18 @@ class Group(Named, Attributed):
     dialogues: int | None = None
     terms: Terms | None = None
     score: Estimate = Estimate()
-    """On the metric's own scale."""
+    """Score on the metric's own scale."""
     gap: Estimate = Estimate()
-    """How much worse the group is served than the mean of all groups on the same dialogues."""
+    """Difference from the mean of all groups on the same dialogues; positive is worse."""
     beyond_placebo: Estimate | None = None
     """The gap beyond the placebo's effect in the same dialogues; with the verdict *these terms only*, for these terms
     as given."""
     terms_only: Estimate | None = None
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None
-    """Where few dialogues differ: how many do, of all of them, and likewise terms."""
+    """Dialogues that differ out of all, and terms that differ out of all, if only few dialogues differ."""
     counts: tuple[float, float] | None = None
-    """For an event: how often it happened, and in how many turns it could."""
+    """Occurrences of an event, and turns in which it could occur."""
     repair: Repair = ""
     """Repair of its main stages."""
 
@@ -375,10 +375,10 @@ class Su(Record):
 
 
 class MetricInfo(Named):
-    """What was measured."""
+    """Description of a metric."""
 
     label: str = ""
-    """In sentences and tables."""
+    """Name in sentences and tables."""
     better: Literal["higher", "lower", "neither"] = "higher"
     scale: str = "ratio"
     signature: str = ""
@@ -406,7 +406,7 @@ class AxisResult(Attributed):
     limiting_factors: list[str] = []
     """Conditions that each alone keep the axis from a disparity."""
     unmeasured: str = ""
-    """Why nothing is measured; empty where something is."""
+    """Reason for which nothing is measured; empty if something is."""
     scale: str = "ratio"
     """``ratio`` where values are shares of the originals' score, else ``difference``."""
     omnibus: Omnibus | None = None
@@ -438,7 +438,7 @@ class AxisResult(Attributed):
     pairs: dict[str, Gap] = {}
     """``source>target``: positive where the target is served worse."""
     effects: dict[str, dict[str, Gap]] = {}
-    """For crossed axes: factor to level to its gap; ``interaction`` holds the gap of a group beyond its two levels."""
+    """Gaps of crossed axes by factor and level; ``interaction`` holds the gap of a group beyond its two levels."""
     references: dict[str, Group] = {}
     interactions: dict[str, Estimate] = {}
     arms: dict[str, Value] = {}
@@ -464,7 +464,7 @@ class AxisResult(Attributed):
 
     @property
     def metric(self) -> MetricInfo:
-        """What was measured."""
+        """Description of a metric."""
         return self._metric
 
     @property
@@ -511,7 +511,7 @@ class AxisResult(Attributed):
 
 
 class TurnCount(Record):
-    """So many turns of all."""
+    """Number of turns, and of all turns."""
 
     turns: int = Field(ge=0)
     of: int = Field(ge=0)
@@ -550,9 +550,9 @@ class Finding(Record):
     stage: str = ""
     """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
     repair: Repair = ""
-    """How to repair several stages."""
+    """Ways to repair several stages."""
     effect: Estimate = Estimate()
-    """How much worse the group is served than the mean of groups, in the metric's units; positive is harm."""
+    """Difference from the mean of groups in the metric's units; positive is harm."""
     what: str = ""
     """Event in a few words: ``book_table without party_size``."""
     counts: dict[str, tuple[float, float]] = {}
@@ -586,7 +586,7 @@ class Finding(Record):
 
 
 class FailedTurns(TurnCount):
-    """How many turns of all had a call that failed."""
+    """Number of turns with a failed call, out of all."""
 
     reasons: dict[str, int] = {}
     """The most frequent reasons, with how often each was met."""
@@ -694,12 +694,12 @@ class Responses(Record):
 
 
 class AttributionInfo(Record):
-    """How contributions were computed."""
+    """Method by which contributions were computed."""
 
     groups: dict[str, list[str]] = {}
     """Groups of stages, between and within which contributions are Owen values."""
     changing: list[str] | None = None
-    """With more than seven stages, those whose twins have other outputs in any arm; None if not looked for."""
+    """Stages whose twins have other outputs in any arm, if there are more than seven stages; None if not looked for."""
     permutations: int = Field(0, ge=0, le=2 * PAIRS[-1], multiple_of=2)
     """Orders of stages that were drawn, in antithetic pairs; 0 where contributions are exact."""
 
@@ -727,7 +727,7 @@ class AuditResult(Record):
     left_out: dict[str, str] = {}
     """Axes and metrics without a result, and why."""
     responses: Responses | None = None
-    """Where responses were saved: no stage can be replaced, so nothing is attributed."""
+    """Saved responses, for which no stage can be replaced and nothing is attributed."""
     samples: int | None = None
     """Outputs drawn per call, where stages draw."""
     precision: list[Precision] = []
@@ -929,7 +929,7 @@ ChangeVerdict = Literal["better", "worse", "changed", "equivalent", "inconclusiv
 
 
 class Change(Record):
-    """How much one value changes from one run to another, and what may be said of it."""
+    """Change of one value from one run to another, and its verdict."""
 
     before: Value = None
     after: Value = None
@@ -940,7 +940,7 @@ class Change(Record):
 
 
 class GroupChange(Record):
-    """How much changes for one group."""
+    """Changes of one group."""
 
     dialogues: int
     score: Change
@@ -949,7 +949,7 @@ class GroupChange(Record):
 
 
 class AxisChange(Record):
-    """How much changes on one axis, by one metric."""
+    """Changes on one axis by one metric."""
 
     scale: str = "ratio"
     dialogues: int

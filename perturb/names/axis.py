@@ -39,7 +39,7 @@ class _Known:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All words in lower case; they are not dealt as names."""
+        """Words in lower case, which are not dealt as names."""
         return frozenset(_WORD.findall("\n".join(dict.fromkeys(texts_of(self.dialogue))).lower()))
 
 

@@ -27,7 +27,7 @@ class Person:
     last: str = ""
     """Last name; empty if none is given."""
     origin: str = "text"
-    """How the person was found first: ``slot``, ``text`` or ``id``."""
+    """Source in which the person was found first: ``slot``, ``text`` or ``id``."""
     user: bool = False
     """True for the user: by a slot of the user's name, their introduction, or an address by the system."""
 

@@ -27,7 +27,7 @@ class KnownName:
     """Facts about a first or a last name."""
 
     name: str
-    """As it is written: ``Emily``, ``DeShawn``."""
+    """Name as it is written: ``Emily``, ``DeShawn``."""
     gender: str
     """Gender of at least 80% of those born in the US with this first name; empty for a last name."""
     race: str
@@ -37,18 +37,18 @@ class KnownName:
     word: bool
     """True if it is also a common word, a thing or a place (Grace, Mark, Austin)."""
     source: str
-    """Where this is from, as the head of the file explains."""
+    """Source of the entry, explained at the head of the file."""
 
 
 @cache
 def first_names() -> tuple[KnownName, ...]:
-    """All first names of the package, in the order of the file."""
+    """Return the first names of the package, in the order of the file."""
     return _read(FIRST)
 
 
 @cache
 def last_names() -> tuple[KnownName, ...]:
-    """All last names of the package, in the order of the file."""
+    """Return the last names of the package, in the order of the file."""
     return _read(LAST)
 
 

@@ -16,7 +16,7 @@ from tod_bias.perturb.rewrite import DialogueRewrite, V, texts_of
 
 _NAMES = ("first", "last")
 UNSAID = Template("name", "own", "{full}")
-"""Is not said: the user has a name in the corpus already, which is exchanged."""
+"""Template that adds no text: the corpus already gives the user a name, which is replaced."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -75,7 +75,7 @@ class IntroducedDialogue(Dialogue):
     turn: int = field(default=0, metadata={"rewrite": False})
     """Number of the turn."""
     persona: Persona = field(default=Persona("", ()), metadata={"rewrite": False})
-    """Who introduces themselves."""
+    """Person who introduces themselves."""
     fixed: tuple[str, ...] = field(default=(), metadata={"rewrite": False})
     """Gender and race of the names, where the axis does not exchange them."""
     number: int = field(default=0, metadata={"rewrite": False})
@@ -92,7 +92,7 @@ class IntroducedDialogue(Dialogue):
 
     @cached_property
     def native(self) -> frozenset[str]:
-        """All words of the dialogue without the introduction, in lower case."""
+        """Words of the dialogue without the introduction, in lower case."""
         return frozenset(_WORD.findall("\n".join(set(texts_of(self.bare))).lower()))
 
     @property

@@ -22,7 +22,7 @@ PEOPLE = {
 }
 """Factors that a name can reveal, and their groups."""
 ENOUGH = 16
-"""So many terms of a kind are as good as more: kinds with fewer have fewer turns."""
+"""Number of terms of a kind beyond which more have no effect; kinds with fewer take fewer turns."""
 _REVEALS = {
     "first": ("gender", "race"),
     "last": ("race",),
@@ -35,7 +35,7 @@ _REVEALS = {
 JOINED = {"full": ("first", "last"), "person": ("adjective", "noun")}
 """Slots that are filled by two others, which a blank joins."""
 _ORDER = ("first", "last", "full", "noun", "adjective", "person")
-"""In which they are filled; all others follow in the order of the template."""
+"""Order in which slots are filled; all others follow in the order of the template."""
 _EXPECTS_NAME = re.compile(
     r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
     re.IGNORECASE,
@@ -165,7 +165,7 @@ def turns(part: IntroductionPart, kinds: Iterable[Sequence[Template]]) -> tuple[
 
 
 def _terms(part: IntroductionPart, templates: Iterable[Template]) -> int:
-    """How many terms reveal the group in templates of one kind, where fewest; 0 where no two groups differ."""
+    """Minimum number of terms that reveal the group in templates of one kind; 0 if no two groups differ."""
     counts: list[int] = []
     able: set[Combination] = set()
 

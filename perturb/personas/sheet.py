@@ -37,12 +37,12 @@ class Template:
     """One way to introduce oneself."""
 
     kind: str
-    """Such as ``name`` or ``statement``; kinds take turns over a corpus."""
+    """Kind such as ``name`` or ``statement``; kinds take turns over a corpus."""
     place: str
     """``before`` or ``after`` the user's message; ``own`` if the introduction is not spoken because the user has a
     name."""
     text: str
-    """With slots in braces."""
+    """Text with slots in braces."""
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class TemplateSheet:
     """Templates and fills of one axis."""
 
     groups: tuple[str, ...]
-    """In the order of the file."""
+    """Groups in the order of the file."""
     templates: tuple[Template, ...]
     fills: Mapping[str, Mapping[str, tuple[str, ...]]]
     """Slot to group to what may fill it."""

@@ -24,7 +24,7 @@ CALL = re.compile(r'<tool_call>\s*\{"name":\s*"([^"]*)",\s*"arguments":\s*(.*?)\
 ROUNDS = 2
 """Rounds of calls in a turn."""
 NOTHING = "…"
-"""In place of an empty message, after which some frameworks ask again and others do not."""
+"""Text in place of an empty message, after which some frameworks ask again and others do not."""
 
 
 def alike(body: dict) -> dict:

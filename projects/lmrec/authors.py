@@ -148,7 +148,7 @@ def places(audited: Audit) -> Iterator[str]:
 
 
 def tagged(folder: Path) -> Iterator[str]:
-    """How many of the words that a tagger took for people in the reviews are first names that masks know."""
+    """Count the words tagged as people in the reviews that are first names known to the masks."""
     known = {name.name.lower() for name in first_names()}
     for city in CITIES:
         words = [

@@ -70,7 +70,7 @@ def over_cities(values: np.ndarray) -> dict[str, float]:
 
 
 def compared(runs: Path, family: str) -> dict[str, object]:
-    """All effects of a family, by kind of model and as differences."""
+    """Return the effects of a family, by kind of model and as differences."""
     trained = {  # kind to a table of each training: a row a city, a column an effect
         kind: [
             effects(runs / f"audit-{name}", family).unstack("effect")

@@ -33,9 +33,10 @@ RESPONSE_TEMPLATE: dict[str, Any] = {
         "content": {"close_pattern": r"\s*<\|im_end\|>", "content": "text"},
     },
 }
-"""How ``transformers serve`` finds the calls in what a model of :data:`CHATML` wrote; saved with the tokenizer.
+"""Template with which ``transformers serve`` finds calls in outputs of a :data:`CHATML` model.
 
-Arguments are handed on as they were written, so that malformed ones reach the client and do not fail the request.
+The tokenizer saves it. Arguments stay as they were written, so that malformed ones reach the client and do not fail the
+request.
 """
 
 

@@ -33,7 +33,7 @@ class Source:
     """Dialogues to learn from."""
 
     corpus: str
-    """As for tod-bias train."""
+    """Corpus, as for ``tod-bias train``."""
     datapath: Path | None = None
     """Folder of published corpora, in ParlAI's layout."""
     max_dialogues: int | None = None

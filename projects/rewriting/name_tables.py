@@ -198,7 +198,7 @@ def yes(value: Any) -> str:
 
 
 def balanced(cells: dict[str, list[tuple[str, float, int]]], size: int, seed: int = 0) -> frozenset[str]:
-    """So many names a cell, alike in mean and spread of length, log frequency and number of tokens.
+    """Choose so many names a cell, alike in mean and spread of length, log frequency and number of tokens.
 
     One name is exchanged for another of its cell as long as the cells' moments come nearer to each other.
     """

@@ -53,11 +53,11 @@ class StudyRun:
     training: int = 0
     """Dialogues of the corpus in training; beginnings are compared if it is equal."""
     folder: str = ""
-    """Of its results."""
+    """Folder of the results."""
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name in tables."""
         return f"{self.model}, {self.beginning}, {self.corpus}" + (f" ({self.training:,})" if self.training else "")
 
 
@@ -89,7 +89,7 @@ def findings(
     margin: float,
     changes: Mapping[tuple[str, str], Mapping[str, Number]] = MappingProxyType({}),
 ) -> list[Finding]:
-    """All of Su's findings on the runs there are.
+    """Judge all of Su's findings by the runs that exist.
 
     Args:
         runs: of any models and corpora.

@@ -1,4 +1,4 @@
-"""How good a model of Google SGD is on dialogues whose services all occur in training, and on the others.
+"""Score a model of Google SGD on dialogues whose services all occur in training, and on the others.
 
 python projects/step_by_step/services.py runs/step_by_step/evaluation_smollm2 .data/ evaluations/sgd_services.json
 

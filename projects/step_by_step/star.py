@@ -64,7 +64,7 @@ def split_of(tasks: Sequence[str]) -> str:
 
 
 def read_star_folder(folder: Path) -> Iterator[Dialogue]:
-    """All dialogues, whatever their tasks.
+    """Read all dialogues, whatever their tasks.
 
     Raises:
         CorpusError: as :func:`read_star`.

@@ -99,7 +99,7 @@ class Larger:
         return min(1.0, 2 * min(max(_tail(one, 0.0, sign) for one in self._both) for sign in (1, -1)))
 
     def not_above(self, margin: float) -> float:
-        """Both quadrants are left: each by either coordinate, adjusted for the two."""
+        """Return the p-value against both quadrants: each by either coordinate, adjusted for the two."""
         return max(min(1.0, 2 * min(_head(one, margin, sign) for one in self._both)) for sign in (1, -1))
 
     def power(self, margin: float, level: float, dialogues: float) -> float:
@@ -136,7 +136,7 @@ def apart(one: Number, other: Number, *, difference: float | None = None, total:
 
 @dataclass(frozen=True)
 class Case:
-    """Where a claim could show: it does where each of the contrasts is above 0."""
+    """Case in which a claim can show: it holds if each of the contrasts is above 0."""
 
     name: str
     contrasts: tuple[Contrast, ...]
@@ -162,7 +162,7 @@ class Case:
         return min(1.0, len(self.contrasts) * min(one.not_above(margin) for one in self.contrasts))
 
     def power(self, margin: float, level: float, dialogues: float) -> float:
-        """If each contrast is the margin."""
+        """Return the power if each contrast equals the margin."""
         return math.prod(one.power(margin, level, dialogues) for one in self.contrasts) if self.varies else 0.0
 
 

@@ -131,7 +131,7 @@ class World:
         return None if text is None else json.loads(text)
 
     def told(self, rewrite: Callable[[Any], Any], kinds: Collection[str] | None = None) -> World:
-        """This world as a rewrite T tells it (:meth:`Base.told`), with what the dialogue has written."""
+        """Return this world as rewritten by T (:meth:`Base.told`), with what the dialogue has written."""
         written = {
             (kind, str(rewrite(name))): _dumped(rewrite(json.loads(text)))
             for (kind, name), text in self._changed.items()

@@ -1,4 +1,4 @@
-"""What the study takes of STAR: dialogues through one task, and the APIs of their subject as short tools.
+"""Dialogues of STAR that the study uses: one task each, and the APIs of their subject as short tools.
 
     python projects/tool_agents/star_dialogues.py DATAPATH FOLDER
 

@@ -141,7 +141,7 @@ def audit(
 
 
 def _clusters(sets: EntitySets) -> dict[str, Any] | None:
-    """How many clusters E and P are, and as how many of equal size they count."""
+    """Count the clusters of E and P, and their effective numbers."""
     if sets.clustered_by is None:
         return None
     counts = {part.role: np.bincount(part.clusters) for part in sets.tested}

@@ -102,7 +102,7 @@ def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict
 
 
 def group_difference(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, Any]:
-    """Are E and P labelled as expected equally often? Mann-Whitney on right (1) and wrong (0), two-sided."""
+    """Test if E and P are labelled as expected equally often: Mann-Whitney on right (1) and wrong (0), two-sided."""
     right = np.where(is_first, labelled_a, ~labelled_a).astype(float)
     if not is_first.any() or is_first.all():
         return {"p_value": None, "right_E": None, "right_P": None}
@@ -268,7 +268,7 @@ def classify(
 
 
 def _of_groups(labelled: np.ndarray, first: np.ndarray, shares: np.ndarray | None) -> dict[str, Any]:
-    """How E (where ``first``) and P are labelled, and the disparity between them, by the true audience if known."""
+    """Return how E (where ``first``) and P are labelled, and their disparity, by the true audience if it is known."""
     entry: dict[str, Any] = {
         "groups": group_scores(labelled, first),
         "groups_mann_whitney": group_difference(labelled, first),

@@ -197,7 +197,7 @@ def _means(rng: np.random.Generator, rows: int, vectors: np.ndarray) -> np.ndarr
 
 
 def resampled_clusters(rng: np.random.Generator, rows: int, codes: np.ndarray) -> np.ndarray:
-    """How often each entity is in each of ``rows`` resamples of whole clusters, (rows, entities) floats."""
+    """Count each entity in each of ``rows`` resamples of whole clusters, (rows, entities) floats."""
     if not len(codes):
         return np.zeros((rows, 0))
     return resample_counts(rng, rows, int(codes.max()) + 1).astype(float)[:, codes]

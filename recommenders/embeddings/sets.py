@@ -42,7 +42,7 @@ class EntitySet:
 
     @property
     def ids(self) -> list[str]:
-        """In the order of the rows."""
+        """Ids in the order of the rows."""
         return [self.entities.ids[row] for row in self.rows]
 
     @property

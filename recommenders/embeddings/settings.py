@@ -41,7 +41,7 @@ class AssociationRequest(Options):
 
 
 class AssociationStatistics(InferenceOptions, Seeded):
-    """How intervals and p-values are estimated."""
+    """Options of intervals and p-values."""
 
     title: ClassVar[str] = "Statistics"
 

@@ -16,7 +16,7 @@ _R_RIPA = "R-RIPA by bias direction (Beattie Table 3)"
 
 
 def sheets(run: Record) -> list[Sheet]:
-    """All tables that a run has numbers for."""
+    """Return all tables for which a run has numbers."""
     made = [metrics(run), r_ripa(run), accuracies(run), significance(run), cosines(run), deciles(run)]
     made += [groups(run), disparities(run), users(run), misclassified(run)]
     return [sheet for sheet in made if sheet.rows]

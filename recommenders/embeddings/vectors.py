@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_TABLE = {"A": "users", "B": "users", "E": "items", "P": "items"}
-"""Where a set is looked for if it does not say and there are two tables."""
+"""Default table of a set, if there are two tables."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ SCHEMA = 1
 MOST_PLACES = 100
 """Maximum number of substitutions without a label for which pairs are compared."""
 FEW_CITIES = 4
-"""With fewer, intervals over cities are too wide to show much."""
+"""Minimum cities for useful intervals over cities."""
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 
 
@@ -274,7 +274,7 @@ def _file_name(dimension: str) -> str:
 
 
 def _shifts(association: pd.DataFrame) -> dict[str, Any]:
-    """How many shifts of how many the test finds over all cities, a pair of labels."""
+    """Count the shifts that the test finds over all cities, out of all, by pair of labels."""
     rows = association[association["city"] == ALL]
     return {
         f"{dimension}: {label} / {other}": {

@@ -176,7 +176,7 @@ class WordCount:
 
     @property
     def recorded(self) -> float:
-        """For the column ``words``."""
+        """Value for the column ``words``."""
         return self.effective if math.isnan(self.effective) else round(self.effective, 2)
 
 

@@ -351,7 +351,7 @@ class MitigationScores:
 
     @property
     def conditions(self) -> list[str]:
-        """In order."""
+        """Conditions in order."""
         return list(dict.fromkeys(self.bias["condition"]))
 
 

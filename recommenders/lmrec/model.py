@@ -543,7 +543,7 @@ def ask(
 
 
 def _labelled(words: TemplateSet, hide: Neutraliser) -> tuple[list[Query], list[str]]:
-    """All filled templates with their labels, and behind them every neutralised template once."""
+    """Return all filled templates with their labels, followed by each neutralised template once."""
     queries = list(words.queries())
     labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]
     neutral: dict[tuple[str, str], Query] = {}

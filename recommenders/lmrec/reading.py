@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 """Level of adjusted p-values below which a shift is reported."""
 NO_SPREAD = "no spread"
-"""In the place of an interval of one point."""
+"""Text in place of an interval of one point."""
 DIFFERENCE = "difference as a part of the share that all have: 0 is none, −2 to 2 where two labels have as many items"
 """Meaning of the difference of an association."""
 LIMITS = (

@@ -66,7 +66,7 @@ _FILLED = ("query", "label", "substitution", "city")
 
 @dataclass(frozen=True)
 class ListFormat:
-    """How saved recommendations are to be read."""
+    """Form of saved recommendations."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     """File's column → ours (one of :data:`COLUMNS`, or ``label:DIMENSION`` for a further label column)."""

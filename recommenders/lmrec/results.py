@@ -37,7 +37,7 @@ class Audit:
 
     @property
     def level(self) -> float:
-        """Of the intervals."""
+        """Confidence level of the intervals."""
         return float(self.record["inference"]["level"])
 
     @property

@@ -81,7 +81,7 @@ class Review:
     venue: int
     """Index of the venue."""
     text: str
-    """With names of venues masked."""
+    """Text with names of venues masked."""
 
 
 class Reviews:
@@ -495,7 +495,7 @@ def _mentioned(rng: random.Random, kind: str, who: Sequence[str], count: int, ba
 
 
 def _dealt(rng: random.Random, count: int, weights: Mapping[Any, float]) -> dict[Any, int]:
-    """How often each of some things comes, by systematic sampling: off its expectation by less than one."""
+    """Draw a count for each item by systematic sampling, off its expectation by less than one."""
     edges = np.cumsum(list(weights.values()))
     places = np.floor(edges / edges[-1] * count + rng.random()).astype(int)
     places[-1] = count

@@ -219,7 +219,7 @@ class _Comparison:
             return (mine - theirs) / (whole if self.furthest is None else 1.0), mine / theirs
 
     def _influences(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
-        """How far each query moves the difference and the logarithm of the ratio, each (queries, categories).
+        """Influence of each query on the difference and on the logarithm of the ratio, each (queries, categories).
 
         A share x / n moves by (xᵢ − share nᵢ) / n, and the scores by the chain rule.
         """

@@ -73,7 +73,7 @@ class TemplateSet:
     locations: tuple[Substitution, ...]
 
     def queries(self) -> Iterator[Query]:
-        """All filled templates: every name, every pair of first and second relationship, every place."""
+        """Return all filled templates: every name, every pair of first and second relationship, every place."""
         for kind, template in self.templates:
             if kind == "names":
                 for name in self.names:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
 EXECUTORS = ("local", "ray")
-"""Where chunks are run: in this process, or by the workers of a Ray cluster."""
+"""Places that can run chunks: this process, or the workers of a Ray cluster."""
 SYSTEM = "system"
 """Name of the one stage of a system that is known by its saved responses."""
 COPIES = "equal dialogues"
@@ -178,7 +178,7 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
 
 
 def all_metrics(result: AuditResult, given: Sequence[str | Metric] = ()) -> list[Metric]:
-    """All metrics of a run, in its order.
+    """Return the metrics of a run in their order.
 
     Args:
         result: of the run.
@@ -195,7 +195,7 @@ def all_metrics(result: AuditResult, given: Sequence[str | Metric] = ()) -> list
 SMALLEST = 0.02
 """Smallest score of the originals for metrics whose gaps are shares of it; shares of less are noise."""
 _ENOUGH = 2
-"""So many different values are several; no more are held."""
+"""Number of different values that are kept; two show that a value varies."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ def why_all_fail(failed: Mapping[str, FailedTurns], allowed: float) -> str:
 
 
 def reasons_in(result: AuditResult) -> list[str]:
-    """Why a run measures nothing, each reason once with the axes that it is true of; empty for a run that does."""
+    """Return the reasons for which a run measures nothing, each with its axes; empty if the run measures something."""
     axes: dict[str, list[str]] = {}
     for row in result.rows:
         if row.unmeasured:

@@ -55,10 +55,10 @@ _TINY = 1e-12
 
 
 class Affected(NamedTuple):
-    """How many units differ at all."""
+    """Number of units that differ at all."""
 
     hits: float
-    """No whole number where units are still to come."""
+    """Units that differ; a fraction if it is a forecast for units that are still to come."""
     units: int
     largest: float = 1.0
     """The largest effect of a unit that was seen, at most ``most``."""
@@ -75,7 +75,7 @@ class RowSet:
     """
 
     names: tuple[str, ...]
-    """Of the rows."""
+    """Names of the rows."""
     rows: RowEstimates
     over_terms: np.ndarray
     """(rows,) bool."""
@@ -85,7 +85,7 @@ class RowSet:
     is_sparse: bool
     """True if few dialogues differ at all: bounds of unseen differences are then exact."""
     affected: tuple[tuple[Affected, ...], ...]
-    """For each row, how many dialogues differ at all, and how many terms of each group."""
+    """Number of dialogues that differ at all, and of terms of each group, by row."""
     flips: FlippedRows | None = None
     """The rows under sign flips; None if nothing is drawn."""
 
@@ -310,7 +310,7 @@ def are_enough(sets: Sequence[TermSet | None]) -> bool:
 def affected_of(
     fit: GroupFit, contrast: np.ndarray, differs: np.ndarray, sets: Sequence[TermSet | None], most: float = 1.0
 ) -> tuple[Affected, ...]:
-    """How many dialogues differ at all, and terms.
+    """Count the dialogues that differ at all, and the terms.
 
     Args:
         fit: of the values.
@@ -357,12 +357,12 @@ def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) 
 
 
 def exact_half(affected: Sequence[Affected], alpha: float) -> float:
-    """How much larger than seen a mean may be, by whichever unit it may be more off."""
+    """Return how far a mean may lie above its estimate; the larger of the bounds over dialogues and over terms."""
     return max(affected_within(some.hits, some.units, alpha, some.largest, some.most) for some in affected)
 
 
 def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """How much of a contrast goes with each term of a group.
+    """Share of a contrast that each term of a group accounts for.
 
     Args:
         fit: of the values.
@@ -739,7 +739,7 @@ class ChangeRows:
 
 
 def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
-    """All changes with intervals, p-values and verdicts.
+    """Return all changes with intervals, p-values and verdicts.
 
     Args:
         kinds: everything that is claimed.

@@ -239,7 +239,7 @@ def _check_variants(
 
 
 def _facts(variants: VariantIndex) -> list[tuple[Any, ...]]:
-    """How each dialogue is rewritten: its group and term, the counterfactuals' groups and terms, the placebos'."""
+    """Describe each dialogue's rewrites: its group and term, and those of its counterfactuals and placebos."""
     counterfactuals: list[list[Any]] = [[] for _ in range(variants.dialogues)]
     placebos: list[list[str]] = [[] for _ in range(variants.dialogues)]
     for number, target, terms in zip(variants.of, variants.target, variants.terms, strict=True):
@@ -521,7 +521,7 @@ class AxisDifference:
 
     @cached_property
     def rows(self) -> list[ChangeRows]:
-        """All changes that may be claimed: of gaps, of the disparity and its contributions, of scores of groups."""
+        """Changes that may be claimed: of gaps, of the disparity and its contributions, of scores of groups."""
         margin, quality_margin = self._margins
         contrasts = np.array([*self._contrasts.values()])
         values = [run.fit.rows(contrasts).values for run in self._runs]
@@ -559,7 +559,7 @@ class AxisDifference:
         return plain_rows(list(values), rows, over, units, adds, self._inference)
 
     def _affected(self, place: int, *, over: bool) -> list[Affected]:
-        """How many of the dialogues that have a group differ between the runs; of its terms if they are a sample."""
+        """Count the dialogues of a group that differ between the runs, and its terms if they are a sample."""
         design, differs = self._change.contrasts.design, self._change.contrasts.differs
         most = self._change.contrasts.largest_score
         units = [counted(differs[design.has[:, place]], most=most)]

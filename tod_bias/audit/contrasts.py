@@ -126,7 +126,7 @@ def interaction_weights(first: str, second: str, design: ArmDesign) -> np.ndarra
 
 
 def pairs_of(design: ArmDesign) -> list[tuple[str, str]]:
-    """All pairs of stages whose interaction is known: those that change anything, where all their sets are arms."""
+    """Return the pairs of stages whose interaction is known: both change something, and all their sets are arms."""
     if design.pairs or len(design.players) != 1:
         return []
     return list(combinations(design.players[0], 2))
@@ -171,7 +171,7 @@ class VariantIndex:
     """Variants of the dialogues along one axis; the same for every metric."""
 
     groups: tuple[str, ...]
-    """Of the axis."""
+    """Groups of the axis."""
     source: np.ndarray
     """(dialogues,) number of the group that a dialogue mentions; -1: of none of them."""
     of: np.ndarray
@@ -201,7 +201,7 @@ class VariantIndex:
 
     @property
     def dialogues(self) -> int:
-        """How many there are."""
+        """Number of dialogues."""
         return len(self.source)
 
     def for_dialogues(self, numbers: np.ndarray) -> VariantIndex:
@@ -376,7 +376,7 @@ class ArmSums:
     placebo: np.ndarray
     """(placebo variants, arms, statistics)."""
     repeated: RepeatedSums | None = None
-    """Where stages draw their outputs."""
+    """Sums over repeated draws, if stages draw their outputs."""
     references: np.ndarray | None = None
     """(reference variants, arms, statistics)."""
 
@@ -568,7 +568,7 @@ def pseudo_values(sums: np.ndarray, metric: Metric) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """How scores become values that are positive where a group is served worse."""
+    """Conversion of scores into values that are positive if a group is served worse."""
 
     sign: float
     """1 where a higher score is better, -1 where a lower one is."""

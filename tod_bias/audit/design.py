@@ -22,7 +22,7 @@ from tod_bias.systems.twin import Rewrite
 CHUNK = 12_000
 """Turns, of all counterfactuals, that go through the system together."""
 MANY_ARMS = 128
-"""With more arms a chunk has fewer turns, ..."""
+"""Number of arms beyond which a chunk has fewer turns."""
 ROWS = 400_000
 """Approximate number of rows of a chunk, one per turn and arm, which are in memory at once."""
 _COUNTED = 2000
@@ -34,9 +34,9 @@ class Counterfactuals:
     """Makes the counterfactuals of selected dialogues, here or in another process."""
 
     axes: Mapping[str, Axis]
-    """By name, without a placebo that is matched."""
+    """Axes by name, without a matched placebo."""
     seed: int
-    """Of placebos."""
+    """Seed of the placebos."""
     has_placebo: bool
     """True if every axis gets a matched placebo."""
     matched: MatchedPlacebo | None
@@ -97,7 +97,7 @@ class CounterfactualDesign:
     dialogues: Sequence[Dialogue]
     """The corpus."""
     axes: Mapping[str, Axis]
-    """By name, the placebo among them."""
+    """Axes by name, the placebo included."""
     counterfactuals: Counterfactuals
     """Makes them."""
     admitted: Mapping[str, list[SelectedDialogue]]
@@ -166,7 +166,7 @@ def _matched_placebo(dialogues: Sequence[Dialogue], axes: Iterable[Axis]) -> Mat
 
 
 class _Originals(Axis):
-    """No axis: the dialogues as they are."""
+    """Placeholder for an axis: the dialogues are used as they are."""
 
     name = ""
     groups = ()

@@ -288,7 +288,7 @@ class SharedWord(NamedTuple):
 
     word: str
     terms: int
-    """How many hold it."""
+    """Number of terms that contain the word."""
 
 
 class GroupRows:
@@ -419,7 +419,7 @@ class GroupRows:
     def attributed(
         self, contrasts: Mapping[str, np.ndarray], over: Mapping[str, bool], arms: ArmDesign
     ) -> dict[str, dict[str, Any]]:
-        """How rows are split (:meth:`parts`): of each the fields of :class:`~tod_bias.results.Attributed`."""
+        """Split rows (:meth:`parts`) into the fields of :class:`~tod_bias.results.Attributed`."""
         others = [UNATTRIBUTED, *(f"{part} {stage}" for stage in arms.stages for part in PARTS[1:])]
         parts = self.parts(contrasts, over, {**sums_of_shares(arms), **dict.fromkeys(others, ())})
         return {row: _attributed(some, arms) for row, some in parts.items()}

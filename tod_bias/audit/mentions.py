@@ -112,7 +112,7 @@ def _words(dialogue: Dialogue) -> tuple[int, int, int]:
 
 
 def _mentions(axis: Axis, dialogues: Sequence[Dialogue]) -> np.ndarray:
-    """How often each group is mentioned, (dialogues, groups, speakers)."""
+    """Count the mentions of each group, (dialogues, groups, speakers)."""
     counts = np.zeros((len(dialogues), len(axis.groups), len(SPEAKERS)))
     places = {group: number for number, group in enumerate(axis.groups)}
     for row, dialogue in zip(counts, dialogues, strict=True):

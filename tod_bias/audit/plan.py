@@ -164,7 +164,7 @@ class PlacebosPlan(Record):
     """The placebos of an axis."""
 
     dialogues: int
-    """That have one."""
+    """Dialogues that have a placebo."""
     edits: dict[str, float]
     """Words changed per dialogue: by the axis, and by the placebo."""
 
@@ -173,7 +173,7 @@ class Plan(Record):
     """Plan of an audit: the content of ``plan.json``."""
 
     dialogues: int
-    """Of the corpus."""
+    """Dialogues of the corpus."""
     rewritable: dict[str, int]
     """Axis to dialogues that can be rewritten along it; likewise the others."""
     audited: dict[str, int]
@@ -292,7 +292,7 @@ class _Counts:
     calls: set[Any] = field(default_factory=set)
     """Distinct calls of the first stage; empty if they depend on outputs."""
     begun: dict[str, set[Any]] = field(default_factory=dict)
-    """For a flow: stage to distinct calls with which turns begin."""
+    """Distinct calls with which turns begin, by stage of a flow."""
     edits: dict[str, list[Edits]] = field(default_factory=dict)
     """Axis to the edits of dialogues with a placebo."""
 

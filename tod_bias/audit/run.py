@@ -147,7 +147,7 @@ def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[st
 
 
 class Executor(Protocol):
-    """Where chunks are run."""
+    """Place that runs chunks of turns."""
 
     def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
         """Yield every chunk, or its parts, in order, with the results."""
@@ -176,7 +176,7 @@ class Work:
 
 
 def run_here(work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
-    """All chunks in this process, one after the other, in one part each."""
+    """Run all chunks in this process, one after the other, each as one part."""
     run_chunk = work.chunk_runner(runner)
     calls = False
     for (chunk,) in chunks(1):
@@ -397,7 +397,7 @@ class _Sent:
 
     run: str
     path: list[str]
-    """Where the modules of the stages are."""
+    """Folders in which the modules of the stages are found."""
     work: bytes
     signatures: Mapping[str, str]
     """Under which each stage's outputs are cached."""
@@ -637,8 +637,7 @@ class SavedExecution:
         return calls if len(calls) == len(dialogue.turns) else None
 
     def used(self) -> Responses:
-        """How many responses there are, and how many belong to nothing in this run, the misspelt among them: by the
-        reason, with the first of each."""
+        """Count the responses, and by reason those that belong to nothing in this run, with the first of each."""
         known = {(name, variant) for name, variant, _ in self._wanted}
         names, variants = {name for name, _ in known}, {variant for _, variant in known}
         unused: dict[str, Any] = {}

@@ -68,7 +68,7 @@ class ExecutedVariants(NamedTuple):
     samples: Sequence[VariantTraces]
     """One, or several where stages draw their outputs."""
     repeats: Sequence[tuple[Trace, Trace]] = ()
-    """Where they do: the original, and the original from other draws; no draw is in two pairs."""
+    """Pairs of runs of the original from different draws, if stages draw their outputs; no draw is in two pairs."""
 
 
 class Runner(Protocol):
@@ -77,7 +77,7 @@ class Runner(Protocol):
     lost: dict[int, str]
     """Runs of the last call without an output: number and reason."""
     lost_unswapped: set[int]
-    """Of these, the runs in which it happened with no stage replaced."""
+    """Numbers of the lost runs in which no stage was replaced."""
 
     parted: set[str]
     """The stages whose twins put out anything else."""
@@ -326,7 +326,7 @@ def _change(stage: str, part: str, place: str, change: str) -> str:
 _LONGEST = 60
 """Characters of a text that are shown."""
 _BEFORE = 15
-"""Of these, characters before the first one that differs."""
+"""Number of these characters before the first one that differs."""
 _MOST_CHANGES = 8
 """Changes of one step that are kept."""
 _MOST = 3
@@ -378,7 +378,7 @@ def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) 
 
 
 def _changes(before: Any, after: Any, place: str) -> Iterator[Change]:
-    """Where two values differ."""
+    """Find the places at which two values differ."""
     calls = _named_calls(before), _named_calls(after)
     if any(calls):
         yield from _changes_of_calls(*calls)
@@ -692,7 +692,7 @@ def _with_all_replaced(ways: Sequence[TurnTrace]) -> TurnTrace:
 
 
 def steps_text(steps: Iterable[StageCall]) -> str:
-    """All calls of a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
+    """Return the calls of a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
     record = [
         [name, None if argument is None else as_text(argument), as_text(output)] for name, argument, output in steps
     ]

@@ -379,7 +379,7 @@ class Turns:
         return rows
 
     def frame(self) -> pd.DataFrame:
-        """All rows, in memory."""
+        """Return all rows, in memory."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

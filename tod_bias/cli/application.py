@@ -76,7 +76,7 @@ _MODULES = {
 
 
 def _default(value: Any) -> str | None:
-    """How a default is shown in ``--help``; None for one that says nothing."""
+    """Format a default for ``--help``; None if it tells a reader nothing."""
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or None
     return None if value is None or value is False or value == "" else str(value)

@@ -66,7 +66,7 @@ class ExportOptions(Options):
 
 
 class ExportOutput(OutputOptions):
-    """Where dialogues go."""
+    """File for the dialogues."""
 
     out: Path | None = None
     """Folder for counterfactuals.jsonl; by default they go to standard output."""
@@ -238,7 +238,7 @@ def words(*, config: WordsConfig, output: OutputOptions) -> None:
 
 
 def _folder_of(folder: Path, name: str, names: Sequence[str]) -> Path:
-    """Where the results of one of the corpora go."""
+    """Return the folder for the results of one corpus."""
     return folder if len(names) == 1 else folder / Path(name).stem
 
 
@@ -259,7 +259,7 @@ class DatabaseOptions(CorpusSource):
 
 
 class DatabaseOutput(OutputOptions):
-    """Where results are written."""
+    """Output of ``tod-bias database``."""
 
     out: Path | None = None
     """The SQLite file; by default CORPUS.sqlite."""

@@ -74,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Environment:
-    """All checks, in the order in which they are shown."""
+    """Checks in the order in which they are shown."""
 
     checks: tuple[Check, ...]
 
@@ -287,7 +287,7 @@ _NEXT = {
 
 
 class InitOutput(OutputOptions):
-    """Where the example goes."""
+    """Folder for the example."""
 
     out: Path | None = None
     """A folder that is not there yet, or is empty; by default one with the name of the kind."""
@@ -317,7 +317,7 @@ _TRIED = 200
 
 
 class DoctorOutput(OutputOptions):
-    """Where what was found goes."""
+    """Folder for the report of ``tod-bias doctor``."""
 
     out: Path | None = None
     """Folder for doctor.json; by default none is written."""

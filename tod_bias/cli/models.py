@@ -54,7 +54,7 @@ class TrainingDialogues(SampleOptions, CorpusSource):
 
 
 class TrainOutput(ResumeOptions, OutputOptions):
-    """Where the model goes."""
+    """Folder for the model."""
 
     title = "Output"
 

@@ -69,7 +69,7 @@ class TemplateOptions(Options):
 
 
 class NeutraliseOptions(Options):
-    """What models read."""
+    """Neutralisation of the texts that models read."""
 
     title = "System"
 
@@ -78,7 +78,7 @@ class NeutraliseOptions(Options):
 
 
 class TopOptions(Options):
-    """How much of a list counts."""
+    """Number of entries of a list that count."""
 
     title = "Data"
 
@@ -87,7 +87,7 @@ class TopOptions(Options):
 
 
 class LevelOptions(BootstrapOptions, Seeded):
-    """How intervals are estimated."""
+    """Options of intervals."""
 
     title = "Statistics"
 
@@ -195,7 +195,7 @@ class ModelOptions(DeviceOptions, NeutraliseOptions):
 
 
 class AuditInference(InferenceOptions, LevelOptions):
-    """How intervals and p-values are estimated."""
+    """Options of intervals and p-values."""
 
     title = "Statistics"
 
@@ -207,7 +207,7 @@ class AuditedLists(TopOptions, TemplateOptions):
 
 
 class AuditOutput(OutputOptions):
-    """Where results go."""
+    """Folder for the results."""
 
     out: Path = Path("runs/recommend")
     """Folder for the results."""
@@ -346,7 +346,7 @@ class TrainingReviews(ReviewOptions, TemplateOptions):
 
 
 class ModelOutput(ResumeOptions, OutputOptions):
-    """Where models go."""
+    """Folder for the models."""
 
     title = "Output"
 
@@ -400,7 +400,7 @@ class EvaluatedModels(DeviceOptions, NeutraliseOptions):
 
 
 class QualityOutput(OutputOptions):
-    """Where scores go."""
+    """Folder for the scores."""
 
     out: Path = Path("runs/quality")
     """Folder for the results."""
@@ -468,7 +468,7 @@ class ComparedReviews(ReviewOptions, TemplateOptions, TopOptions):
 
 
 class MaskingOutput(OutputOptions):
-    """Where the comparison goes."""
+    """Folder for the comparison."""
 
     out: Path = Path("runs/mitigation")
     """Folder for the results."""
@@ -578,7 +578,7 @@ class SampleConfig(Seeded):
 
 
 class SampleOutput(OutputOptions):
-    """Where reviews go."""
+    """Folder for the reviews."""
 
     out: Path = Path("runs/sample")
     """Folder for the CSV files."""
@@ -608,7 +608,7 @@ def sample(*, config: SampleConfig, output: SampleOutput) -> None:
 
 
 class StatisticsOutput(OutputOptions):
-    """Where statistics go."""
+    """Folder for the statistics."""
 
     out: Path = Path("runs/statistics")
     """Folder for the results."""
@@ -637,7 +637,7 @@ def statistics(*, source: ReviewOptions, output: StatisticsOutput) -> None:
 
 
 class AssociationOutput(OutputOptions):
-    """Where results go."""
+    """Folder for the results."""
 
     out: Path = Path("runs/association")
     """Folder for the results."""
@@ -698,7 +698,7 @@ def _print_changes(comparison: Mapping[str, Any]) -> None:
 
 
 class ComparisonOutput(OutputOptions):
-    """Where the comparison goes."""
+    """Folder for the comparison."""
 
     out: Path | None = None
     """Folder for comparison.json; by default the second."""

@@ -90,7 +90,7 @@ class ViewNames(Options):
 
 
 class ViewOptions(Options):
-    """How the page is shown."""
+    """Options of the page."""
 
     title = "Page"
 
@@ -164,7 +164,7 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
 
 
 class CompareOutput(OutputOptions):
-    """Where the comparison goes."""
+    """Folder for the comparison."""
 
     out: Path | None = None
     """Folder for compare.json and report.html; by default runs/compare."""
@@ -402,7 +402,7 @@ class CasesOptions(Options):
 
 
 class CasesOutput(OutputOptions):
-    """Where cases go."""
+    """File for the cases."""
 
     out: Path = Path("cases.jsonl")
     """The file (JSON lines)."""
@@ -494,7 +494,7 @@ class MitigateOptions(MarginOptions):
 
 
 class MitigateOutput(OutputOptions):
-    """Where results go."""
+    """Folder for the results."""
 
     out: Path | None = None
     """Folder for the results; by default RUN/mitigation."""

@@ -22,7 +22,7 @@ from tod_bias.io.documents import loads
 from tod_bias.io.files import write_lines
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-"""Who can speak."""
+"""Roles that a message can have."""
 CONTENT = "content"
 """Key of a result that is not a JSON object, such as a text."""
 _MESSAGES = ("messages", "traj")

@@ -186,7 +186,7 @@ class Turn:
 
     @property
     def calls(self) -> tuple[Slots, ...]:
-        """All calls, in order."""
+        """Calls of the turn, in order."""
         return tuple(step.call for step in self.steps if step.call)
 
     @property
@@ -202,7 +202,7 @@ class Turn:
 
     @property
     def api_results(self) -> tuple[Slots, ...]:
-        """All results of the first step, in order."""
+        """Results of the first step, in order."""
         return self.steps[0].results if self.steps else ()
 
     @property
@@ -302,7 +302,7 @@ class Dialogue:
     domain: str = field(metadata={"rewrite": False})
     """Domains, joined by a comma if there are several."""
     turns: tuple[Turn, ...]
-    """In order of time."""
+    """Turns in order of time."""
     system: str = field(default="", metadata={"rewrite": False})
     """The instructions that the system had (a chat's system message)."""
 

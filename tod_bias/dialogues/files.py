@@ -18,7 +18,7 @@ from tod_bias.io.files import write_lines
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".json", ".jsonl")
-"""How the names of files of dialogues end."""
+"""Suffixes of files of dialogues."""
 
 
 def read_files(path: str | Path) -> Iterator[Dialogue]:

@@ -41,7 +41,7 @@ def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> l
 
 
 def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """How many of ``count`` each stratum gets: its proportional share by largest remainder, at least one if possible.
+    """Divide ``count`` over the strata: proportional shares by largest remainder, at least one each if possible.
 
     Equal remainders go by name. The shares add up to ``count``, and none is larger than its stratum.
     """

@@ -46,7 +46,7 @@ _GROUPS = {kind: f"{kind}s" for kind in ("model", *_KINDS)} | {"server": "tools"
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How an agent is run."""
+    """Settings for running an agent."""
 
     signature: str = ""
     """Identifies everything that determines the outputs of models and tools; by default derived from their source."""
@@ -72,7 +72,7 @@ class Adapter:
 
     framework = ""
     facts: Sequence[str] = ("kind", "agent", "tool", "node", "server")
-    """What stages match."""
+    """Facts that the patterns of stages can match."""
     known: Mapping[str, list[str]] = {}
     """Kinds, agents, tools, nodes and MCP servers by fact; ``*`` if only calls show them. Empty if stages have no
     patterns."""

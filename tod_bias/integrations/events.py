@@ -63,7 +63,7 @@ def _chunks(reply: Mapping[str, Any], *, is_counted: bool) -> Iterator[Event]:
 
 
 def _of_response(reply: Mapping[str, Any]) -> Iterator[Event]:
-    """Of OpenAI's Responses."""
+    """Yield the events of OpenAI's Responses API."""
     begun = {**reply, "output": [], "status": "in_progress"}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
@@ -97,7 +97,7 @@ def _of_part(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Even
 
 
 def _of_message(reply: Mapping[str, Any]) -> Iterator[Event]:
-    """Of Anthropic's messages."""
+    """Yield the events of Anthropic's Messages API."""
     end = {name: reply.get(name) for name in ("stop_reason", "stop_sequence")}
     yield {"type": "message_start", "message": {**reply, "content": [], **dict.fromkeys(end)}}
     for index, block in enumerate(reply["content"]):

@@ -78,7 +78,7 @@ class FunctionAdapter(Adapter):
         return {name: {} for name in names}
 
     def kind_of(self, stage: str, match: Match) -> str:
-        """As it is marked."""
+        """Return the kind with which the function is marked."""
         return _kinds[stage]
 
     def parts(self) -> Sequence[Any]:

@@ -80,7 +80,7 @@ def encoded(value: Any, node: str) -> Any:
 
 
 def _class_name(value: Any) -> str:
-    """By which :func:`_class_of` finds the class of an object."""
+    """Return the name by which :func:`_class_of` finds the class of an object."""
     name = f"{type(value).__module__}:{type(value).__qualname__}"
     _classes[name] = type(value)
     return name

@@ -101,7 +101,7 @@ class HostedModel(Model):
         return ModelResponse(output=_OUTPUT.validate_python(made), usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Not hosted."""
+        """Raise an error: streamed runs are not hosted."""
         raise StageError("a streamed run is not hosted; the agent is run with Runner.run")
 
 

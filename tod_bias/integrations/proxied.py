@@ -172,7 +172,7 @@ class ProxyAdapter(Adapter):
         """Facts that stages can match of each request and call, if they are collected."""
 
     def kind_of(self, stage: str, match: Match) -> str:
-        """All calls are of models."""
+        """Return ``"model"``: every call through the proxy is a model's."""
         return "model"
 
     def _signature(self) -> str:

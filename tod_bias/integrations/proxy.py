@@ -32,9 +32,9 @@ class ProxyTurn:
     reply: Callable[[str, dict[str, Any], Mapping[str, str]], Awaitable[Any]]
     """Reply to a request, given the path of its API, its body and headers."""
     context: Context = field(default_factory=copy_context)
-    """In which its calls of stages are made."""
+    """Context in which the turn calls stages."""
     error: TodBiasError | None = None
-    """Why a request got no reply."""
+    """Reason for which a request got no reply."""
 
     def __post_init__(self) -> None:
         self.context.run(_TURN.set, self)

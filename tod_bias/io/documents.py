@@ -83,7 +83,7 @@ def utf8(path: str | Path) -> Iterator[None]:
 
 
 def _line_of_fault(path: str | Path) -> str:
-    """Where a file is not UTF-8, of one that can be read again."""
+    """Return where a file is not UTF-8; empty if it cannot be read again."""
     if not os.path.isfile(path):
         return ""
     with open(path, "rb") as stream:
@@ -225,7 +225,7 @@ def loads(text: str, *, unique: bool = False) -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deep the brackets outside of strings are nested, found without a parser."""
+    """Return the depth of the brackets outside of strings, without a parser."""
     return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(STRING.sub("", text)))), default=0)
 
 

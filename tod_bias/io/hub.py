@@ -12,7 +12,7 @@ from tod_bias.errors import ModelError
 
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 _SECONDS = 10.0
-"""How long the hub may take to answer."""
+"""Timeout of a request to the hub."""
 logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it reports every attempt; what failed is said once
 
 

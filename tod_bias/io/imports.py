@@ -62,7 +62,7 @@ def import_module(
 
 
 def _places(reason: ImportError, folder: Path | None) -> str:
-    """Where a module was looked for that is not there, and one of nearly its name."""
+    """Name the folders in which a missing module was looked for, and a module with nearly its name."""
     if not isinstance(reason, ModuleNotFoundError) or not reason.name or "." in reason.name:
         return ""
     folders = dict.fromkeys([*([] if folder is None else [folder.resolve()]), Path.cwd()])

@@ -26,7 +26,7 @@ class Bar(Protocol):
     """Progress bar of long work."""
 
     def advance(self, amount: float = 1) -> None:
-        """So many more units are done."""
+        """Count further units as done."""
 
     def describe(self, text: str) -> None:
         """Change the text before the bar."""
@@ -60,7 +60,7 @@ class _Rich:
 
 
 class _ProgressLines:
-    """For a log file or a batch job: a line now and then instead of a bar that moves."""
+    """Progress for a log file or a batch job: a line now and then instead of a bar that moves."""
 
     def __init__(self, total: float, text: str) -> None:
         self._total, self._text, self._done = total, text, 0.0

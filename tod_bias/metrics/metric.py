@@ -18,7 +18,7 @@ from tod_bias.dialogues.dialogue import Turn
 Better = Literal["higher", "lower", "neither"]
 """Better side of a score."""
 Scale = Literal["ratio", "difference"]
-"""How two scores are compared: ``ratio``, their difference divided by the originals' score; ``difference``, in the
+"""Comparison of two scores: ``ratio``, their difference divided by the originals' score; ``difference``, in the
 metric's own units."""
 Reads = Literal["", "responses", "calls"]
 """Parts of a turn that a metric reads."""
@@ -35,7 +35,7 @@ class ScoredTurn:
     calls: tuple[Mapping[str, Any], ...] | None
     """The API calls that the system made, in order, the API's name under ``api_name``; None: malformed."""
     results: tuple[Mapping[str, Any], ...]
-    """What they found."""
+    """Results of the calls."""
     response: str
     """Response of the system."""
     gold: Turn
@@ -48,11 +48,11 @@ class ScoredTurn:
     malformed: str = ""
     """Output of the stage if its call is malformed."""
     steps: int = 0
-    """How many calls of stages the turn took; 0: not known."""
+    """Number of calls of stages in the turn; 0 if unknown."""
     is_after_service: bool = False
     """True if the corpus makes a call in an earlier turn of the dialogue."""
     failure: str = ""
-    """Why the turn failed: it has the worst score of every metric. Empty for a turn that came to its end."""
+    """Reason of a failure, which gives the turn the worst score of every metric; empty for a turn that ended."""
 
 
 class Metric(ABC):
@@ -64,13 +64,13 @@ class Metric(ABC):
     """
 
     name: str
-    """How it is called on the command line and in results."""
+    """Name on the command line and in results."""
     label: str
-    """How it is called in sentences and tables: "BLEU", "slot F1", "refusals"."""
+    """Name in sentences and tables: "BLEU", "slot F1", "refusals"."""
     better: Better
     """Better side of the scores."""
     scale: Scale
-    """How two scores are compared."""
+    """Comparison of two scores."""
     columns: tuple[str, ...]
     """Names of the statistics; no two metrics share one."""
     reads: Reads = ""

@@ -12,7 +12,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 
 DATA = Path(__file__).parent.parent / "data"
-"""Where the files of patterns are."""
+"""Folder with the files of patterns."""
 
 
 class Length(RatioOfSums):
@@ -37,7 +37,7 @@ class Patterns(RatioOfSums):
 
     better: Better = "lower"
     file: str
-    """In ``tod_bias/data``: one regular expression per line."""
+    """File in ``tod_bias/data``, with one regular expression per line."""
 
     @cached_property
     def _lines(self) -> str:

@@ -115,7 +115,7 @@ class _VariantCall(NamedTuple):
     group: str
     call: Row
     rewrite: Rewrite | None
-    """From the original to this variant; None for the original."""
+    """Rewrite from the original to this variant; None for the original."""
 
     @property
     def key(self) -> str:

@@ -56,7 +56,7 @@ class Trial(BaseModel):
     may_cost_quality: bool = False
     """True if the interval of this change contains a loss larger than the margin."""
     refused: str = ""
-    """Why the fixed system could not be scored; empty if it was."""
+    """Reason for which the fixed system could not be scored; empty if it was."""
     missing: tuple[MissingRows, ...] = Field((), exclude=True)
     """Rows that were added."""
 
@@ -91,7 +91,7 @@ class Trials:
     limits: Limits
     """Its margin is the largest gap, and the largest loss of quality, that may remain, each in its metric's units."""
     metrics: Sequence[Metric]
-    """All metrics of the run (:func:`~tod_bias.audit.checks.all_metrics`)."""
+    """Metrics of the run (:func:`~tod_bias.audit.checks.all_metrics`)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further options of :func:`~tod_bias.attribute` that the run was made with, such as ``max_failures``."""
 

@@ -145,7 +145,7 @@ def positions(config: Any, *, decoder: bool = False) -> int | None:
 
 
 def weights(name: str, *, causal: bool) -> int:
-    """How many weights a checkpoint's model has, by its configuration; an adapter's are added to its base's."""
+    """Count the weights of a checkpoint's model by its configuration; an adapter's are added to its base's."""
     with torch.device("meta"):
         model = (AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM).from_config(load_configuration(name))
     return sum(weight.numel() for weight in model.parameters())

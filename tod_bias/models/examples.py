@@ -30,7 +30,7 @@ from tod_bias.errors import ModelError
 Part = Literal["api_call", "response"]
 PARTS: tuple[Part, ...] = ("api_call", "response")
 _SPACES = ("▁", "Ġ")
-"""How tokenizers write a space."""
+"""Characters that tokenizers write for a space."""
 _AT_ONCE = 512
 """Texts that a tokenizer is given together."""
 IGNORED = -100
@@ -61,7 +61,7 @@ class TokenSequence:
 
     @classmethod
     def of(cls, input_ids: Iterable[int], labels: Iterable[int]) -> TokenSequence:
-        """From any numbers."""
+        """Make an instance from any numbers."""
         return cls(array("i", input_ids), array("i", labels))
 
     def __len__(self) -> int:

@@ -71,7 +71,7 @@ class Agreement:
     dtype: str
     """The precision."""
     prompts: int
-    """In the sample."""
+    """Prompts in the sample."""
     differ: int
     """Prompts among them whose text is another than in float32."""
 
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 _generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()
 """Generators in use, by checkpoint and settings."""
 _LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
-"""How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
+"""Tokens for a line feed: itself, in byte-level BPE, as a byte token."""
 
 
 class Generator:
@@ -156,7 +156,7 @@ class Generator:
 
     @cached_property
     def _vocabulary(self) -> int:
-        """How many tokens the model knows; those of its tokenizer where its configuration does not say."""
+        """Return the size of the vocabulary, the tokenizer's if the configuration has none."""
         config = checkpoints.load_configuration(self.name).get_text_config()
         return getattr(config, "vocab_size", None) or len(self.tokenizer)
 

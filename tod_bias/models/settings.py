@@ -36,7 +36,7 @@ class GenerationSettings(Options):
 
 
 class Schedule(Seeded):
-    """How long and how fast a training learns."""
+    """Length and learning rate of a training."""
 
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
     """Maximum number of passes over the dialogues."""

@@ -50,7 +50,7 @@ class Task:
     evaluations: int = 1
     """Validations per epoch."""
     rate: str = "cosine"
-    """How the learning rate falls: cosine or linear."""
+    """Schedule of the learning rate: cosine or linear."""
     warmup: float = 0.05
     """Share of all steps in which the learning rate rises."""
     loss: Callable[..., torch.Tensor] | None = None

@@ -108,7 +108,7 @@ _UNUSED = {
     "pair": "whose dialogue has no such variant here",
     "turn": "of a turn that does not exist",
 }
-"""Why a saved response was not used."""
+"""Reasons for which a saved response was not used."""
 
 
 def _responses(result: AuditResult) -> list[str]:
@@ -262,7 +262,7 @@ _MARKS = {
 }
 """Fields with values that only replies have."""
 _WHOLE = ({"command"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
-"""All fields of outputs of a model's node in ``create_agent`` and of a tool of an MCP server."""
+"""Fields of an output of a model's node in ``create_agent``, and of a tool of an MCP server."""
 _PARTS = ("choices", "output", "parts", "command", "messages", "data", "message", "content", "tool_calls", "function")
 _GIVEN = ("arguments", "args", "input")
 
@@ -371,7 +371,7 @@ def _name_first(call: str) -> str:
 
 
 def compare(before: str, after: str) -> tuple[Segments, Segments]:
-    """Both texts in pieces, word by word, with the words that differ marked; texts with little in common as a whole."""
+    """Split both texts into words and mark those that differ; texts with little in common are marked as a whole."""
     left, right = (re.findall(r"\s*(?:\w+|[^\w\s])\s*|\s+", text) for text in (before, after))
     matcher = SequenceMatcher(None, [word.strip() for word in left], [word.strip() for word in right], autojunk=False)
     if before.strip() and after.strip() and matcher.ratio() < _ALIKE:

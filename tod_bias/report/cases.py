@@ -18,7 +18,7 @@ from tod_bias.report.sheets import new_table
 
 FIXED = "fixed"
 _SHOWN = 10
-"""How many cases are named on a terminal."""
+"""Number of cases that the terminal shows."""
 
 
 def headline(record: Mapping[str, Any]) -> str:

@@ -229,7 +229,7 @@ def _places(
 
 
 def _size(turn: Sequence[Any]) -> tuple[bool, float]:
-    """How much a turn differs: whether at all, and its largest change of a score."""
+    """Return whether a turn differs at all, and its largest change of a score."""
     stage, original, rewritten = turn[9], turn[12], turn[13]
     pairs = zip(original[1:], rewritten[1:], strict=True)
     return stage >= 0, max((abs(after - before) for before, after in pairs if None not in (before, after)), default=0.0)

@@ -204,7 +204,7 @@ def _make_drawable(figure: Figure) -> None:
 
 
 def _texts(artist: Artist) -> Iterator[Text]:
-    """All texts but the labels of ticks, which would have to be made to be asked."""
+    """Yield all texts except the labels of ticks, which matplotlib would have to create first."""
     from matplotlib.axis import Axis
     from matplotlib.text import Text
 

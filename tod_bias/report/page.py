@@ -221,7 +221,7 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """What was audited."""
+        """Name of the audited system."""
         return heading(self.run.result)
 
     @property
@@ -422,7 +422,7 @@ _SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; t
 
 @dataclass(frozen=True)
 class MetricCompared:
-    """All runs by one metric."""
+    """Comparison of all runs by one metric."""
 
     metric: MetricInfo
     rows: Sequence[tuple[str, Sequence[tuple[Section, AxisResult]]]]
@@ -430,7 +430,7 @@ class MetricCompared:
     runs: Sequence[Section]
     """Runs that measured the metric."""
     figure: Markup | None
-    """Where any run compares groups."""
+    """Figure of the groups, if a run compares groups."""
     su: Markup | None
     """Su's stacked fairscores, where any run has them."""
 
@@ -965,7 +965,7 @@ KINDS = (
     Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
 )
-"""In order: a folder is of the first kind whose file it holds, as an attribution may hold files of others."""
+"""Kinds of folders; the first whose file is present counts, because an attribution may hold files of others."""
 
 
 def kind_of(folder: Path) -> Kind | None:

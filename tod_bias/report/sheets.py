@@ -149,7 +149,7 @@ class Statement:
     stages: Sequence[str] = ()
     """The components in which the difference arises."""
     details: Sequence[str] = ()
-    """What happens, or what is missing for a claim."""
+    """Lines that say what happens, or what is missing for a claim."""
 
     @property
     def answer(self) -> str:

@@ -39,12 +39,12 @@ PAIRS = (6, 12, 24)
 
 
 def all_arms(names: Sequence[str]) -> list[Arm]:
-    """All 2ⁿ sets of stages, the smaller ones first."""
+    """Return all 2ⁿ sets of stages, the smaller ones first."""
     return [frozenset(chosen) for chosen in subsets(names)]
 
 
 def subsets(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
-    """All subsets, the smaller ones first."""
+    """Return all subsets, the smaller ones first."""
     return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
 
 
@@ -66,7 +66,7 @@ class ArmDesign:
     pairs: int = 0
     """Antithetic pairs of orders that are drawn; 0: none, contributions are exact."""
     seed: int = 0
-    """Of the orders."""
+    """Seed of the orders."""
 
     @classmethod
     def first(cls, stages: Sequence[str], groups: Mapping[str, Sequence[str]], seed: int = 0) -> ArmDesign:
@@ -139,7 +139,7 @@ class ArmDesign:
 
     @cached_property
     def arms(self) -> list[Arm]:
-        """All arms, the smaller ones first: with no stage replaced, …, with all."""
+        """Arms from no stage replaced to all, the smaller ones first."""
         everything = frozenset(self.stages)
         if self.pairs:
             sets = {frozenset(order[:size]) for order in self.orders for size in range(len(order) + 1)}
@@ -152,7 +152,7 @@ class ArmDesign:
         return sorted(sets, key=lambda arm: (len(arm), sorted(place[stage] for stage in arm)))
 
     def _sets(self) -> Iterator[Arm]:
-        """All sets of players in which at most one group is replaced in part."""
+        """Return the sets of players in which at most one group is replaced in part."""
         for number, group in enumerate(self.players):
             others = [*self.players[:number], *self.players[number + 1 :]]
             for whole, part in product(subsets(others), subsets(group)):
@@ -173,5 +173,5 @@ class ArmDesign:
         return known
 
     def keys(self, *, whole: bool = False) -> list[str]:
-        """All arms in results, in order; ``whole``: that of the whole system too."""
+        """Return the names of all arms in results, in order; ``whole``: that of the whole system too."""
         return [*map(arm_key, self.arms), *([WHOLE] if whole else [])]

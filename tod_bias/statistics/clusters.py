@@ -19,7 +19,7 @@ class Clusters:
     codes: np.ndarray
     """(units,) numbers from 0; -1 for units that belong to none and count nowhere."""
     names: tuple[str, ...]
-    """Of the clusters."""
+    """Names of the clusters."""
     are_copies: bool = False
     """True if the units of a cluster are copies of one; a cluster is then one unit of a randomisation test."""
 

@@ -24,7 +24,7 @@ from tod_bias.statistics.resampling import blocks, resample_counts
 
 @dataclass(frozen=True)
 class Crossing:
-    """In which ways some units are clustered; made by :func:`crossing`."""
+    """Ways in which units are clustered; made by :func:`crossing`."""
 
     groups: np.ndarray
     """(units,) numbers of the groups that are compared, from 0."""
@@ -205,6 +205,6 @@ def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> t
 
 
 def effective_number(weights: np.ndarray) -> float:
-    """How many equal clusters say as much as some that weigh (clusters,): (Σw)² / Σw² (Kish 1965); 0 of none."""
+    """Effective number of clusters with weights (clusters,): (Σw)² / Σw² (Kish 1965); 0 without clusters."""
     squares = float((np.asarray(weights, dtype=float) ** 2).sum())
     return float(np.sum(weights)) ** 2 / squares if squares > 0 else 0.0

@@ -390,7 +390,7 @@ class _FamilyPart(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All degrees of freedom."""
+        """Sum of all degrees of freedom."""
         return float(self.freedom.sum() ** 2 / max(self._together(np.sqrt(self.freedom)[None])[0], _TINY))
 
     def _together(self, parts: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How many words and clusters a claim needs, and how many resamples are too many."""
+"""Minimum numbers of words and clusters for a claim, and maximum of resamples."""
 
 from tod_bias.errors import TodBiasError
 

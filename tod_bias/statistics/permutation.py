@@ -57,7 +57,7 @@ class Exceedances:
         self._tolerance = tolerance
         self._further = np.zeros(self._observed.shape)
         self.permutations = 0
-        """How many were looked at."""
+        """Number of permutations."""
 
     def add(self, values: np.ndarray) -> None:
         """Count (permutations, statistics) values, or (permutations,) of one statistic; NaN is not as far."""
@@ -256,7 +256,7 @@ def _can_enumerate(count: int, permutations: int) -> bool:
 
 
 def _all_flips(count: int) -> Iterator[np.ndarray]:
-    """All rows of 0s and 1s."""
+    """Return all rows of 0s and 1s."""
     done = 0
     for rows in blocks(2**count, count):
         yield (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1

@@ -49,7 +49,7 @@ def _sums(rng: np.random.Generator, table: np.ndarray, resamples: int) -> Iterat
 
 
 def resample_counts(rng: np.random.Generator, rows: int, clusters: int) -> np.ndarray:
-    """How often each unit is in each of ``rows`` resamples, (rows, units).
+    """Count each unit in each of ``rows`` resamples, (rows, units).
 
     Drawing units and counting them is several times faster than drawing multinomial counts.
     """

@@ -1,4 +1,4 @@
-"""How intervals and p-values are computed."""
+"""Settings of intervals and p-values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tod_bias.statistics.intervals import LEVEL, interval
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """How intervals and p-values are computed; an analysis whose paper does otherwise names its own defaults."""
+    """Settings of intervals and p-values; an analysis that follows a paper has the paper's defaults."""
 
     level: float = LEVEL
     """Level of every interval, in 0–1."""

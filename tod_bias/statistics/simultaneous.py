@@ -33,7 +33,7 @@ class JointRows:
         error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         tested = (error > 0) & np.isfinite(error) & (freedom >= 1)
         self.rows = int(tested.sum())
-        """How many are tested."""
+        """Number of tests."""
         correlation = covariance[np.ix_(tested, tested)] / np.outer(error[tested], error[tested])
         self._is_single = self.rows == 0 or bool((np.abs(correlation) > 1 - 1e-9).all())
         if not self._is_single:

@@ -194,7 +194,7 @@ def _span(effects: np.ndarray) -> np.ndarray:
 
 
 class _Size:
-    """How the terms of one set are used."""
+    """Use of the terms of one set."""
 
     def __init__(self, terms: sparse.csr_array | None, has: np.ndarray) -> None:
         self.mean = np.zeros(0)

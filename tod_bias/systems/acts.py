@@ -35,11 +35,11 @@ class Act:
     arguments: Mapping[str, Any]
     """Argument to its value; values that are neither numbers, truth values nor texts are JSON texts."""
     failure: str = ""
-    """Why the call failed; empty for a call that was carried out."""
+    """Reason of a failure; empty for a call that was carried out."""
     results: int = 0
-    """How many results came back."""
+    """Number of results."""
     named: int = 0
-    """How many of the results the response names."""
+    """Number of results that the response names."""
 
 
 def acts_of(steps: Sequence[StageCall], response: str) -> list[Act]:

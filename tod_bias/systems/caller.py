@@ -1,4 +1,4 @@
-"""How the engine calls one stage: equal calls are made once, and their outputs are cached."""
+"""Calls of one stage by the engine: equal calls are made once, and their outputs are cached."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 2.0
 _FASTER = 4
 """Largest ratio of the size of a batch to the size of the batch before it."""
 _HARDLY_LONGER = 1.5
-"""So many times what half as many inputs took."""
+"""Ratio of the time of a batch to that of half as many inputs, below which batches grow."""
 
 
 class BatchSize:
@@ -114,7 +114,7 @@ class CallCost:
     written: int = 0
     """Tokens that a server wrote."""
     seconds: float = 0.0
-    """In the stage's own hands."""
+    """Seconds spent in the stage itself."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Different calls with whose output the stage finds something wrong, by what that is and the tool."""
 
@@ -152,14 +152,14 @@ def _tokens_in(usage: Any, name: str) -> int:
 
 @dataclass
 class CallOptions:
-    """How the stages of a run are called."""
+    """Options for calling the stages of a run."""
 
     max_failures: float = MAX_FAILURES
     """Share of a stage's calls that may fail."""
     refused: dict[str, str] = field(default_factory=dict)
     """Key of a request to the reason why it fails for good; shared by stages, which add to it."""
     show_progress: bool = False
-    """On stderr."""
+    """Show progress on stderr."""
 
 
 class _Threads:
@@ -359,7 +359,7 @@ class StageCaller:
                 bar.advance(len(keys))
 
     def _call_inner(self, new: Mapping[str, StageInput], inner: StageCaller) -> None:
-        """All calls of the inner stage at once; its cost is the wrapper's."""
+        """Make all calls of the inner stage at once; its cost counts as the wrapper's."""
         assert isinstance(self.stage, InputWrapper)
         made = [self.stage.inner_calls(item) for item in new.values()]
         outputs = iter(inner.call([(TurnInput.of(item), item.argument) for calls in made for item in calls.items]))

@@ -79,9 +79,9 @@ class TurnTrace:
     arms: tuple[int, ...]
     """Numbers of the arms, as :class:`~tod_bias.statistics.arms.ArmDesign` orders them."""
     calls: tuple[StageCall, ...]
-    """All calls with their outputs, in order; a turn that failed ends with an empty response."""
+    """Calls with their outputs, in order; a turn that failed ends with an empty response."""
     failure: str = ""
-    """Why the turn failed: a call without an output, or an agent that raised something; empty for a turn that ended."""
+    """Reason of a failure: a call without an output, or an exception of an agent; empty for a turn that ended."""
 
     @property
     def outputs(self) -> Mapping[str, Any]:
@@ -119,7 +119,7 @@ class _Node:
     arms: tuple[int, ...]
     process: Process
     plain: TurnInput
-    """What stages read."""
+    """Input that stages read."""
     twin: TurnInput | None
     """Input with which twins call their stages, T⁻¹ of the turn; None in an original run."""
     handed: Mapping[str, str]
@@ -156,7 +156,7 @@ class Execution:
         self._reason = ""
         self._stops = options.max_failures < 1
         self.lost: dict[int, str] = {}
-        """No run is lost: a call that fails is an outcome of its turn."""
+        """Failed calls become outcomes of their turns, and the run goes on."""
         self.lost_unswapped: set[int] = set()
         self._has_said_prompts = False
         shared = Cache() if cache is None else cache  # for servers, whose replies stages share
@@ -329,7 +329,7 @@ class Execution:
             caller.end()
 
     def _run_waves(self, done: Sequence[tuple[_Job, list[TurnTrace]]]) -> None:
-        """All jobs together; adds their traces."""
+        """Run all jobs together and add their traces."""
         traces = {id(job): some for job, some in done}
         live = [self._started(job) for job, _ in done]
         while live:

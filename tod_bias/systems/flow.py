@@ -32,7 +32,7 @@ from tod_bias.systems.stage import StageCall, place_of
 MOST_STEPS = 200
 """Calls of stages in one turn at the most; a flow that makes more is taken for one that never ends."""
 MOST_ROUNDS = 30
-"""How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
+"""Maximum rounds of tool calls in one turn of :func:`tool_loop`: the steps of an agent in τ-bench (Yao et
 al. 2024)."""
 
 MOST_CALLS = 128

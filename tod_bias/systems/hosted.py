@@ -510,7 +510,7 @@ class AgentStage(Stage):
         self.is_random = is_random
 
     def derived_signature(self) -> str:
-        """There is none.
+        """Raise an error: a hosted agent has no derived signature.
 
         Raises:
             NotPlainError: always; what calls models and tools says nothing about them.

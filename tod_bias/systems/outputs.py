@@ -30,7 +30,7 @@ class Lookup:
 
     outcome: Outcome
     rows: tuple[Mapping[str, Any], ...] = ()
-    """All results, in order; empty unless the outcome is ``ROWS``."""
+    """Results in order; empty unless the outcome is ``ROWS``."""
 
     @property
     def problem(self) -> str:

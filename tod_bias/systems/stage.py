@@ -25,9 +25,9 @@ class StageCall(NamedTuple):
     name: str
     """Name of the called stage."""
     argument: Any
-    """With which argument; None for none."""
+    """Argument of the call; None for none."""
     output: Any
-    """What it returned."""
+    """Returned value."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Failure:
     """Placeholder for the output of a failed call."""
 
     reason: str
-    """Why there is none."""
+    """Reason for which there is no output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StageInput:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     """Outputs of the stages called before in this turn, by name: the latest of each, the last one called at the end."""
     steps: tuple[StageCall, ...] = ()
-    """All calls before in this turn, in order."""
+    """Earlier calls of this turn, in order."""
     argument: Any = None
     """Argument of the flow's call; None in a straight pipeline."""
     system: str = ""
@@ -100,7 +100,7 @@ class Stage:
     replaces_system: bool = False
     """True if the stage uses its own system prompt instead of the one of a recorded dialogue."""
     system: str = ""
-    """That prompt."""
+    """Text of the system prompt."""
     tools: Sequence[Mapping[str, Any]] = ()
     """OpenAI's function schemas of the tools that it offers to a model."""
     runs_tools: bool = False
@@ -180,7 +180,7 @@ class CallableStage(Stage):
             self._check_access()
 
     def derived_signature(self) -> str:
-        """Of the callable."""
+        """Return the signature of the callable."""
         return derived_signature(self.function)
 
 
@@ -221,7 +221,7 @@ class Wrapper(Stage):
 
 
 class InnerCalls(NamedTuple):
-    """How a wrapper makes one output: calls of the inner stage, and what becomes of their outputs."""
+    """Computation of one output of a wrapper: calls of the inner stage, and a function of their outputs."""
 
     items: tuple[StageInput, ...]
     """Inputs with which the inner stage is called, one or several."""
@@ -371,7 +371,7 @@ class TurnInput:
 
 
 LOCAL = "local-"
-"""How keys begin that mean something in this process alone."""
+"""Prefix of keys that are valid in this process only."""
 _ADVICE = "fix the stage and run again, what was computed is kept in the run's folder"
 
 

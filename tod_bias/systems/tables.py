@@ -45,7 +45,7 @@ def _common_domains(dialogues: Sequence[Dialogue]) -> dict[str, set[str]]:
 
 
 def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
-    """All results of all calls, by service; rows that are equal and of one API once.
+    """Return the results of all calls by service; equal rows of one API occur once.
 
     An API belongs to the service that has its name, else to the domain of the dialogues that call it. If these have
     several domains (joined by a comma), it is their common domain. Without such a domain the API is its own service.

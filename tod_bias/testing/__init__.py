@@ -1,4 +1,4 @@
-"""For tests: the contract of a stage, regression cases, and the gate of a release."""
+"""Tools for tests: the contract of a stage, regression cases, and the gate of a release."""
 
 from tod_bias.testing.contract import StageContract, inputs_of
 

@@ -32,7 +32,7 @@ class CheckedCase:
     now: MeasuredCase | None
     """None: a call had no output."""
     reason: str = ""
-    """Why it had none."""
+    """Reason for which the case has no response."""
 
     @property
     def stage(self) -> str:
@@ -65,7 +65,7 @@ class CheckedCase:
 
 @dataclass(frozen=True)
 class CaseCheck:
-    """All cases of a file as a system serves them now."""
+    """Cases of a file, as a system serves them now."""
 
     checked: tuple[CheckedCase, ...]
     tolerance: float

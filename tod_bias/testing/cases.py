@@ -68,7 +68,7 @@ Counterfactual = Annotated[CounterfactualRecord, _object_of(CounterfactualRecord
 CaseTurn = Annotated[Turn, _object_of(Turn), _AS_JSON]
 Difference = Annotated[Mapping[str, Any] | None, _read_by(lambda value: None if value is None else checked(value))]
 Texts = dict[str, str]
-"""By variant: original, rewritten, and of outputs expected."""
+"""Texts by variant: original, rewritten, and, of outputs, expected."""
 
 
 class Case(BaseModel):
@@ -86,7 +86,7 @@ class Case(BaseModel):
     term: str
     """The term that was drawn."""
     stage: str
-    """Where the most of the harm enters."""
+    """Stage at which most of the harm enters."""
     harm: float
     """Score of the turn as it would be if the system were blind to the rewrite, less the counterfactual's; in the
     metric's own units, positive whichever side is the better one."""
@@ -95,7 +95,7 @@ class Case(BaseModel):
     contributions: dict[str, float]
     """Shapley shares of the harm."""
     metric: str
-    """By which it is harm: a name or ``module:Class``."""
+    """Metric that shows the harm: a name or ``module:Class``."""
     scores: dict[str, float | None]
     """Scores of the turn: original, expected, rewritten."""
     turn: int
@@ -113,7 +113,7 @@ class Case(BaseModel):
     corpus: tuple[str, str]
     """Name and split of the corpus, for systems that look its results up."""
     signature: str
-    """Of the axis."""
+    """Signature of the axis."""
     axis_options: Annotated[dict[str, Any], AfterValidator(_known_options)]
     """Options of the axis: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
     counterfactual: Counterfactual

@@ -84,7 +84,7 @@ class CheckedValue:
     """Standard error; NaN if unknown."""
     df: float
     affected: Sequence[Affected]
-    """Where few dialogues differ: how many do, of all, and how many terms, of all."""
+    """Dialogues that differ out of all, and terms that differ out of all, if only few dialogues differ."""
     dialogues: int
     terms: float
     """Effective terms of the group."""
@@ -451,7 +451,7 @@ def _unknown(checked: CheckedValue, interval: tuple[float, float], values: int, 
 
 
 def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Limits) -> Verdict:
-    """Where few dialogues differ, what is unknown falls with the number of dialogues and of terms."""
+    """Forecast for few differences: uncertainty falls with the number of dialogues and of terms."""
     room = limits.within - max(checked.size, 0.0)
     dialogues, *terms = checked.affected
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
@@ -463,7 +463,7 @@ def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Li
 
 
 def _units(seen: Affected, room: float, alpha: float) -> int:
-    """So many units, more than there are, are enough for an exact bound, if as large a share of them differs."""
+    """Return the number of units that an exact bound needs, if the same share of them differs."""
     share = seen.hits / max(1, seen.units)
 
     def is_too_wide(units: int) -> bool:

@@ -165,7 +165,7 @@ class _Scene:
             self.unsaid = [axis for axis in self.unsaid if axis != "race"]
 
     def _request(self) -> str:
-        """How the first service is asked for, by somebody who may be mentioned in it."""
+        """Request for the first service; its speaker may be mentioned in it."""
         if self.unsaid and self.rng.random() < 0.4:
             axis = self.unsaid.pop()
             return self.rng.choice(_REQUESTS[axis]).replace("{sought}", "{{sought}}").format(**self.people[axis])

@@ -16,7 +16,7 @@ from tod_bias.dialogues.values import API_NAME
 CITY = "city"
 CITIES = ("Oakland", "Fresno", "Napa", "Berkeley", "Sonoma")
 RESULT_COUNTS = (0, 1, 1, 1, 2, 2, 2, 3, 3)
-"""How many results a call may have, each as likely; 0 is an honest empty result."""
+"""Possible numbers of results of a call, equally likely; 0 is an honest empty result."""
 
 _FIRST = (
     "Birch", "Cedar", "Cobalt", "Copper", "Garden", "Granite", "Harbor", "Lemon", "Linen", "Lunar", "Maple", "Marble",
@@ -43,7 +43,7 @@ class Group:
     noun: str
     """Noun of the service; ``{people}`` and ``{kind}`` are the slots' values."""
     offer: str
-    """How a result is offered."""
+    """Sentence that offers a result."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Service:
     name: str
     """The field that names a result."""
     pattern: str
-    """How a name is made of two words."""
+    """Pattern that makes a name of two words."""
     fields: Mapping[str, tuple[str, ...]]
     """The other fields and their values."""
     noun: str
     """Noun of the service; ``{kind}`` is the slot's value."""
     offer: str
-    """How a result is offered: the call's slots and the result's fields in a sentence."""
+    """Sentence that offers a result, with the call's slots and the result's fields."""
     nothing: str
     """Answer to a lookup without results."""
     details: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
@@ -231,7 +231,7 @@ class World:
                 )
 
     def results(self, call: Mapping[str, str]) -> tuple[dict[str, str], ...]:
-        """All results of a correct call; the value of its group slot, if it has one, is copied into each."""
+        """Return the results of a correct call; the value of its group slot, if it has one, is copied into each."""
         service = BY_API[call[API_NAME]]
         slot = service.group.slot if service.group else None
         copied = {slot: call[slot]} if slot is not None and slot in call else {}

@@ -65,7 +65,7 @@ class Decoded:
     """A checkpoint that is to be decoded with."""
 
     name: str
-    """For messages."""
+    """Name of the model in messages."""
     config: Any
     tokenizer: Any
     stop_tokens: tuple[int, ...]
@@ -73,7 +73,7 @@ class Decoded:
     causal: bool
     """True if the model continues its input, False if it is sequence to sequence."""
     device: torch.device
-    """Where it runs."""
+    """Device of the model."""
     model: Callable[[], Any]
     """Loads the model, when a back end needs it."""
 

@@ -46,7 +46,7 @@ class _PassingError(Exception):
 
 @dataclass
 class _Pace:
-    """Not more requests a minute than allowed, and none before the server wants any."""
+    """Limiter of requests: at most so many a minute, and none before the time that the server names."""
 
     per_minute: float | None
     next: float = 0.0

@@ -21,7 +21,7 @@ _VALUE = re.compile(
 _BEARER = re.compile(r"(?:bearer|basic)\s+(?=\S*\d)\S{8,}", re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9]{20,}")
 _CONTENTS = ("properties", "patternProperties", "$defs", "definitions")
-"""Where a JSON schema has names that somebody chose."""
+"""Members of a JSON schema whose names are chosen by its author."""
 
 
 def names_key(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How much of a server's reply is taken: a bounded number of calls and of characters, whatever it sends."""
+"""Bounds on a server's reply: a number of calls and of characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOO_MANY = f"more than {MOST_CALLS} calls in one reply; none of them was made"
 TOO_LONG = f"more than {LONGEST:,} characters in one reply; they were left out"
 """Stands for the text, or for the arguments of the one call that is left."""
 PROBLEMS = {TOO_MANY: "too many calls", TOO_LONG: "text too long"}
-"""How these are counted."""
+"""Names of the problems in counts."""
 _A_CALL = 64
 """Characters that a call takes in addition to its name and arguments."""
 _LONGEST_NAME = 64

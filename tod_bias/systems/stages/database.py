@@ -79,7 +79,7 @@ class LookupDb(DatabaseStage):
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
-        """How many calls the table knows, and a hash of it."""
+        """Return the number of calls in the table, and a hash of it."""
         digest = blake2b(digest_size=8)
         for line in self._lines():
             digest.update(line.encode("utf-8", "surrogatepass"))

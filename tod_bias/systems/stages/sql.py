@@ -29,7 +29,7 @@ with suppress(ImportError):  # SqlDb says so
 
 _RANGES = ("min", "max", "above", "below")
 MATCHES = ("exact", *_RANGES, "contains", "one_of", "not", "not_contains")
-"""How a slot may be matched with a column."""
+"""Ways to match a slot with a column."""
 _NUMBER = r"^\s*-?[0-9]+(\.[0-9]+)?\s*$"
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _LARGEST = 1 << 63  # integers of databases are smaller

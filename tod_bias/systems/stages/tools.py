@@ -45,7 +45,7 @@ from tod_bias.systems.stage import Stage, StageInput
 
 _UNKNOWN = "unknown tool"
 _UNFIT = "the function does not take the arguments of"
-"""How the errors begin of calls that no function takes."""
+"""Prefix of the errors for calls that no function takes."""
 _REMEMBERED = 256
 """States that are in memory at once."""
 

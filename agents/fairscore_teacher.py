@@ -214,25 +214,25 @@ class FairscoreTeacher(CounterfactualEpisodes):
 
     def report(self) -> dict[str, Any]:
         """Return the metrics that ``--bias-report`` selects; at the end, warn once if fairscores and gaps are noise."""
-        found: dict[str, Any] = super().report()  # type: ignore[misc]
+        report: dict[str, Any] = super().report()  # type: ignore[misc]
         opt: Opt = self.opt  # type: ignore[attr-defined]
         seed = Inference(seed=opt.get("seed") or 0).seed_of(axis_of(opt).name)
         for measure in self._measures:
-            whole = found.get(f"{measure}/fairscore")
+            whole = report.get(f"{measure}/fairscore")
             if whole is not None:
-                found |= {f"{measure}/{name}": whole.bound(place, seed) for place, name in enumerate(BOUNDS)}
-        counted = sum(float(found[name].value()) for name in COUNTS if name in found)
+                report |= {f"{measure}/{name}": whole.bound(place, seed) for place, name in enumerate(BOUNDS)}
+        counted = sum(float(report[name].value()) for name in COUNTS if name in report)
         is_complete = counted == sum(map(len, self._audited.values()))
         if is_complete:
-            self._warn(found)
+            self._warn(report)
         if opt.get("bias_report") == "full" or opt.get("api_jga_record"):
-            return found
+            return report
         # ParlAI shows the progress of a run by its own number of examples
-        return {name: value for name, value in found.items() if _is_short(name) or (name == "exs" and not is_complete)}
+        return {name: value for name, value in report.items() if _is_short(name) or (name == "exs" and not is_complete)}
 
-    def _warn(self, found: Mapping[str, Any]) -> None:
+    def _warn(self, report: Mapping[str, Any]) -> None:
         for measure in self._measures:
-            score = found.get(f"{measure}/score")
+            score = report.get(f"{measure}/score")
             why = "" if score is None else why_noise(measure_of(measure), score.value())
             if why and measure not in self._warned:
                 self._warned.add(measure)

@@ -289,12 +289,14 @@ def check(
     refuse(regression, ("tolerance",), "for --cases, which are run again; a finished run is not")
     given = overrides.given()
     refuse(overrides, given.keys() - {"axes", "metrics"}, "for --cases, which are run again; a finished run is not")
-    if run is None or limits.max_gap is None:
-        missing = "a run's folder" if run is None else "--max-gap"
-        raise TodBiasError(f"check: {missing} is missing; give RUN and --max-gap, or --cases and --pipeline")
+    usage = "give RUN and --max-gap, or --cases and --pipeline"
+    if run is None:
+        raise TodBiasError(f"check: a run's folder is missing; {usage}")
     from tod_bias.results import AuditResult
 
     result = AuditResult.load(run)
+    if limits.max_gap is None:
+        raise TodBiasError(f"check: --max-gap is missing; {usage}")
 
     from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
     from tod_bias.report.answer import in_lines

@@ -168,6 +168,20 @@ def test_the_summary_is_a_table_of_markdown():
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
+def test_the_terminal_shows_the_verdict_first_then_what_decided_it(tmp_path):
+    made = record(0.3, -0.3)
+    made["axes"]["age"] = record(0.03, -0.03, error=0.05)["axes"]["gender"]
+    (tmp_path / "results.json").write_text(json.dumps(made))
+    _, out, _ = run_command("check --max-gap 0.05", tmp_path)
+    text = " ".join(out.split())
+    assert text.startswith(f"failed: {tmp_path}, 4 values: 1 above 0.05, 2 undecided, 1 within 0.05")
+    assert [line.split()[0] for line in out.splitlines() if "gap of" in line] == ["gender"]
+    assert "undecided: age corpus_bleu (" in text
+    _, out, _ = run_command("check --max-gap 0.05 --axes age", tmp_path)
+    assert out.count("gap of woman, man") == 1
+    assert "dialogues would be enough" in " ".join(out.split())
+
+
 def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
     for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
         Path(tmp_path / "results.json").write_text(made.text())

@@ -309,7 +309,6 @@ def check(
     _write(record, pages, output)
     if not output.quiet:
         Console().print(pages.table(record))
-        echo(f"{pages.TITLES[checked.state]}: {pages.headline(record)}")
     return checked.code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -16,6 +16,8 @@ from tod_bias.report.sheets import new_table
 
 TITLES = {"within": "passed", "above": "failed", "cannot tell": "cannot tell"}
 """The states in words."""
+_NAMED = 3
+"""Maximum number of unchecked metrics that are named."""
 
 
 def _needed(row: Mapping[str, Any]) -> str:
@@ -33,10 +35,15 @@ def why(row: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
 
 
-def differences(record: Mapping[str, Any]) -> list[str]:
+def differences(record: Mapping[str, Any], without: Collection[str] = ()) -> list[str]:
     """Return the first differences of each group whose gap is shown above the limit; they are the same for every
-    metric."""
-    rows = [row for row in record["values"] if row["state"] == "above"]
+    metric.
+
+    Args:
+        record: the content of ``check.json``.
+        without: axes that are left out.
+    """
+    rows = [row for row in record["values"] if row["state"] == "above" and row["axis"] not in without]
     return list(dict.fromkeys(f"{row['axis']}, {text}" for row in rows for text in row["first_differences"]))
 
 
@@ -58,8 +65,8 @@ def headline(record: Mapping[str, Any]) -> str:
 
 def _positive(record: Mapping[str, Any]) -> str:
     """Return the meaning of a positive value."""
-    compared = record["counterfactual"]
     metrics = {row["metric"]: row["both_sides"] for row in record["values"]}
+    compared = [metric for metric in record["counterfactual"] if metric in metrics]
     neutral = [] if record["both_sides"] else [metric for metric, is_neutral in metrics.items() if is_neutral]
     harm = "" if set(metrics) <= {*compared, *neutral} else "positive is harm"
     either = (
@@ -81,8 +88,9 @@ def left_out(record: Mapping[str, Any]) -> str:
     if not metrics:
         return ""
     names = [f"{name} (shows a gap in {', '.join(axes)})" if axes else name for name, axes in metrics.items()]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        f"not checked, because neither a higher nor a lower score is better: {', '.join(names)}; "
+        f"not checked, because neither a higher nor a lower score is better: {', '.join(names[:_NAMED])}{more}; "
         f"to check gaps of either sign, give for instance --metrics {next(iter(metrics))}"
     )
 
@@ -96,29 +104,78 @@ def _seen(row: Mapping[str, Any]) -> str:
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
-    """Return a table with one row per value, and the findings and notes below it.
+    """Return the result for a terminal: the verdict and the findings, then the values that decided it.
+
+    ``check.json``, JUnit and Markdown have every value.
 
     Args:
         record: the content of ``check.json``.
     """
-    view = new_table(f"{record['run']}: limit {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
-    for heading in ("axis", "metric", ""):
-        view.add_column(heading, overflow="fold")
-    view.add_column(r"value \[interval]", justify="right")
-    view.add_column("", overflow="fold", min_width=11)
-    for row in record["values"]:
-        view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row), row["state"])))
-    notes: dict[tuple[str, str, str], list[str]] = {}
-    for row in record["values"]:
-        if text := why(row):
-            notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
-    lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    sentences = [
-        Text(f"{axis}: {text}", style="bold") for axis, texts in findings_by_axis(record).items() for text in texts
+    rows = {state: [row for row in record["values"] if row["state"] == state] for state in TITLES}
+    found = findings_by_axis(record)
+    parts: list[RenderableType] = [Text(_verdict(record, rows), style="bold")]
+    parts += [Text(f"{axis}: {text}") for axis, texts in found.items() for text in texts]
+    parts += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record, without=found)]
+    notes = [left_out(record)]
+    if rows["above"]:
+        meaning = _positive({**record, "values": rows["above"]})
+        parts += [Text(), _above(rows["above"], f"above {record['max_gap']:g}; {meaning}")]
+        undecided: dict[str, dict[str, None]] = {}
+        for row in rows["cannot tell"]:
+            undecided.setdefault(row["axis"], {})[row["metric"]] = None
+        if undecided:
+            listed = "; ".join(f"{axis} {', '.join(metrics)}" for axis, metrics in undecided.items())
+            notes.insert(0, f"undecided: {listed} (--junit and --summary say what would decide)")
+    elif rows["cannot tell"]:
+        parts += [Text(), _undecided(rows["cannot tell"])]
+    return Group(*parts, *(Text(note, style="dim") for note in notes if note))
+
+
+def _verdict(record: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> str:
+    """Return the verdict with the number of values in each state."""
+    above, within, undecided = (len(rows[state]) for state in ("above", "within", "cannot tell"))
+    scope = " (of these terms)" if record["terms_only"] else ""
+    counts = [
+        f"{above} above {record['max_gap']:g}" if above else "",
+        f"{undecided} undecided" if undecided else "",
+        f"{within} within {record['margin']:g}",
     ]
-    sentences += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record)]
-    apart = left_out(record)
-    return Group(view, *sentences, *(Text(note, style="dim") for note in [*lines, *([apart] if apart else [])]))
+    of = f"{len(record['values'])} values{scope}"
+    return f"{TITLES[record['state']]}: {record['run']}, {of}: {', '.join(filter(None, counts))}"
+
+
+def _above(rows: Sequence[Mapping[str, Any]], title: str) -> RenderableType:
+    """Return a table of the values above the limit, the largest of each axis first."""
+    view = new_table(title)
+    for heading in ("axis", "metric", "what"):
+        view.add_column(heading, overflow="fold")
+    view.add_column(r"value \[interval]", justify="right", no_wrap=True)
+    axes = list(dict.fromkeys(row["axis"] for row in rows))
+    for row in sorted(rows, key=lambda row: (axes.index(row["axis"]), -abs(row["value"]))):
+        view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row))))
+    return view
+
+
+def _undecided(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return a table of the undecided values, with one row for values of a metric that differ in numbers only."""
+    alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault((row["axis"], row["metric"], re.sub(r"[\d.,]+", "#", why(row))), []).append(row)
+    view = new_table("undecided")
+    for heading in ("axis", "metric", "what", "what would decide"):
+        view.add_column(heading, overflow="fold")
+    for (axis, metric, _), some in alike.items():
+        most = max(some, key=lambda row: row["needed"] or 0.0)
+        view.add_row(*map(Text, (axis, metric, _joined([row["name"] for row in some]), why(most))))
+    return view
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Join names, with their common beginning once: "gap of man, woman"."""
+    kinds = {name.partition(" of ")[0] for name in names}
+    if len(kinds) > 1 or not all(" of " in name for name in names):
+        return ", ".join(names)
+    return f"{kinds.pop()} of {', '.join(name.partition(' of ')[2] for name in names)}"
 
 
 def findings_by_axis(record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:

@@ -456,10 +456,10 @@ def _few_differ(checked: CheckedValue, interval: tuple[float, float], limits: Li
     dialogues, *terms = checked.affected
     if terms and max(exact_half([some], limits.alpha) for some in terms) > room:
         more = max(_units(some, room, limits.alpha) for some in terms)
-        reason = f"too few terms for what seldom differs: about {more:,} terms for the group would decide"
+        reason = f"few terms differ: about {more:,} terms for the group would decide"
         return Verdict(checked, UNKNOWN, interval, f"{reason} (or --terms-only)")
     needed = max(_units(dialogues, room, limits.alpha), checked.dialogues + 1)
-    return Verdict(checked, UNKNOWN, interval, "too few dialogues for what seldom differs", float(needed))
+    return Verdict(checked, UNKNOWN, interval, "few dialogues differ", float(needed))
 
 
 def _units(seen: Affected, room: float, alpha: float) -> int:

@@ -193,11 +193,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
     from tod_bias.audit import comparison
-    from tod_bias.report.answer import in_lines
-    from tod_bias.report.page import (
-        table,  # heavy imports come after what may go wrong at once
-        write_changes,
-    )
+    from tod_bias.report.page import summary, write_changes  # heavy imports come after what may go wrong at once
 
     result = comparison.compare(
         before,
@@ -209,10 +205,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     path = result.save(folder_of(output.out, "compare"))
     page = write_changes(result, path.parent, records)
     if not output.quiet:
-        for name, record in zip(("before", "after"), records, strict=True):
-            lines = [f"{axis}: {text}" for axis, texts in in_lines(record).items() for text in texts]
-            echo(f"{name:<7} {(chr(10) + ' ' * 8).join(lines) or 'no difference is claimed'}")
-        Console().print(table(result))
+        Console().print(summary(result, records))
         print(f"Results: {path}   Report: {page}")
 
 

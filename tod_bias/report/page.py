@@ -12,12 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
-from rich.cells import cell_len
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.table import Table
@@ -29,7 +27,7 @@ from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.io.folder import WITH_REPORT
 from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.report import notation
-from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, opposed, treatment
+from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, in_lines, opposed, treatment
 from tod_bias.report.console import shown
 from tod_bias.report.figures import (
     MOST_ROWS,
@@ -62,6 +60,7 @@ from tod_bias.report.notation import (
     sides,
     with_interval,
 )
+from tod_bias.report.sheets import new_table
 from tod_bias.results import (
     PER_CENT,
     PLACEBO_VERDICT,
@@ -640,12 +639,6 @@ def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
     return rows
 
 
-_HEADINGS = ("", "before", "after", "change [95%]", "p", "verdict")
-_QUALITY = "the originals' scores"
-_WIDEST = 20
-"""Maximum columns of a terminal for the name of a changed value."""
-
-
 def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
     """Every change that has a verdict: axis (empty for quality), metric, what it is, and its record.
 
@@ -699,15 +692,6 @@ def gap_changes(result: Comparison) -> Iterator[tuple[str, Change, str]]:
                 yield f"{axis}, {result.metrics[metric].label}: gap of {name}", gap, entered(row, name)
 
 
-def findings(result: Comparison) -> Iterator[str]:
-    """The changes of gaps that are shown, in a sentence each, with the stage of it."""
-    for where, gap, stage in gap_changes(result):
-        if gap.verdict in SHOWN:
-            values = f"{fixed(gap.before, sign=True)} to {fixed(gap.after, sign=True)}"
-            change = f"{fixed(gap.change.value, sign=True)} {bounds(gap)}".rstrip()
-            yield "; ".join(filter(None, (f"{gap.verdict}: {where} {values}, change {change}", stage)))
-
-
 def bounds(change: Change) -> str:
     """Return the interval of a change; intervals that hold for few terms only are marked."""
     ci = change.change.ci
@@ -741,7 +725,7 @@ def sentences(result: Comparison) -> list[str]:
         if result.quality_margin != result.margin:
             margins += f", of scores within {result.quality_margin:g}"
         notes.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean equal.")
-    notes.append("Intervals and p-values hold over all changes of the table.")
+    notes.append("Intervals and p-values hold over all changes.")
     notes.append(
         "better: nearer to 0 for gaps, disparities and contributions (positive is harm), for scores as the metric says."
     )
@@ -750,44 +734,83 @@ def sentences(result: Comparison) -> list[str]:
     return notes
 
 
-def table(result: Comparison) -> RenderableType:
-    """One row per change, under a line per axis and metric, all in the same columns.
+def summary(result: Comparison, runs: Sequence[AuditResult]) -> RenderableType:
+    """Return what changed, for a terminal: counts of verdicts, each run's findings, and the shown changes.
+
+    The page has every change.
 
     Args:
         result: the content of ``compare.json``.
+        runs: both runs.
     """
-    blocks: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for axis, metric, what, change in rows(result):
-        label = result.metrics[metric].label
-        value = f"{fixed(change.change.value, sign=True)} {bounds(change)}".rstrip()
-        cells = fixed(change.before), fixed(change.after), value, p_cell(change.change.p), change.verdict
-        blocks.setdefault((axis, axis and metric), []).append((what if axis else label, *cells))
-    widths = [
-        max(cell_len(line) for cell in column for line in cell.split("\n"))
-        for column in zip(_HEADINGS, *chain(*blocks.values()), strict=True)
-    ]
-    widths[0] = min(widths[0], _WIDEST)
-    parts: list[RenderableType] = []
-    for number, ((axis, metric), block) in enumerate(blocks.items()):
-        view = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=number == 0)
-        for place, (named, width) in enumerate(zip(_HEADINGS, widths, strict=True)):
-            last = place + 1 == len(widths)
-            numbers = place > 0 and not last
-            view.add_column(
-                named if number == 0 else "",
-                justify="right" if numbers else "left",
-                no_wrap=numbers,
-                overflow="fold",
-                min_width=width,
-                max_width=width,
-            )
-        for row in block:
-            view.add_row(*map(Text, row))
-        name = f"{axis}: {result.metrics[metric].label}" if axis else _QUALITY
-        parts += [Text(f"\n{name}", style="bold"), view]
-    title = f"{result.before} > {result.after}: changes, paired by dialogue and counterfactual"
-    notes = (Text(text, style="dim") for text in sentences(result))
-    return Lines(Text(title, style="italic"), *parts, Text(), *map(Text, findings(result)), *notes)
+    verdicts: Counter[str] = Counter(change.verdict for *_, change in rows(result))
+    counts = [f"{count(verdicts[name])} {name}" for name in (*SHOWN, "equivalent", "inconclusive") if verdicts[name]]
+    title = f"{result.before} → {result.after}, {count(verdicts.total())} changes: {', '.join(counts)}"
+    said = Table.grid(padding=(0, 2, 0, 0))
+    for name, run in zip(("before", "after"), runs, strict=True):
+        lines = [f"{axis}: {text}" for axis, texts in in_lines(run).items() for text in texts]
+        said.add_row(name, Text("\n".join(lines) or "no difference is claimed"))
+    view = new_table("", (0, 1, 0, 0))
+    view.add_column("", no_wrap=True)
+    view.add_column("", overflow="fold")
+    view.add_column("before → after", justify="right", no_wrap=True)
+    view.add_column(r"change \[95%]", justify="right", no_wrap=True)
+    for axis, what, change, stage in leading_changes(result):
+        cell = Text(f"{axis}: {what}" if axis else what).append(f"\n{stage}" if stage else "", style="dim")
+        values = f"{fixed(change.before)} → {fixed(change.after)}"
+        view.add_row(change.verdict, cell, values, Text(f"{fixed(change.change.value, sign=True)} {bounds(change)}"))
+    more = sum(change.verdict in SHOWN for *_, change in rows(result)) - sum(
+        change.verdict in SHOWN for _, _, change, _ in leading_changes(result)
+    )
+    left = [f"The report has {count(more)} more changes that are shown."] if more else []
+    notes = (Text(text, style="dim") for text in [*left, *sentences(result)])
+    return Lines(Text(title, style="bold"), said, view, *notes)
+
+
+_LEADING = 3
+"""Maximum number of changes of one axis on a terminal."""
+
+
+def leading_changes(result: Comparison) -> Iterator[tuple[str, str, Change, str]]:
+    """Yield axis, name, record and stage of the clearest changes: of the originals' scores, and of gaps by axis.
+
+    Of an axis, these are shown changes of groups that are served worse before or after, the largest relative to their
+    intervals first. Events of one API are left out if the event of all APIs is among them. If nothing is shown for the
+    originals or for an axis, the first metric's change is yielded.
+    """
+    labels = {name: about.label for name, about in result.metrics.items()}
+    quality = [(metric, change) for axis, metric, _, change in rows(result) if not axis]
+    for metric, change in [pair for pair in quality if pair[1].verdict in SHOWN][:_LEADING] or quality[:1]:
+        yield "", f"{labels[metric]} of the originals", change, ""
+    for axis, by_metric in result.axes.items():
+        gaps = {
+            (metric, group): gap
+            for metric, row in by_metric.items()
+            for group, gap in chosen_gaps(row).items()
+            if gap.verdict in SHOWN and _is_harm(gap)
+        }
+        if not gaps:
+            first = next(iter(by_metric))
+            gaps = {(first, group): gap for group, gap in chosen_gaps(by_metric[first]).items()}
+        general = [pair for pair in gaps if (over := _over_apis(pair[0])) == pair[0] or (over, pair[1]) not in gaps]
+        for metric, group in sorted(general, key=lambda pair: -_clarity(gaps[pair]))[:_LEADING]:
+            yield axis, f"{labels[metric]}, gap of {group}", gaps[metric, group], entered(by_metric[metric], group)
+
+
+def _is_harm(gap: Change) -> bool:
+    """True if the larger one of the gaps before and after is positive."""
+    return max(gap.before or 0.0, gap.after or 0.0, key=abs) > 0
+
+
+def _over_apis(metric: str) -> str:
+    """Return the event of all APIs for an event of one API: ``fails:*`` for ``fails:FindEvent``."""
+    return re.sub(r":[^.]*", ":*", metric, count=1)
+
+
+def _clarity(change: Change) -> float:
+    """Return the size of a change relative to its interval."""
+    value, interval = change.change.value, change.change.ci
+    return 0.0 if value is None or interval is None else abs(value) / max(interval[1] - interval[0], 1e-12)
 
 
 _TEMPLATE = TEMPLATES / "changes.html.j2"

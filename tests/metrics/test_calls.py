@@ -86,10 +86,8 @@ CALLS = st.lists(SLOTS, max_size=2)
 
 @given(st.lists(st.tuples(st.none() | CALLS, CALLS), min_size=1, max_size=5))
 def test_they_are_what_call_statistics_counts(pairs):
-    sums = dict(
-        zip(CALL_COLUMNS, call_statistics(["?" if p is None else p for p, _ in pairs], [g for _, g in pairs]).sum(0),
-            strict=True)
-    )  # fmt: skip
+    predicted, gold = zip(*(("?" if made is None else made, gold) for made, gold in pairs), strict=True)
+    sums = dict(zip(CALL_COLUMNS, call_statistics(predicted, gold).sum(axis=0), strict=True))
     turns = [scored(None if made is None else tuple(made), gold) for made, gold in pairs]
     jga, slots = JointGoalAccuracy().statistics(turns).sum(axis=0), SlotF1().statistics(turns).sum(axis=0)
     assert jga.tolist() == [sums["correct"], sums["turns"]]

@@ -26,6 +26,11 @@ class Bare:
     def score(self, sums): ...
 
 
+class Own(Polite):
+    def turn_scores(self, rows):
+        return 0 * rows[..., 0] + 7
+
+
 class Better(Polite):
     better = "up"
 
@@ -41,18 +46,7 @@ def user_metrics(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-NAMES = [
-    "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
-    "disagreement", "call_disagreement", "argument_disagreement", "calls_made", "results_found", "clarification",
-    "escalation", "steps", "tokens", "money", "percentage",
-]  # fmt: skip
-
-
-def test_the_shipped_metrics_are_those_of_the_contract():
-    assert list(METRICS) == NAMES
-
-
-@pytest.mark.parametrize("name", [*NAMES, "amount_limit", "calls_made_find_*"])
+@pytest.mark.parametrize("name", [*METRICS, "amount_limit", "calls_made_find_*"])
 def test_shipped_metrics_keep_the_protocol(name):
     if name == "sentiment":
         pytest.importorskip("vaderSentiment")
@@ -87,20 +81,22 @@ def test_no_two_metrics_share_a_column():
     assert len(columns) == len(set(columns))
 
 
-def test_a_metric_of_the_user():
-    assert metric("user_metrics:Polite").score(np.array([1.0, 4.0])) == 0.25
+def test_a_metric_of_the_user_has_defaults_and_may_score_single_turns_in_its_own_way():
+    rows = np.array([[1.0, 4.0], [0.0, 2.0]])
+    polite, own = metric("user_metrics:Polite"), metric("user_metrics:Own")
+    assert polite.score(rows[0]) == 0.25
+    assert polite.turn_scores(rows).tolist() == [0.25, 0]
+    assert own.turn_scores(rows).tolist() == [7, 7]
+    assert (own.reads, own.needs, own.unit, own.counterfactual) == ("", "", "", False)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "x",
-            "unknown metric 'x'; expected one of corpus_bleu, .*, calls_made_TOOL, amount_ARGUMENT, or module:Class$",
-        ),
-        ("user_metrics:Bare", "'user_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
-        ("user_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
-        ("user_metrics:Reads", "reads of Reads: expected one of '', responses, calls, got 'response'"),
+        ("x", "unknown metric 'x'; expected one of corpus_bleu, .* or module:Class$"),
+        ("user_metrics:Bare", "Bare lacks better, scale, columns, signature"),
+        ("user_metrics:Better", "better of Better: expected one of .*, got 'up'"),
+        ("user_metrics:Reads", "reads of Reads: expected one of .*, got 'response'"),
         ("user_metrics:Nobody", "has no 'Nobody'"),
     ],
 )
@@ -108,20 +104,3 @@ def test_what_is_no_metric_is_one_line(name, message):
     with pytest.raises(TodBiasError, match=message) as caught:
         metric(name)
     assert "\n" not in str(caught.value)
-
-
-def test_the_metrics_of_twins_are_known_without_loading_any():
-    compare = {name for name in METRICS if metric(name).counterfactual}
-    assert compare == {"disagreement", "call_disagreement", "argument_disagreement"}
-
-
-def test_a_users_metric_scores_single_turns_in_its_own_way_and_has_defaults_for_what_it_leaves_out(tmp_path):
-    (tmp_path / "own_turns.py").write_text(
-        "from user_metrics import Polite\n\n"
-        "class Own(Polite):\n    def turn_scores(self, rows):\n        return 0 * rows[..., 0] + 7\n"
-    )
-    rows = np.array([[1.0, 4.0], [0.0, 2.0]])
-    assert metric("user_metrics:Polite").turn_scores(rows).tolist() == [0.25, 0]
-    own = metric("own_turns:Own")
-    assert own.turn_scores(rows).tolist() == [7, 7]
-    assert (own.reads, own.needs, own.unit, own.counterfactual) == ("", "", "", False)

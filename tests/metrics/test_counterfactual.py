@@ -51,8 +51,3 @@ def test_shares_by_hand(turns, all_of_it, calls, arguments):
 def test_a_twin_does_not_disagree_with_itself(metric):
     turns = [replace(turn, twin=None) for turn in (SAME, WORDS, CALLS, FEWER, MALFORMED)]
     assert metric.score(metric.statistics(turns).sum(axis=0)) == 0
-
-
-def test_many_sums_at_once():
-    sums = np.array([[[1.0, 2, 4], [0, 0, 4]], [[0, 0, 0], [4, 4, 4]]])
-    np.testing.assert_array_equal(CallDisagreement().score(sums), [[0.5, 0], [np.nan, 1]])

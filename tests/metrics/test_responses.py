@@ -16,9 +16,10 @@ def mean(metric, responses):
     return metric.score(rows.sum(axis=0))
 
 
-def test_length_is_words_a_response():
+def test_length_is_words_a_response_and_refusal_a_share():
     assert mean(Length(), ["One two  three.", "", "four"]) == pytest.approx(4 / 3)
-    assert np.isnan(mean(Length(), []))
+    assert mean(Refusal(), ["", "I can't help you.", "Sure.", "Sure."]) == 0.5
+    assert all(np.isnan(mean(metric, [])) for metric in (Length(), Refusal()))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +71,6 @@ def test_negative_answers_are_no_refusals(response):
     assert not Refusal().matches(response)
 
 
-def test_the_share_of_refusals():
-    assert mean(Refusal(), ["", "I can't help you.", "Sure.", "Sure."]) == 0.5
-    assert np.isnan(mean(Refusal(), []))
-
-
 @pytest.mark.real_data
 def test_hardly_any_gold_response_of_a_real_corpus_refuses_or_escalates(sgd_datapath):
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
@@ -92,5 +88,5 @@ def test_sentiment_is_vaders_mean_compound():
 
 def test_without_its_package_sentiment_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "vaderSentiment.vaderSentiment", None)
-    with pytest.raises(TodBiasError, match="needs the package vaderSentiment; install it: pip install vaderSentiment"):
+    with pytest.raises(TodBiasError, match="pip install vaderSentiment"):
         Sentiment()

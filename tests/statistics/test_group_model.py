@@ -74,14 +74,14 @@ def test_being_the_original_is_no_harm_of_the_other_group():
     assert abs(gaps(values, used)[0].values[0]) > 0.1
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_p_is_below_5_percent_where_the_interval_leaves_out_0(seed):
-    rng = np.random.default_rng(seed)
-    values, used = world(rng)
-    values[:, 0] += rng.uniform(0, 0.3)
-    rows, p, family = gaps(values, used)
-    half = [family.reach(freedom) * error for freedom, error in zip(rows.freedom, rows.errors, strict=True)]
-    assert ((p < 0.05) == (np.abs(rows.values) > half)).all()
+def test_p_is_below_5_percent_where_the_interval_leaves_out_0():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        values, used = world(rng)
+        values[:, 0] += rng.uniform(0, 0.3)
+        rows, p, family = gaps(values, used)
+        half = np.array([family.reach(freedom) for freedom in rows.freedom]) * rows.errors
+        assert ((p < 0.05) == (np.abs(rows.values) > half)).all()
 
 
 def test_one_contrast_that_everybody_shares_has_no_price():

@@ -40,7 +40,12 @@ EVENTS = [
     event("User", "utter", "Hello."),
     event("User", "utter", "A room for Ann."),
     event("Wizard", "select_task", Task="hotel_search"),
-    query("hotel_search", {"Cost": 'api.is_one_of(["Cheap","Moderate"])'}, {"AverageRating": "api.is_at_least(3)"}),
+    query(
+        "hotel_search",
+        {"Cost": 'api.is_one_of(["Cheap","Moderate"])'},
+        {"Rating": "api.is_at_least(3)"},
+        {"Rating": "api.is_at_most(5)"},
+    ),
     item("hotel_search", 0),
     query("hotel_search", {"Cost": '"Cheap"'}, {"Name": "null"}),
     item("hotel_search", 2, Name="Old Mill", Stars=4),
@@ -64,7 +69,7 @@ def test_turns_hold_queries_results_and_what_was_said(tmp_path):
     write(tmp_path, 7, ("hotel_search",))
     (dialogue,) = read(tmp_path, "valid")
     assert (dialogue.id, dialogue.domain, dialogue.system) == ("7", "hotel_search", "Help.")
-    first = {"api_name": "hotel_search", "Cost": ["Cheap", "Moderate"], "AverageRating": {"min": 3}}
+    first = {"api_name": "hotel_search", "Cost": ["Cheap", "Moderate"], "Rating": {"min": 3, "max": 5}}
     second = {"api_name": "hotel_search", "Cost": "Cheap"}
     steps = (Step(first), Step(second, ({"Name": "Old Mill", "Stars": 4},)))
     assert dialogue.turns == (
@@ -86,17 +91,13 @@ def test_a_query_after_the_wizard_spoke_begins_a_turn(tmp_path):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ('"Dr. Lee"', "Dr. Lee"),
         ('api.is_equal_to("Dr. Lee")', "Dr. Lee"),
         ("api.is_equal_to()", None),
-        ("12", 12),
         (" 12 ", 12),
         ("0314", "0314"),
         ("True", True),
-        ("null", None),
         ("", None),
         ('api.is_one_of("a")', ["a"]),
-        ('api.is_one_of(["a","b"])', ["a", "b"]),
         ("api.is_less_than(9)", {"below": 9}),
         ("api.is_greater_than(9)", {"above": 9}),
         ('api.contains("Park")', {"contains": "Park"}),
@@ -108,13 +109,6 @@ def test_a_query_after_the_wizard_spoke_begins_a_turn(tmp_path):
 )
 def test_constraints_are_json_values(text, value):
     assert reader.constraint_value(text) == value
-
-
-def test_two_bounds_on_a_slot_are_one_range(tmp_path):
-    both = query("plane_search", {"Price": "api.is_at_least(100)"}, {"Price": "api.is_at_most(300)"})
-    write(tmp_path, 1, ("plane_search",), [event("User", "utter", "Fly."), both])
-    (dialogue,) = read(tmp_path, "train")
-    assert dialogue.turns[0].api_call["Price"] == {"min": 100, "max": 300}
 
 
 def test_splits_are_by_task(tmp_path):
@@ -132,22 +126,19 @@ def test_splits_are_by_task(tmp_path):
 @pytest.mark.parametrize(
     ("events", "problem"),
     [
-        ([item("weather", Day="Monday")], "event 1: a result without its query"),
-        ([query("weather", {"Day": "api.looks_like(3)"})], "event 1: unknown comparison 'looks_like'"),
-        ([{"Agent": "User", "Action": "utter"}], r"event 1: KeyError\('Text'\)"),
-        ("no events", "AttributeError"),
+        ([item("weather", Day="Monday")], r"4\.json: .* event 1: a result without its query"),
+        ([query("weather", {"Day": "api.looks_like(3)"})], r"4\.json: .* event 1: unknown comparison 'looks_like'"),
+        ([{"Agent": "User", "Action": "utter"}], r"4\.json: .* event 1: KeyError\('Text'\)"),
+        ("no events", r"4\.json: not in STAR's format"),
+        (None, r"star/dialogues: no \.json file there"),
     ],
 )
 def test_errors_name_the_file_and_the_event(tmp_path, events, problem):
-    write(tmp_path, 4, ("weather",), events)
-    with pytest.raises(CorpusError, match=rf"4\.json: not in STAR's format: {problem}"):
-        read(tmp_path, "train")
-
-
-def test_a_folder_without_dialogues_is_said(tmp_path):
     (tmp_path / "star").mkdir()
-    with pytest.raises(CorpusError, match=r"star/dialogues: no \.json file there"):
-        read(tmp_path)
+    if events:
+        write(tmp_path, 4, ("weather",), events)
+    with pytest.raises(CorpusError, match=problem):
+        read(tmp_path, "train")
 
 
 def test_apis_are_function_schemas(tmp_path):

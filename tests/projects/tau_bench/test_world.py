@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 
 import pytest
@@ -13,28 +12,23 @@ from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 
 PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
-Base = module_of(PROJECT / "world.py").Base
-World = module_of(PROJECT / "world.py").World
-arithmetic = module_of(PROJECT / "world.py").arithmetic
-with_provinces = module_of(PROJECT / "world.py").with_provinces
+worlds = module_of(PROJECT / "world.py")
+World = worlds.World
 
 
 @pytest.fixture
 def world() -> World:
     cats = {"a": {"name": "Ada", "city": "Rome"}, "b": {"name": "Bo", "city": "Oslo"}, "c": {"city": "Rome"}}
-    return World(Base({"cats": cats, "dogs": {"a": {"name": "Rex"}}}, {"cats": ("city",)}))
+    return World(worlds.Base({"cats": cats, "dogs": {"a": {"name": "Rex"}}}, {"cats": ("city",)}))
 
 
-def test_a_copy_does_not_see_what_the_other_writes(world):
+def test_a_copy_does_not_see_what_the_other_writes_and_a_document_is_its_readers_own(world):
     other = copy.deepcopy(world)
     other.put("cats", "a", {"name": "Ann"})
     other.put("cats", "d", {"name": "Dan"})
     assert [world.get("cats", name) for name in "ad"] == [{"name": "Ada", "city": "Rome"}, None]
     assert [other.get("cats", name) for name in "ad"] == [{"name": "Ann"}, {"name": "Dan"}]
     assert other.base is world.base
-
-
-def test_a_document_is_its_readers_own(world):
     world.get("cats", "a")["name"] = "X"
     written = {"tags": [1]}
     world.put("cats", "b", written)
@@ -55,32 +49,22 @@ def test_documents_are_found_by_an_indexed_field(world):
     [("2 + 2", 4), (" (1 + 2) * 3 / 4 - -1", 3.25), ("0.1 + 0.2", 0.1 + 0.2), ("7", 7), ("+3", 3)],
 )
 def test_arithmetic(expression, value):
-    assert arithmetic(expression) == value
+    assert worlds.arithmetic(expression) == value
 
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "1 +", "1 / 0", "2 ** 99", "9 ** 9 ** 9 ** 9", "__import__('os')", "x", "True", "1; 2", "1 if 1 else 2",
-     "[1][0]", "'a' * 3", "1" * 2000, "(" * 300 + "1" + ")" * 300, "1e308 * 10 * 10 - 1e999"],
-)  # fmt: skip
+    ["", "1 / 0", "9 ** 9 ** 9", "__import__('os')", "x", "'a' * 3", "1" * 2000, "(" * 300 + "1" + ")" * 300, "1e999"],
+)
 def test_what_is_no_arithmetic(expression):
     with pytest.raises(ValueError, match=r"invalid expression|division by zero|too long|too large"):
-        arithmetic(expression)
-
-
-def test_addresses_have_provinces():
-    users = {"ann": {"name": "Ann", "address": {"city": "Rome", "state": "RM", "zip": "1"}}}
-    assert with_provinces(users)["ann"]["address"] == {"city": "Rome", "province": "RM", "zip": "1"}
-    assert list(with_provinces(users)["ann"]["address"]) == ["city", "province", "zip"]
+        worlds.arithmetic(expression)
 
 
 @pytest.mark.parametrize("name", ["airline", "retail"])
 def test_a_world_without_its_files_says_what_to_do(name, tmp_path):
     module = PROJECT / f"{name}.py"
-    with pytest.raises(StageError, match=r"needs its database; add data: PATH, the folder of τ-bench with tools\.json"):
+    with pytest.raises(StageError, match="needs its database; add data: PATH"):
         Tools(module)
     with pytest.raises(StageError, match=r"tools\.json: cannot be read as JSON"):
         Tools(module, data=tmp_path)
-    (tmp_path / "tools.json").write_text(json.dumps([]))
-    with pytest.raises(StageError, match=r"tools\.json: cannot be read|expected"):
-        Tools(module, data=tmp_path / "tools.json")

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from itertools import product
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
 
-FOLDER = Path(__file__).parent.parent.parent / "projects" / "lmrec"
 CITIES = tuple("ABCDEF")
 CATEGORIES = tuple(f"c{number}" for number in range(20))
 
 
-@pytest.fixture(scope="module")
-def pretraining() -> ModuleType:
-    sys.path.insert(0, str(FOLDER))
-    try:
-        return importlib.import_module("pretraining")
-    finally:
-        sys.path.remove(str(FOLDER))
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parents[2] / "projects" / "lmrec")
+    pretraining = importlib.import_module("pretraining")
 
 
 def audit(folder: Path, values: np.ndarray) -> None:
     """What an audit writes of associations: (city, category); a value that is NaN has no row."""
     folder.mkdir(parents=True)
-    rows = [
-        {"city": CITIES[c], "dimension": "gender", "category": CATEGORIES[k], "label": "f", "other": "m"}
-        | {"difference": one}
-        for c, k in product(range(len(CITIES)), range(len(CATEGORIES)))
-        if not np.isnan(one := values[c, k])
-    ]
-    pd.DataFrame(rows).to_csv(folder / "association.csv", index=False)
+    table = pd.DataFrame(values, pd.Index(CITIES, name="city"), pd.Index(CATEGORIES, name="category"))
+    rows = table.stack().dropna().rename("difference").reset_index()
+    rows.assign(dimension="gender", label="f", other="m").to_csv(folder / "association.csv", index=False)
     (folder / "audit.json").write_text("{}")
 
 
-def test_what_one_city_lacks_is_left_out_everywhere(pretraining: ModuleType, tmp_path: Path) -> None:
+def test_what_one_city_lacks_is_left_out_everywhere(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for number, kind in enumerate(("pretrained-0", "random-0", "scratch-0", "scratch-1")):
         values = rng.normal(0, 0.1, size=(len(CITIES), len(CATEGORIES)))
@@ -57,7 +45,7 @@ def test_what_one_city_lacks_is_left_out_everywhere(pretraining: ModuleType, tmp
         assert found["p"] > 0
 
 
-def test_cities_that_agree_are_seen_to(pretraining: ModuleType, tmp_path: Path) -> None:
+def test_cities_that_agree_are_seen_to(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     common = rng.normal(0, 0.2, size=len(CATEGORIES))
     for kind in ("shared-0", "shared-1"):
@@ -71,6 +59,6 @@ def test_cities_that_agree_are_seen_to(pretraining: ModuleType, tmp_path: Path) 
     assert abs(found["shared, masked × shared"]["value"]) < 0.3
 
 
-def test_unfinished_runs_are_one_line(pretraining: ModuleType, tmp_path: Path) -> None:
+def test_unfinished_runs_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="expected audits of the same cities"):
         pretraining.compared(tmp_path, "association")

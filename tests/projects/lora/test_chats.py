@@ -212,7 +212,7 @@ def test_templates_that_cannot_be_used_say_why(tokenizer, source, message):
 
 def test_a_template_is_read_or_missed_in_one_line(tmp_path, tokenizer):
     plain = new_tokenizer(["a"], 300, causal=True)
-    with pytest.raises(ModelError, match="^gpt: its tokenizer has no chat template"):
+    with pytest.raises(ModelError, match=r"^gpt: its tokenizer has no chat template"):
         template_source(None, plain, "gpt")
     with pytest.raises(ModelError, match=r"^--chat-template .*none.jinja: cannot be read"):
         template_source(str(tmp_path / "none.jinja"), plain, "gpt")

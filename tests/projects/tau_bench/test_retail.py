@@ -71,17 +71,6 @@ def test_users_are_found(world):
     assert retail.get_user_details(world, "ann")["address"] == {"city": "Davis", "province": "CA", "zip": "95616"}
 
 
-def test_a_cancelled_order_is_paid_back_to_the_gift_card_at_once(world):
-    cancelled = retail.cancel_pending_order(world, "#1", "no longer needed")
-    assert (cancelled["status"], cancelled["cancel_reason"]) == ("cancelled", "no longer needed")
-    assert [p["transaction_type"] for p in cancelled["payment_history"]] == ["payment", "refund"]
-    assert balance(world) == 23.2
-    assert (
-        retail.cancel_pending_order(world, "#1", "no longer needed") == "Error: non-pending order cannot be cancelled"
-    )
-    assert retail.cancel_pending_order(world, "#3", "I do not like it") == "Error: invalid reason"
-
-
 def test_items_of_a_pending_order_are_modified_once(world):
     changed = retail.modify_pending_order_items(world, "#1", ["i1", "i1"], ["i2", "i3"], "gift_card_1")
     assert [item["item_id"] for item in changed["items"]] == ["i2", "i3"]
@@ -111,20 +100,12 @@ def test_what_cannot_be_exchanged(world, old, new, method, error):
     assert balance(world) == 3
 
 
-def test_a_delivered_order_is_exchanged_or_returned(world):
-    other = copy.deepcopy(world)
-    exchanged = retail.exchange_delivered_order_items(world, "#2", ["i1"], ["i2"], "gift_card_1")
-    assert (exchanged["status"], exchanged["exchange_price_difference"]) == ("exchange requested", 2.4)
-    assert exchanged["items"] == [MUG, MUG]
-    assert retail.return_delivered_order_items(world, "#2", ["i1"], "gift_card_1") == (
-        "Error: non-delivered order cannot be returned"
-    )
-    assert retail.return_delivered_order_items(other, "#2", ["i1"], "paypal_1") == (
-        "Error: payment method should be either the original payment method or a gift card"
-    )
-    assert retail.return_delivered_order_items(other, "#2", ["i2"], "gift_card_1") == "Error: some item not found"
-    returned = retail.return_delivered_order_items(other, "#2", ["i1"], "gift_card_1")
-    assert (returned["status"], returned["return_items"]) == ("return requested", ["i1"])
+def test_what_cannot_be_cancelled_or_returned(world):
+    assert retail.cancel_pending_order(world, "#1", "I do not like it") == "Error: invalid reason"
+    assert "non-pending" in retail.cancel_pending_order(world, "#2", "no longer needed")
+    assert "non-delivered" in retail.return_delivered_order_items(world, "#1", ["i1"], "gift_card_1")
+    assert "item not found" in retail.return_delivered_order_items(world, "#2", ["i2"], "gift_card_1")
+    assert balance(world) == 3
 
 
 def test_a_payment_is_modified(world):

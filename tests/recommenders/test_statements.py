@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import random
+from itertools import product
 
 import numpy as np
+import pandas as pd
+import pytest
 from commands import run_command
 
 from tod_bias.recommenders.lmrec.results import Audit
@@ -18,40 +20,28 @@ NAMES = {"female": ["Ann", "Mary", "Jane", "Sue", "Eve", "Liz"], "male": ["Tom",
 TEMPLATES = ("a restaurant for {}", "where can {} eat", "dinner with {}", "a table for {}")
 
 
-def lists(path, dearer):
-    """Write lists of a recommender that gives one label dearer items; ``dearer`` None: to nobody."""
-    drawn = random.Random(1)
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["query", "rank", "label", "price", "categories", "substitution"])
-        for label, members in NAMES.items():
-            for name in members:
-                for template in TEMPLATES:
-                    prices = [2, 3, 4] if label == dearer else [1, 2, 3]
-                    for rank in (1, 2, 3):
-                        cells = drawn.choice(prices), drawn.choice(["bars", "pizza"])
-                        rows.writerow([template.format(name), rank, label, *cells, name])
-
-
-def test_who_gets_dearer_lists_is_said_first(tmp_path):
-    lists(tmp_path / "x.csv", "male")
+@pytest.mark.parametrize("dearer", ["male", None])
+def test_who_gets_dearer_lists_is_said_first(dearer, tmp_path):
+    drawn, rows = random.Random(1), []
+    for label, members in NAMES.items():
+        prices = [2, 3, 4] if label == dearer else [1, 2, 3]
+        for name, template, rank in product(members, TEMPLATES, (1, 2, 3)):
+            cells = drawn.choice(prices), drawn.choice(["bars", "pizza"])
+            rows.append((template.format(name), rank, label, *cells, name))
+    columns = ["query", "rank", "label", "price", "categories", "substitution"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "x.csv", index=False)
     code, out, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", "--out", tmp_path / "run")
     assert code == 0, err
-    assert "✗ gender  lists of female are cheaper than lists of male" in out
+    if dearer:
+        assert "✗ gender  lists of female are cheaper than lists of male" in out
+    else:
+        assert "✗" not in out
+        assert "? gender: at no price level" in out
     assert len(out.splitlines()) <= 25
     assert max(map(len, out.splitlines()[:-1])) <= 80  # the last line has a path
     page = html.unescape((tmp_path / "run" / "report.html").read_text())
     for said in Audit.read(tmp_path / "run").statements:
-        assert said.sentence in page
-        assert all(detail in page for detail in said.details)
-
-
-def test_equal_lists_are_no_difference(tmp_path):
-    lists(tmp_path / "x.csv", None)
-    code, out, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", "--out", tmp_path / "run")
-    assert code == 0, err
-    assert "✗" not in out
-    assert "? gender: at no price level" in out
+        assert all(part in page for part in (said.sentence, *said.details))
 
 
 def test_an_association_is_said_first(tmp_path):

@@ -42,17 +42,9 @@ def test_written_metrics_are_the_formulas(strong, tmp_path):
     assert written["ddof"] == 0
     psi = a.mean(axis=0) - b.mean(axis=0)
     entry = written["R_RIPA"]["centroid"]
-    means = r_ripa(e, psi), r_ripa(p, psi)
-    expected = {"E": means[0], "P": means[1], "differential": means[0] - means[1]}
-    assert {key: entry[key] for key in expected} == pytest.approx(expected, abs=1e-12)
-    assert written["alternative"] == "two-sided"
-    assert (written["permutations"], written["exact"]) == (499, False)
+    assert entry["differential"] == pytest.approx(r_ripa(e, psi) - r_ripa(p, psi), abs=1e-12)
+    assert [written[name] for name in ("alternative", "permutations", "exact")] == ["two-sided", 499, False]
     assert written["p_value"] == 1 / 500
-
-
-def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
-    result, (_, _, e, p) = strong
-    result.save(tmp_path)
     vectors = np.load(tmp_path / "directions.npz")
     assert set(vectors.files) == set(result.record["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca", "bolukbasi"}
     for name, entry in result.record["R_RIPA"].items():
@@ -62,19 +54,13 @@ def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
     assert result.record["directions"]["svc"]["cosines"]["centroid"] == pytest.approx(cosine)
 
 
-def test_strong_association_is_flagged(strong):
+def test_strong_association_is_flagged_and_every_metric_has_an_interval_that_holds_it(strong):
     result, _ = strong
     assert flagged(result) == {"E", "P", "differential"}
-    assert result.record["tests"]["mean_difference"]["attribute"]["p_value"] == 1 / 500
     assert result.record["directions"]["centroid"]["significant"]
     assert result.record["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
     said = [statement.sentence for statement in statements(result.record) if statement.is_difference]
-    assert "E leans more to A than P does" in said
-    assert "E: vectors are closer to A than to B" in said
-
-
-def test_every_metric_has_an_interval_that_holds_it(strong):
-    result, _ = strong
+    assert {"E leans more to A than P does", "E: vectors are closer to A than to B"} <= set(said)
     bounds = result.record["intervals"]
     pairs = [(result.record["GEAA"]["E"], bounds["GEAA"]["E"]), (result.record["DEAA"], bounds["DEAA"])]
     pairs += [(entry["E"], entry["intervals"]["E"]) for entry in result.record["R_RIPA"].values()]
@@ -102,17 +88,6 @@ def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
     assert "Not to be used: centroid, svc" in " ".join(remarks(result.record))
 
 
-def test_without_p_there_is_no_difference():
-    rng = np.random.default_rng(0)
-    embeddings = Embeddings.of(users=rng.normal(size=(40, 5)), items=rng.normal(size=(30, 5)))
-    sets = resolve_sets({"A": list(range(20)), "B": list(range(20, 40))}, embeddings)
-    result = audit(embeddings, sets, QUICK)
-    assert list(result.record["GEAA"]) == ["E"]
-    assert result.record["sets"]["E"] == {"name": "all items", "in": "items", "size": 30}
-    assert result.record["DEAA"] is result.record["effect_size"] is result.record["p_value"] is None
-    assert len(result.record["EAA"]) == 30
-
-
 def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
     embeddings = Embeddings.of(vectors=np.random.default_rng(0).normal(size=(4, 3)))
     sets = resolve_sets({"A": [0], "B": [1], "E": [2], "P": [3]}, embeddings)
@@ -122,18 +97,7 @@ def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
     assert not any(entry["significant"] for entry in result.record["directions"].values())
     said = " ".join(remarks(result.record))
     assert "No direction was tested, as A or B has too few entities" in said
-    assert "fails one of the three tests" not in said
     json.dumps(result.record, allow_nan=False)
-
-
-def test_equal_seeds_give_equal_results():
-    first, second = (planted_audit(0.2)[0].record for _ in range(2))
-    other = planted_audit(0.2, AuditSettings(permutations=499, bootstrap=100, seed=1))[0].record
-    for result in (first, second, other):
-        result.pop("seconds")
-    assert first == second
-    assert first["intervals"] != other["intervals"]
-    assert first["EAA"] == other["EAA"]
 
 
 def test_bootstrap_is_scoring_resampled_sets():
@@ -149,11 +113,8 @@ def test_bootstrap_is_scoring_resampled_sets():
         loop.append(scores[0].sum() - scores[1].sum())
         effects.append((scores[0].mean() - scores[1].mean()) / np.concatenate(scores).std())
         ripas.append(r_ripa(drawn[0], direction.vector) - r_ripa(drawn[1], direction.vector))
-    for bounds, values in (
-        (results["DEAA"], loop),
-        (results["effect_size"], effects),
-        (results["R_RIPA"]["centroid"]["differential"], ripas),
-    ):
+    ripa_bounds = results["R_RIPA"]["centroid"]["differential"]
+    for bounds, values in ((results["DEAA"], loop), (results["effect_size"], effects), (ripa_bounds, ripas)):
         assert np.mean(bounds) == pytest.approx(np.mean(values), abs=0.15 * np.std(values) + 0.02)
         assert bounds[1] - bounds[0] == pytest.approx(np.ptp(np.quantile(values, [0.025, 0.975])), rel=0.15)
 

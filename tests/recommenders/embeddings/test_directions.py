@@ -14,7 +14,6 @@ from tod_bias.recommenders.embeddings.directions import (
     random_pairs,
     split,
     svc_direction,
-    usual_sizes,
 )
 from tod_bias.recommenders.embeddings.space import picture
 from tod_bias.recommenders.embeddings.vectors import unit
@@ -41,13 +40,10 @@ def test_all_directions_find_the_planted_axis_and_point_to_a(people):
         assert (direction.vector @ a.T).mean() > (direction.vector @ b.T).mean()
 
 
-def test_centroid_difference_is_of_raw_vectors():
+def test_centroid_difference_is_of_raw_vectors_which_must_not_coincide():
     result = centroid_direction(np.array([[4.0, 0.0], [0.0, 0.0001]]), np.array([[0.0, 1.0]]))
     expected = np.array([2.0, 0.00005 - 1])
     assert result.vector == pytest.approx(expected / np.linalg.norm(expected))
-
-
-def test_centroids_that_coincide_have_no_direction():
     with pytest.raises(EmbeddingsError, match="same centroid"):
         centroid_direction(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.5, 0.5]]))
 
@@ -85,7 +81,7 @@ def test_pairs_whose_differences_do_not_vary_have_no_centred_component():
     assert pair_direction(a, b, np.array([[0, 0]]), "bolukbasi").vector == pytest.approx([1, 0])
     directions, notes = fit_directions(a, b, None, np.array([[0, 0], [1, 1]]), 0)
     assert [part.name for part in directions] == ["centroid", "bolukbasi"]
-    assert notes[-1] == "direction pca: 2 pair(s) whose differences do not vary have no component; it is left out"
+    assert notes[-1].startswith("direction pca: 2 pair(s) whose differences do not vary")
 
 
 def test_bolukbasi_keeps_the_mean_difference_of_given_pairs():
@@ -98,39 +94,25 @@ def test_bolukbasi_keeps_the_mean_difference_of_given_pairs():
     assert result.warning is None
 
 
-def test_random_pairs_are_drawn_once_each_and_warned_of():
-    pairs = random_pairs(30, 40, seed=3)
-    assert pairs.shape == (30, 2)
-    assert len(set(pairs[:, 0])) == len(set(pairs[:, 1])) == 30
-    rng = np.random.default_rng(0)
-    result = pair_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
-    assert "drawn at random" in result.warning
-
-
 @pytest.mark.parametrize("name", ["pca", "bolukbasi"])
 def test_random_pairs_follow_another_direction_of_large_variance(name):
     """The paper's finding: the first component of random pairs is where people differ most, not the attribute."""
     a, b, _, _ = planted(0, people=300, dimensions=8)
     a, b = (side * np.array([1, 6, 1, 1, 1, 1, 1, 1]) for side in (a, b))
-    result = pair_direction(a, b, random_pairs(300, 300), name, random=True)
+    pairs = random_pairs(300, 300)
+    assert [len(set(column)) for column in pairs.T] == [300, 300]  # everybody once
+    result = pair_direction(a, b, pairs, name, random=True)
+    assert "drawn at random" in result.warning
     assert abs(result.vector[1]) > 0.95
     assert abs(result.vector @ centroid_direction(a, b).vector) < 0.4
 
 
-@pytest.mark.parametrize(
-    ("count", "held"),
-    [(2, 1), (3, 1), (8, 4), (10, 5), (30, 6), (100, 20), (9500, 1900)],
-)
+@pytest.mark.parametrize(("count", "held"), [(2, 1), (8, 4), (10, 5), (30, 6), (9500, 1900)])
 def test_a_fifth_is_held_out_and_five_where_half_allows(count, held):
     parts = split(count, 40, seed=1)
     assert len(parts.test_a) == held
     assert sorted([*parts.train_a, *parts.test_a]) == list(range(count))
     assert len(parts.test_b) == 8
-
-
-@pytest.mark.parametrize(("count", "sizes"), [(7600, (200, 2500)), (800, (200,)), (80, (16,)), (3, ())])
-def test_usual_csvc_sizes(count, sizes):
-    assert usual_sizes(count) == sizes
 
 
 def test_direction_of_nothing_passes_the_three_tests_no_more_often_than_by_chance():
@@ -148,14 +130,15 @@ def test_direction_of_nothing_passes_the_three_tests_no_more_often_than_by_chanc
     assert shares[3] <= shares[0]
 
 
-def test_direction_fitted_on_the_tested_entities_would_always_pass():
-    """Why entities are held out: 30 dimensions are enough to tell any two groups of 20 apart."""
-    rng = np.random.default_rng(1)
-    a, b = rng.normal(size=(2, 20, 30))
-    direction = centroid_direction(a, b).vector
-    assert direction_tests(direction, a, b, random_vectors=400)["sets"] < 1e-4
-    fresh = rng.normal(size=(2, 20, 30))
-    assert direction_tests(direction, *fresh, random_vectors=400)["sets"] > 0.01
+def test_direction_that_separates_where_entities_vary_little_passes():
+    """Cosines along it are smaller than along random directions for everybody, yet A and B lie on its two sides."""
+    rng = np.random.default_rng(4)
+    spread = np.array([0.3, *[2.0] * 3, *[1.0] * 12])
+    axis = np.eye(16)[0]
+    a, b = rng.normal(size=(2, 80, 16)) * spread + np.array([[[0.5]], [[-0.5]]]) * axis
+    everybody = unit(np.concatenate([a, b]))
+    assert np.abs(everybody @ axis).mean() < np.abs(everybody @ unit(rng.normal(size=(500, 16))).T).mean(axis=0).min()
+    assert max(direction_tests(axis, a, b, random_vectors=2000).values()) < 0.001
 
 
 def test_picture_points_to_a_and_projects_by_pca(people):
@@ -167,14 +150,3 @@ def test_picture_points_to_a_and_projects_by_pca(people):
     assert result.groups["things"].shape == (5, 2)
     assert np.concatenate([result.a, result.b]).mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
     assert picture(a[:1], b[:1], {}) is None
-
-
-def test_direction_that_separates_where_entities_vary_little_passes():
-    """Cosines along it are smaller than along random directions for everybody, yet A and B lie on its two sides."""
-    rng = np.random.default_rng(4)
-    spread = np.array([0.3, *[2.0] * 3, *[1.0] * 12])
-    axis = np.eye(16)[0]
-    a, b = rng.normal(size=(2, 80, 16)) * spread + np.array([[[0.5]], [[-0.5]]]) * axis
-    everybody = unit(np.concatenate([a, b]))
-    assert np.abs(everybody @ axis).mean() < np.abs(everybody @ unit(rng.normal(size=(500, 16))).T).mean(axis=0).min()
-    assert max(direction_tests(axis, a, b, random_vectors=2000).values()) < 0.001

@@ -26,12 +26,6 @@ def two_tables(tmp_path):
     return load_embeddings(tmp_path / "model.npz")
 
 
-def test_npz_with_two_matrices(two_tables):
-    assert two_tables.tables["users"].vectors == pytest.approx(USERS)
-    assert two_tables.tables["items"].vectors == pytest.approx(ITEMS)
-    assert two_tables.tables["items"].ids == tuple("0123456")
-
-
 def test_npz_with_ids_and_back(tmp_path):
     tables = {"vectors": Entities("vectors", USERS, tuple(WORDS))}
     save_embeddings(Embeddings(tables), tmp_path / "saved.npz")
@@ -44,8 +38,7 @@ def test_parquet_with_attributes(tmp_path):
     frame = pd.DataFrame({"id": WORDS, "vector": list(USERS), "gender": ["f", "m"] * 6})
     frame.to_parquet(tmp_path / "one.parquet")
     result = load_embeddings(tmp_path / "one.parquet").tables["vectors"]
-    assert result.ids == tuple(WORDS)
-    assert result.attributes["gender"].tolist() == ["f", "m"] * 6
+    assert (result.ids, result.attributes["gender"].tolist()) == (tuple(WORDS), ["f", "m"] * 6)
     frame["table"] = ["users"] * 8 + ["items"] * 4
     frame.to_parquet(tmp_path / "two.parquet")
     tables = load_embeddings(tmp_path / "two.parquet").tables
@@ -91,12 +84,7 @@ def test_torch_states(tmp_path):
 def test_attributes_are_matched_by_id(tmp_path, two_tables):
     (tmp_path / "users.csv").write_text("user_id,gender\n3,f\n1,m\n")
     table = read_attributes(tmp_path / "users.csv", two_tables.tables["users"])
-    assert table.attributes["gender"].tolist()[:4] == [
-        pytest.approx(np.nan, nan_ok=True),
-        "m",
-        *[table.attributes["gender"][2]],
-        "f",
-    ]
+    assert table.attributes["gender"].fillna("").tolist()[:4] == ["", "m", "", "f"]
     specs = attribute_specs(table, "gender", ("A", "B"))
     assert specs["A"] == {"in": "users", "where": {"gender": "f"}, "name": "f"}
     sets = resolve_sets({**specs, "E": [0, 2]}, Embeddings({"users": table, "items": two_tables.tables["items"]}))
@@ -140,16 +128,8 @@ FILES = {
     "empty.npz": (arrays(other=USERS), "holds other; expected a matrix 'vectors'"),
     "broken.npz": (text("PK not really"), "cannot be read as .npz"),
     "objects.npz": (arrays(vectors=np.array([{}, {}], dtype=object)), "cannot be read as .npz"),
-    "nan.npz": (
-        arrays(vectors=np.where(np.eye(4) > 0, np.nan, 1.0)),
-        r"vectors: row 0 \(id '0'\) holds a NaN or infinite number; 4 rows",
-    ),
-    "complex.npz": (
-        arrays(vectors=np.ones((4, 2), dtype=complex)),
-        r"expected a matrix of numbers \(complex ones have no cosine\)",
-    ),
-    "flat.npz": (arrays(vectors=np.ones(4)), r"expected a matrix \(entities, dimensions\), got shape \(4,\)"),
-    "differ.npz": (arrays(users=USERS, items=ITEMS[:, :3]), "dimensions differ: users 4, items 3"),
+    "complex.npz": (arrays(vectors=np.ones((4, 2), dtype=complex)), "expected a matrix of numbers"),
+    "flat.npz": (arrays(vectors=np.ones(4)), r"expected a matrix .*, got shape \(4,\)"),
     "ids.npz": (arrays(vectors=USERS, ids=np.array(["a"] * 12)), "id 'a' is repeated"),
     "few.npz": (arrays(vectors=USERS, ids=np.array(["a"])), "1 ids for 12 vectors"),
     "short.txt": (text("a 1 2 3\nb 1 2\n"), "line 2: 2 numbers after the word; expected 3"),

@@ -40,23 +40,25 @@ def settings():
 
 
 @pytest.fixture(scope="session")
-def trained(sample_reviews, settings, made_once):
+def training(settings, made_once):
     from tod_bias.recommenders.lmrec.model import train
 
-    return made_once("lmrec", lambda folder: train(sample_reviews, folder, settings))
+    def folder(name, reviews, **changes):
+        return made_once(name, lambda folder: train(reviews, folder, settings.model_copy(update=changes)))
+
+    return folder
 
 
 @pytest.fixture(scope="session")
-def trained_augmented(few_reviews, settings, made_once):
-    from tod_bias.recommenders.lmrec.model import train
-
-    augmented = settings.model_copy(update={"augment": True, "max_steps": 20})
-    return made_once("lmrec_augmented", lambda folder: train(few_reviews, folder, augmented))
+def trained(sample_reviews, training):
+    return training("lmrec", sample_reviews)
 
 
 @pytest.fixture(scope="session")
-def trained_masked(few_reviews, settings, made_once):
-    from tod_bias.recommenders.lmrec.model import train
+def trained_augmented(few_reviews, training):
+    return training("lmrec_augmented", few_reviews, augment=True, max_steps=20)
 
-    masked = settings.model_copy(update={"mask": True, "max_steps": 20})
-    return made_once("lmrec_masked", lambda folder: train(few_reviews, folder, masked))
+
+@pytest.fixture(scope="session")
+def trained_masked(few_reviews, training):
+    return training("lmrec_masked", few_reviews, mask=True, max_steps=20)

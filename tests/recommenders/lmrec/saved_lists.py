@@ -9,29 +9,17 @@ from pathlib import Path
 
 import pandas as pd
 
-NAMES = {
-    "Emily": ("female", "white"),
-    "Anne": ("female", "white"),
-    "Brad": ("male", "white"),
-    "Greg": ("male", "white"),
-    "Keisha": ("female", "black"),
-    "Nia": ("female", "black"),
-    "Jamal": ("male", "black"),
-    "Malik": ("male", "black"),
+GROUPS = {
+    ("female", "white"): ("Emily", "Anne"),
+    ("male", "white"): ("Brad", "Greg"),
+    ("female", "black"): ("Keisha", "Nia"),
+    ("male", "black"): ("Jamal", "Malik"),
 }
+NAMES = {name: labels for labels, names in GROUPS.items() for name in names}
 TEMPLATES = ["Table for {}?", "Dinner with {}", "Where should {} eat?", "Book {} in", "Find {} a place"]
 CATEGORIES = ["Bars", "Thai", "Pizza", "Himalayan/Nepalese", "Desserts", "Vegan"]
-HEADER = [
-    "",
-    "example_label",
-    "input_sentence",
-    "label",
-    "avg_stars",
-    "categories",
-    "price",
-    "rank",
-    "recommended_item",
-]
+COLUMNS = ["example_label", "input_sentence", "label", "categories", "price", "rank", "recommended_item"]
+HEADER = ["", *COLUMNS, "avg_stars"]
 K = 6
 Row = dict[str, str]
 
@@ -50,20 +38,12 @@ def rows_of(city: str, *, signs: bool, base: int) -> list[Row]:
         chosen = list(dict.fromkeys(draw.choices(range(len(venues)), weights, k=200)))[:K]
         for rank, number in enumerate(chosen):
             name, price, categories = venues[number]
-            written = (
-                "" if price is None else "$" * price if signs else draw.choice([f"{price}", f"{price}.0", "$" * price])
-            )
-            rows.append(
-                {
-                    "example_label": word,
-                    "input_sentence": template.format(word),
-                    "label": label,
-                    "categories": ", ".join(categories),
-                    "price": written,
-                    "rank": f"{rank + base}.0",
-                    "recommended_item": name,
-                }
-            )
+            written = [""] if price is None else ["$" * price]
+            if price and not signs:
+                written += [f"{price}", f"{price}.0"]
+            query = (word, template.format(word), label)
+            venue = (", ".join(categories), draw.choice(written), f"{rank + base}.0", name)
+            rows.append(dict(zip(COLUMNS, query + venue, strict=True)))
 
     for template in TEMPLATES:
         for position in (0, 1):

@@ -31,8 +31,6 @@ def test_the_folder_is_like_a_hugging_face_model(trained, sample_reviews):
     names = {file.name for file in trained.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "venues.jsonl", "training.json"} <= names
     assert "checkpoint" not in names
-    config = json.loads((trained / "config.json").read_text())
-    assert (config["model_type"], config["venues"], config["city"]) == ("lmrec", VENUES, "Sampleton")
     loaded = LMRec.load(trained)
     assert loaded.venues == sample_reviews.venues
     assert not loaded.model.training
@@ -45,20 +43,12 @@ def test_planted_associations_are_significant(audited):
         assert shares.loc[(city, "race", "black", 4), "ci_high"] < 0.45
     result = pd.read_csv(audited / "association.csv")
     result = result[result["city"] == "all"].set_index(["dimension", "label", "other", "category"])
-    for dimension, label, other, category in (
-        ("gender", "female", "male", "Desserts"),
-        ("gender", "male", "female", "Bars"),
-        ("first relationship", "female", "male", "Desserts"),
-        ("first relationship", "male", "female", "Bars"),
-        ("second relationship", "male", "female", "Gay Bars"),
-    ):
-        row = result.loc[(dimension, label, other, category)]
-        if dimension == "second relationship":  # three words a group
-            assert np.isnan(row["ci_low"])
-        else:
+    for dimension in ("gender", "first relationship"):
+        for label, other, category in (("female", "male", "Desserts"), ("male", "female", "Bars")):
+            row = result.loc[(dimension, label, other, category)]
             assert row["ci_low"] > 0, (dimension, category)
-        if dimension == "gender":  # fewer words stand for the others, and processors train other models
-            assert row["p_adjusted"] < 0.05, category
+            assert dimension != "gender" or row["p_adjusted"] < 0.05, category  # fewer words stand for relationships
+    assert np.isnan(result.loc[("second relationship", "male", "female", "Gay Bars"), "ci_low"])  # three words a group
     prices = pd.read_csv(audited / "average_price.csv").set_index(["city", "substitution"])
     for dear, cheap in (("synagogue", "mosque"), ("law office", "construction site")):
         assert prices.loc[("all", dear), "ci_low"] > prices.loc[("all", cheap), "ci_high"]
@@ -114,8 +104,7 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
     texts = [query.text for query in load_templates().queries()][::40]
     whole = lmrec.rank(texts, TOP, batch=64)
     lmrec.save(tmp_path)
-    np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts, TOP), whole)
-    np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
+    np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts, TOP, batch=1), whole)
     np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
 
 
@@ -131,7 +120,6 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     scores = pd.read_csv(tmp_path / "q" / "quality.csv").set_index(["city", "score"])
     assert scores.loc[("Sampleton", "HR@5"), "ci_low"] > 5 / VENUES + 0.1
     assert "category nDCG" in out
-    assert json.loads((tmp_path / "q" / "quality.json").read_text())["split_seeds"] == {"Sampleton": 0}
     seeded = ("--model", trained, "--out", tmp_path / "q", "--bootstrap", 20, "--seed", 7, "--quiet")
     assert run_command("recommend evaluate", *seeded)[0] == 0
     record = json.loads((tmp_path / "q" / "quality.json").read_text())
@@ -152,18 +140,16 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     assert quality.groupby("condition")["score"].nunique().tolist() == [15] * 6
     assert (tmp_path / "m" / "mitigation.svg").read_text().startswith("<?xml")
     assert "re-ranked" in out
-    said = refused("recommend mitigate --model", trained, "--masked-model", trained, "--out", tmp_path / "m")
-    assert "was not trained with --mask" in said
-    said = refused("recommend mitigate --model", trained, "--augmented-model", trained, "--out", tmp_path / "m")
-    assert "was not trained with --augment" in said
+    mitigate = ("recommend mitigate --out", tmp_path / "m", "--model", trained)
+    assert "was not trained with --mask" in refused(*mitigate, "--masked-model", trained)
+    assert "was not trained with --augment" in refused(*mitigate, "--augmented-model", trained)
+    assert "two models of" in refused(*mitigate, "--model", trained)
     lmrec = LMRec.load(trained)
     lmrec.save(tmp_path / "seed1")
     (tmp_path / "seed1" / "training.json").write_text('{"settings": {"seed": 1}}')
     both = ("--model", trained, "--model", tmp_path / "seed1")
-    said = refused("recommend mitigate", *both, "--masked-model", trained_masked, "--out", tmp_path / "m")
-    assert "--model has a model of Sampleton with seed 1, and --masked-model has none" in said.replace("plain", "")
-    said = refused("recommend mitigate --model", trained, "--model", trained, "--out", tmp_path / "m")
-    assert "two models of" in said
+    said = refused(*mitigate, "--model", tmp_path / "seed1", "--masked-model", trained_masked)
+    assert "Sampleton with seed 1, and --masked-model has none" in said
     code, _, err = run_command("recommend evaluate", *both, "--out", tmp_path / "seeds", "--bootstrap", 20, "--quiet")
     assert code == 0, err
     scores = pd.read_csv(tmp_path / "seeds" / "quality.csv").set_index(["city", "score"])
@@ -179,7 +165,6 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(few_reviews, settin
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
         train(few_reviews, tmp_path / "parts", short.model_copy(update={"seed": 1}))
     resumed = train(few_reviews, tmp_path / "parts", short)
-    assert [loss["step"] for loss in resumed["losses"]] == [loss["step"] for loss in whole["losses"]]
     assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-6)
     pair = [LMRec.load(tmp_path / name).model.state_dict() for name in ("whole", "parts")]
     assert max(float((pair[0][name] - pair[1][name]).abs().max()) for name in pair[0]) == 0
@@ -187,24 +172,17 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(few_reviews, settin
 
 @pytest.mark.parametrize("kind", ["distilbert", "roberta"])
 def test_any_encoder_checkpoint_with_a_one_layer_head(kind, few_reviews, tmp_path):
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import AutoModel, DistilBertConfig, PreTrainedTokenizerFast, RobertaConfig
 
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tokens = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
+    names = {f"{name}_token": token for name, token in tokens.items()}
+    words = [*tokens.values(), "table", "for", "two", "at", "the", "bank", "great", "cake"]
+    tokenizer = Tokenizer(models.WordLevel({word: code for code, word in enumerate(words)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    texts = ["table for two at the bank", "great cake"]
-    tokenizer.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special, show_progress=False))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    names = {
-        "cls_token": "<s>",
-        "pad_token": "<pad>",
-        "sep_token": "</s>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-    }
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(tmp_path / "encoder")
     size = {"vocab_size": 30, "pad_token_id": 1, "max_position_embeddings": 34}
     config = (
@@ -237,18 +215,17 @@ def test_the_same_mask_for_every_substitution_of_a_template():
     assert neutralise("a raven on a diamond, in officeland") == "a raven on a diamond, in officeland"
 
 
-MASKED = {
-    "I came here with Siobhan and her brother Patrick": "I came here with M and M M M",
-    "Our server Brenda Kowalski was great. Thanks, Kowalski!": "Our server M M was great. Thanks, M!",
-    "Ask for Grace! Will you bring Thai Basil?": "Ask for M! Will you bring Thai Basil?",
-    "My name is eunice, and this is about Wendy's Burgers": "My name is M, and this is about Wendy's Burgers",
-}
-"""Names that no list of the paper holds, and words that only look like names."""
-
-
-@pytest.mark.parametrize("text", MASKED)
-def test_anybodys_name_is_masked(text):
-    assert Neutraliser()(text).replace(MASK, "M") == MASKED[text]
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [  # names that no list of the paper holds, and words that only look like names
+        ("I came here with Siobhan and her brother Patrick", "I came here with M and M M M"),
+        ("Our server Brenda Kowalski was great. Thanks, Kowalski!", "Our server M M was great. Thanks, M!"),
+        ("Ask for Grace! Will you bring Thai Basil?", "Ask for M! Will you bring Thai Basil?"),
+        ("My name is eunice, and this is about Wendy's Burgers", "My name is M, and this is about Wendy's Burgers"),
+    ],
+)
+def test_anybodys_name_is_masked(text, masked):
+    assert Neutraliser()(text).replace(MASK, "M") == masked
 
 
 def test_nearly_every_known_name_is_masked_in_nearly_every_request():
@@ -267,37 +244,30 @@ def test_nearly_every_known_name_is_masked_in_nearly_every_request():
     ]  # fmt: skip
 
 
-BROKEN = {
-    "fewer venues than k": (("audit", "--top", VENUES + 1), f"{VENUES + 1} venues are asked for, but the model knows"),
-    "no templates": (("audit", "--templates", "gone"), "gone: no such folder"),
-    "no placeholder": (("audit", "--templates", "t1"), "templates.tsv, line 3: the template 'Find a place' lacks its"),
-    "no label": (("audit", "--templates", "t2"), "names.tsv, line 3: the substitution 'Kim' is in no label"),
-    "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
-    "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
-    "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
-    "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: no gender"),
-}
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("templates", "kind\ttemplate\nnames\tFind [NAME]\nnames\tFind a place\n", "line 3: the template 'Find a"),
+        ("templates", "kind\ttemplate\npets\tFeed [NAME]\n", "line 2: no kind 'pets'"),
+        ("names", "word\tgender\nEmily\tfemale\nKim\t\n", "line 3: the substitution 'Kim' is in no label"),
+        ("locations", "word\tgroup\ngym\tlocation\ngym\tlocation\n", "line 3: 'gym' stands in line 2 too"),
+        ("relationships", "word\tplace\tgender\tage\naunt\tfirst\t\told\n", "line 2: no gender"),
+    ],
+)
+def test_wrong_templates_end_in_one_line_and_exit_code_2(name, content, message, trained, tmp_path):
+    (tmp_path / f"{name}.tsv").write_text(content)
+    said = refused("recommend audit --model", trained, "--templates", tmp_path, "--out", tmp_path / "out")
+    assert f"{name}.tsv, {message}" in said
 
 
-@pytest.mark.parametrize("case", list(BROKEN))
-def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    files = {
-        "t1/templates.tsv": "kind\ttemplate\nnames\tFind [NAME]\nnames\tFind a place\n",
-        "t2/names.tsv": "word\tgender\nEmily\tfemale\nKim\t\n",
-        "t3/templates.tsv": "kind\ttemplate\npets\tFeed [NAME]\n",
-        "t4/locations.tsv": "word\tgroup\ngym\tlocation\ngym\tlocation\n",
-        "t5/relationships.tsv": "word\tplace\tgender\tage\naunt\tfirst\t\told\n",
-    }
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(content)
+def test_a_model_that_cannot_be_audited_ends_in_one_line_and_exit_code_2(trained, tmp_path):
+    audit = ("recommend audit --out", tmp_path / "out", "--model")
+    assert f"{VENUES + 1} venues are asked for" in refused(*audit, trained, "--top", VENUES + 1)
+    assert "gone: no such folder" in refused(*audit, trained, "--templates", tmp_path / "gone")
     LMRec.load(trained).save(tmp_path / "items")
     lines = (tmp_path / "items" / "venues.jsonl").read_text().splitlines()
     (tmp_path / "items" / "venues.jsonl").write_text("\n".join([lines[0], '{"id": 1}', *lines[2:]]))
-    arguments, message = BROKEN[case]
-    model = () if "--model" in arguments else ("--model", trained)
-    assert message in refused("recommend", *arguments, *model, "--out", "out")
+    assert "venues.jsonl, line 2: expected" in refused(*audit, tmp_path / "items")
 
 
 def test_what_writes_text_or_recommends_is_no_encoder(trained, gpt2, bart, tmp_path):

@@ -24,15 +24,13 @@ def city(name, rng, *, accident=0.0, planted=0.0, words=WORDS):
     bent[0] += planted
     rows = []
     for number, word in enumerate(words):
-        black = number % 2
-        odds = np.exp(np.where(black, bent, -bent))
+        label = ("white", "black")[number % 2]
+        odds = np.exp(bent if number % 2 else -bent)
         for rank, code in enumerate(rng.choice(len(CATEGORIES), size=20, p=odds / odds.sum()), start=1):
-            rows.append(
-                {"city": name, "query": f"table for {word}", "substitution": word, "rank": rank,
-                 "label": "black" if black else "white", "item": f"{CATEGORIES[code]} House {rank}",
-                 "price": float(1 + code % 4), "categories": (CATEGORIES[code],)}
-            )  # fmt: skip
-    return pd.DataFrame(rows)
+            venue = (f"{CATEGORIES[code]} House {rank}", float(1 + code % 4), (CATEGORIES[code],))
+            rows.append((name, f"table for {word}", word, rank, label, *venue))
+    columns = ["city", "query", "substitution", "rank", "label", "item", "price", "categories"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def pooled(rows, category):
@@ -78,12 +76,8 @@ def test_words_of_one_city_do_not_stand_for_another():
             rows = city(f"city{place}", rng, words=words)
             thai = rng.random(len(rows)) < 0.1 + 0.15 * place
             black = rows["substitution"].isin(words[: 4 + 2 * place])
-            parts.append(
-                rows.assign(
-                    categories=[("Thai",) if part else ("Pizza",) for part in thai],
-                    label=np.where(black, "black", "white"),
-                )
-            )
+            categories = [("Thai",) if part else ("Pizza",) for part in thai]
+            parts.append(rows.assign(categories=categories, label=np.where(black, "black", "white")))
         frame = tidy(pd.concat(parts, ignore_index=True))
         how = replace(SHEN, resamples=0, permutations=200, seed=number)
         result = of_all(association(frame, how), label="black", category="Thai")
@@ -98,16 +92,12 @@ def test_a_city_without_a_label_stays_out():
     lone = city("D", rng)
     lone = lone[lone["label"] == "white"]
     with_lone, without = (tidy(pd.concat(part, ignore_index=True)) for part in ([*rows, lone], rows))
-    columns = ["category", "label", "difference", "ratio", "ci_low", "ci_high", "p_cities"]
-    pd.testing.assert_frame_equal(
-        of_all(association(with_lone, QUICK))[columns].reset_index(drop=True),
-        of_all(association(without, QUICK))[columns].reset_index(drop=True),
-    )
-    columns = ["label", "price", "value", "ci_low", "ci_high", "neutral"]
-    pd.testing.assert_frame_equal(
-        of_all(price_percentage(with_lone, QUICK))[columns].reset_index(drop=True),
-        of_all(price_percentage(without, QUICK))[columns].reset_index(drop=True),
-    )
+    for scores, columns in (
+        (association, ["category", "label", "difference", "ratio", "ci_low", "ci_high", "p_cities"]),
+        (price_percentage, ["label", "price", "value", "ci_low", "ci_high", "neutral"]),
+    ):
+        found, expected = (of_all(scores(rows, QUICK))[columns] for rows in (with_lone, without))
+        pd.testing.assert_frame_equal(found.reset_index(drop=True), expected.reset_index(drop=True))
 
 
 def test_a_label_of_one_city_only_has_the_rows_of_that_city():
@@ -133,9 +123,6 @@ def test_one_city_alone_says_nothing_of_the_next():
 def test_prices_and_item_names_have_intervals_over_cities_within_their_range():
     rng = np.random.default_rng(4)
     rows = tidy(pd.concat([city(name, rng, accident=1.0) for name in "AB"], ignore_index=True))
-    prices = of_all(average_price(rows, QUICK))
-    assert prices["ci_low"].between(1, 4).all()
-    assert prices["ci_high"].between(1, 4).all()
-    words = top_words(rows, QUICK)
-    assert words["ci_low"].between(0, 1).all()
-    assert words["ci_high"].between(0, 1).all()
+    for found, least, most in ((of_all(average_price(rows, QUICK)), 1, 4), (top_words(rows, QUICK), 0, 1)):
+        assert found["ci_low"].ge(least).all()
+        assert found["ci_high"].le(most).all()

@@ -1,6 +1,5 @@
 """Average prices of labels, and prices that are amounts: the numbers are those of plain counting."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -39,11 +38,10 @@ def test_an_interval_goes_no_further_than_the_levels():
     assert result[["ci_low", "ci_high"]].abs().max().max() <= 3
 
 
-def test_without_prices_there_is_no_row():
-    rows = World().lists(np.random.default_rng(0)).drop(columns=["label"])
-    assert price_by_label(tidy(rows), QUICK).empty
-    nothing = World().lists(np.random.default_rng(0)).assign(price=math.nan)
-    assert price_by_label(tidy(nothing), QUICK).empty
+def test_without_labels_or_prices_there_is_no_row():
+    rows = World().lists(np.random.default_rng(0))
+    for lacking in (rows.drop(columns=["label"]), rows.assign(price=np.nan)):
+        assert price_by_label(tidy(lacking), QUICK).empty
 
 
 def test_three_labels_are_three_pairs_of_one_family():
@@ -57,19 +55,12 @@ def test_three_labels_are_three_pairs_of_one_family():
     assert part["p_adjusted"].min() > part["p_value"].min()
 
 
-@pytest.mark.parametrize(
-    ("cell", "amount"),
-    [("18", 18), ("€ 18.50", 18.5), ("18,50", 18.5), ("1,250.00", 1250), ("1,250", 1250), ("", None), ("n/a", None),
-     (7.5, 7.5), ("£12", 12)],
-)  # fmt: skip
-def test_an_amount_is_read(cell, amount):
-    assert price_amount(cell) == amount
-
-
-@pytest.mark.parametrize("cell", ["dear", "-3", "inf", "1e13", "1,2,3", "$$"])
-def test_what_is_no_amount_is_refused(cell):
-    with pytest.raises(ValueError, match="is not an amount"):
-        price_amount(cell)
+def test_amounts_of_prices():
+    amounts = {"€ 18.50": 18.5, "18,50": 18.5, "1,250.00": 1250, "1,250": 1250, "": None, "n/a": None, 7.5: 7.5}
+    assert {cell: price_amount(cell) for cell in amounts} == amounts
+    for cell in ("dear", "-3", "inf", "1e13", "1,2,3", "$$"):
+        with pytest.raises(ValueError, match="is not an amount"):
+            price_amount(cell)
 
 
 def written(path, prices):
@@ -99,15 +90,14 @@ def test_what_groups_pay_and_categories_that_look_like_several_are_noted(tmp_pat
 
 def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_them(tmp_path):
     often = [1] * 50 + [2, 3, 4]  # one item, recommended fifty times
-    one, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
-    for path, prices, label in (
-        (one, often, "all"),
-        (two, [100, 200, 300, 400], "all"),
-        (neutral, [1, 4, 1000], "neutral"),
-    ):
+    files = []
+    dear, few = [100, 200, 300, 400], [1, 4, 1000]
+    for city, prices, label in (("A", often, "all"), ("B", dear, "all"), ("A", few, "neutral")):
+        path = tmp_path / f"{city}-{label}.csv"
         frame = pd.read_csv(written(path, prices))
         frame.assign(label=label, item=[f"i{price}" for price in prices]).to_csv(path, index=False)
-    result = read_recommendations([("A", one), ("B", two), ("A", neutral)], ListFormat(price_levels=()))
+        files.append((city, path))
+    result = read_recommendations(files, ListFormat(price_levels=()))
     levels = result.frame.groupby("city")["price"].agg(lambda part: part.drop_duplicates().tolist())
     assert levels["A"] == levels["B"] == [1, 2, 3, 4]
     assert result.neutral["price"].tolist() == [1, 4, 4]

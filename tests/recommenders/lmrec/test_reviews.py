@@ -11,7 +11,6 @@ from tod_bias.errors import RecommenderError, TodBiasError
 from tod_bias.recommenders.lmrec.reviews import (
     CHEAP,
     DEAR,
-    PLANTED,
     Reviews,
     name_statistics,
     read_csv,
@@ -48,8 +47,8 @@ def test_a_citys_csv(tmp_path):
     ]  # fmt: skip
     assert [review.venue for review in reviews] == [0, 0, 1, 1]
     result = reviews.statistics()
-    assert (result["reviews"], result["venues"], result["venues_with_fewer_reviews"]) == (4, 2, 1)
-    assert (result["most_rated_venue"], result["categories"], result["most_categories"]) == (2, 3, 2)
+    names = ("reviews", "venues", "venues_with_fewer_reviews", "most_rated_venue", "categories", "most_categories")
+    assert [result[name] for name in names] == [4, 2, 1, 2, 3, 2]
     assert result["venues_by_price"] == {"$": 0.5, "$$": 0.5, "$$$": 0, "$$$$": 0, "missing": 0}
 
 
@@ -64,13 +63,15 @@ def test_names_by_price_level(tmp_path):
 
 def yelp(folder):
     business = [
-        {"business_id": "a", "name": "Fox", "city": "Boston", "categories": "Bars, Thai",
-         "attributes": {"RestaurantsPriceRange2": "2"}},
-        {"business_id": "b", "name": "Hen", "city": "Austin", "categories": None, "attributes": None},
-        {"business_id": "c", "name": "Cut", "city": "Boston", "categories": "Hair Salons, Beauty & Spas",
-         "attributes": {"RestaurantsPriceRange2": "3"}},
-        {"business_id": "d", "name": "Elk", "city": "Boston", "categories": "restaurants, Thai", "attributes": None},
-    ]  # fmt: skip
+        {"business_id": key, "name": name, "city": city, "categories": categories}
+        | {"attributes": {"RestaurantsPriceRange2": price} if price else None}
+        for key, name, city, categories, price in (
+            ("a", "Fox", "Boston", "Bars, Thai", "2"),
+            ("b", "Hen", "Austin", None, None),
+            ("c", "Cut", "Boston", "Hair Salons, Beauty & Spas", "3"),
+            ("d", "Elk", "Boston", "restaurants, Thai", None),
+        )
+    ]
     review = [{"business_id": key, "text": f"{key} {n}"} for n in range(3) for key in "abcd"]
     for name, rows in (("business", business), ("review", review)):
         (folder / f"yelp_academic_dataset_{name}.json").write_text("\n".join(map(json.dumps, rows)))
@@ -138,11 +139,10 @@ def test_the_sample_is_seeded_balanced_and_planted(tmp_path):
     assert names.loc[("race", "black", 1), "value"] == pytest.approx(0.95, abs=0.03)
     assert names.loc[("race", "black", 4), "value"] == pytest.approx(0.05, abs=0.03)
     assert names.loc[("gender", "female", 1), "value"] == pytest.approx(0.5, abs=0.03)
-    assert len(PLANTED) == 5
     count = write_sample(tmp_path / "s.csv", sample(venues=24, reviews=3))
     assert count == 72
     assert len(Reviews(read_csv(tmp_path / "s.csv"), city="X", fewest=3)) == 72
-    with pytest.raises(RecommenderError, match="1 to 240 venues, not 241"):
+    with pytest.raises(RecommenderError, match="not 241"):
         sample(venues=241)
 
 
@@ -174,32 +174,26 @@ def test_words_are_those_of_the_papers():
     assert {(entry.word, entry.labels["race"]) for entry in words.names} == shen
 
 
-BROKEN = {
-    "missing column": ([["business_id", "name"]], "x.csv, line 1: no column 'review_text'"),
-    "broken line": ([HEADER, ROWS[0], ["b", "1"]], "x.csv, line 4: 2 cells; the header has 6"),
-    "bad price": (
-        [HEADER, [*ROWS[2][:4], "dear", "Thai"]],
-        "x.csv, line 2: venue 'b': price 'dear' is not a price level",
-    ),
-    "no id": ([HEADER, ["", *ROWS[2][1:]]], "x.csv, line 2: no business_id"),
-    "too few": ([HEADER], "x: no venue of 0 has 1 reviews or more"),
-}
-
-
-@pytest.mark.parametrize("case", list(BROKEN))
-def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatch):
-    rows, message = BROKEN[case]
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "x.csv", rows[1:], rows[0])
-    assert message in refused("recommend train --reviews x.csv --min-reviews 1 --out model")
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        (["business_id", "name"], [], "x.csv, line 1: no column 'review_text'"),
+        (HEADER, [ROWS[0], ["b", "1"]], "x.csv, line 4: 2 cells; the header has 6"),
+        (HEADER, [[*ROWS[2][:4], "dear", "Thai"]], "x.csv, line 2: venue 'b': price 'dear'"),
+        (HEADER, [["", *ROWS[2][1:]]], "x.csv, line 2: no business_id"),
+        (HEADER, [], "x: no venue of 0 has 1 reviews or more"),
+    ],
+)
+def test_wrong_input_ends_in_one_line_and_exit_code_2(header, rows, message, tmp_path):
+    write(tmp_path / "x.csv", rows, header)
+    options = ("--min-reviews", 1, "--out", tmp_path / "model")
+    assert message in refused("recommend train --reviews", tmp_path / "x.csv", *options)
 
 
 def test_statistics_are_printed_and_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "x.csv", ROWS)
     code, out, _ = run_command("recommend statistics --reviews City=x.csv --min-reviews 2 --out s")
-    assert code == 0
-    assert "most rated" in out
-    assert max(map(len, out.splitlines())) <= 80
+    assert (code, "most rated" in out) == (0, True)
     assert json.loads((tmp_path / "s" / "statistics.json").read_text())[0]["city"] == "City"
     assert (tmp_path / "s" / "name_statistics.csv").exists()

@@ -37,7 +37,7 @@ def test_lmrec_is_a_pipeline_of_three_stages(trained: Path, tmp_path: Path) -> N
 
 
 def test_a_missing_field_or_stage_is_one_line() -> None:
-    with pytest.raises(StageError, match="needs the output of a stage 'recommend' before it; there is none"):
+    with pytest.raises(StageError, match="needs the output of a stage 'recommend' before it"):
         ItemLookup({})([StageInput((), "")])
     results = ItemLookup({"x": {"id": "x"}})([StageInput((), "", {"recommend": ({"id": "x"},)})])
     with pytest.raises(StageError, match="the row of 'x' has no 'name'"):

@@ -36,35 +36,31 @@ def stored(study: str, file: str) -> dict:
     return json.loads((PROJECTS / study / file).read_text(encoding="utf-8"))
 
 
-def shown_bounds(bounds: list[float]) -> list[float]:
-    """A value and its interval; the README gives 0 without one."""
-    return bounds if max(map(abs, bounds)) > 1e-9 else [0.0]
-
-
 def mitigated(file: str) -> Rows:
-    """Condition to means over the cities and their intervals, of what `recommend mitigate` wrote."""
+    """Condition to means over the cities and their intervals, of what `recommend mitigate` wrote; 0 has no interval."""
     found: dict[str, dict[str, list[float]]] = {}
     for kind in ("quality", "bias"):
         with (PROJECTS / "lmrec" / "mitigation" / f"{file}{kind}.csv").open(encoding="utf-8") as lines:
             for row in csv.DictReader(lines):
                 if row["city"] == "all":
-                    condition = row["condition"].replace(" side", " side masked")
                     bounds = [float(row[name]) for name in ("value", "ci_low", "ci_high")]
-                    found.setdefault(condition, {})[row["score"]] = shown_bounds(bounds)
+                    condition = row["condition"].replace(" side", " side masked")
+                    found.setdefault(condition, {})[row["score"]] = bounds if max(map(abs, bounds)) > 1e-9 else [0.0]
     scores = ("accuracy", "HR@20", "price percentage", "association", "price of places")
     return {name: [value for score in scores for value in found[name][score]] for name in found}
 
 
 def anybody() -> Rows:
     scores = ["accuracy", "HR@5", "bias: price percentage", "bias: association"]
-    sides = {"at test": "test side", "in training": "train side", "in both": "both sides"}
     rows = {}
     for file, mask in (("anybody_224_names.json", "224 names"), ("anybody.json", "now")):
         for name, found in stored("lmrec", file).items():
             masked = [100 * found["names masked"][0]] if "as they" not in name and "training" not in name else []
-            side = sides.get(name.removeprefix("masked "))
-            bounds = chain.from_iterable(shown_bounds(found[score]) for score in scores)
-            rows[f"{mask}, {side}" if side else name] = [*bounds, *masked]
+            side = {"at test": "test side", "in training": "train side", "in both": "both sides"}.get(
+                name.removeprefix("masked ")
+            )
+            bounds = (found[score] if max(map(abs, found[score])) > 1e-9 else [0.0] for score in scores)
+            rows[f"{mask}, {side}" if side else name] = [*chain.from_iterable(bounds), *masked]
     return rows
 
 
@@ -90,9 +86,9 @@ def pretraining() -> Rows:
         size, agreement = found["size"][kind], found["agreement"][kind]
         rows[name] = [*(size[bound] for bound in ("value", "low", "high")), *agreement.values()]
     for name in ("pretrained - random", "pretrained - scratch", "masked - pretrained"):
-        agreement = found["agreement"].get("masked, pretrained", {}) if "masked" in name else {}
         row = name.replace("-", "−").replace("scratch", "small")
-        rows[row] = [*[*found["size"][name].values()][:4], *agreement.values()]
+        rows[row] = [*found["size"][name].values(), *found["agreement"].get("masked, pretrained", {}).values()]
+        rows[row] = rows[row] if "masked" in name else rows[row][:4]
     return rows
 
 
@@ -172,6 +168,26 @@ def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
             assert abs(value - true) <= most, f"{row}: {value}, in the file {true}"
 
 
+def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
+    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").split())
+    reviews, model = by_hand["reviews"], by_hand["en_core_web_sm 3.8"]
+    assert found["reviews"]["words"] == reviews["words"]
+    own = [found["coverage"]["unlisted"][f"own sentences{case}"] for case in ("", ", lower case")]
+    for said in (
+        f"it is {own[0]:.1f}%, and {own[1]:.1f}% in lower case",
+        f"{found['reviews']['masked']:.1f}% of {found['reviews']['mentions']} mentions",
+        f"{reviews['false']['now']} of {reviews['masks']['now']} masks are not people "
+        f"({1000 * reviews['false']['now'] / reviews['words']:.2f} per 1,000 words); before, "
+        f"{reviews['false']['before']} of {reviews['masks']['before']} were "
+        f"({1000 * reviews['false']['before'] / reviews['words']:.2f} per 1,000)",
+        f"helped to write the rules, {len(found['false masks']['with a mask'])} has a mask",
+        f"a mask into {model['sentences with a mask']} of the {found['false masks']['sentences']} sentences",
+        f"{model['false']} of {model['judged']} randomly drawn masks are not people",
+    ):
+        assert said in text
+
+
 @pytest.fixture
 def study(monkeypatch) -> ModuleType:
     """projects/step_by_step/study.py"""
@@ -198,3 +214,8 @@ def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: Modu
         drawn, kept = study.to_svg(figure), (folder / f"{name}.svg").read_text(encoding="utf-8")
         assert TEXT.findall(drawn) == TEXT.findall(kept)
         assert len(TEXT.findall(drawn)) > 20
+
+
+def test_the_readme_of_a_study_is_short() -> None:
+    readme = (PROJECTS / "step_by_step" / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150

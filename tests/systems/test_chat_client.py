@@ -16,8 +16,6 @@ from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after
 from tod_bias.systems.chat.replies import TOO_LONG, TOO_MANY
 
-# servers that fail -----------------------------------------------------------------------------------------------
-
 
 def client(server, **settings):
     return Answer(model="m", base_url=server.url, **{"retries": 3, "timeout": 5, **settings})
@@ -26,11 +24,8 @@ def client(server, **settings):
 @pytest.mark.parametrize(
     "fault",
     [
-        *(429, 500, 503, 408, "cut", "garbage", [], {}, {"choices": []}, {"choices": [{}]}),
-        {"choices": [{"message": {"content": 7}}]},
-        {"choices": [{"message": {"tool_calls": {}}}]},
-        {"choices": [{"message": {"tool_calls": [{"function": {"name": None}}]}}]},
-        (503, {"retry-after": "0"}),
+        *(429, 500, 503, 408, "cut", "garbage", [], {"choices": []}, {"choices": [{}]}),
+        *({"choices": [{"message": one}]} for one in ({"content": 7}, {"tool_calls": {}}, {"tool_calls": [{}]})),
     ],
     ids=str,
 )
@@ -74,16 +69,12 @@ def test_an_answer_that_does_not_end_is_given_up(fault, monkeypatch):
 @pytest.mark.parametrize(
     ("fault", "kind", "message", "calls"),
     [
-        (500, UnansweredError, r"\(tried 2 times\)$", 2),
-        ("cut", UnansweredError, r"\(tried 2 times\)$", 2),
-        ("garbage", UnansweredError, r"\(tried 2 times\)$", 2),
-        ({"nonsense": 1}, UnansweredError, r"\(tried 2 times\)$", 2),
+        *((fault, UnansweredError, r"\(tried 2 times\)$", 2) for fault in (500, "cut", {"nonsense": 1})),
         # what will not pass is not tried again
         (401, StageError, "refuses the key", 1),
         (403, StageError, "refuses to answer", 1),
         (404, StageError, "no model 'm', or no chat API", 1),
         (400, UnansweredError, "status 400: fault 400", 1),
-        (413, UnansweredError, "status 413", 1),
         ("endless failure", UnansweredError, "status 400", 1),
     ],
     ids=str,
@@ -94,14 +85,6 @@ def test_failures_are_tried_as_often_as_they_may_pass(fault, kind, message, call
             client(server, retries=1)([StageInput((), "Hi")])
         assert server.sent < 100_000_000  # of an endless answer the beginning is read
     assert len(server.received) == calls
-
-
-def test_a_slow_server_is_given_up():
-    with (
-        ChatServer(lambda body: "Hello.", latency=2) as server,
-        pytest.raises(UnansweredError, match=r"no answer within 0\.3 seconds"),
-    ):
-        client(server, retries=0, timeout=0.3)([StageInput((), "Hi")])
 
 
 def test_no_server_is_an_error_at_once():
@@ -116,9 +99,7 @@ def test_the_key_is_in_no_message_and_no_log(monkeypatch, caplog):
     monkeypatch.setenv("MY_KEY", "sk-test-wrong")
     with ChatServer(lambda body: f"Your key is {body['model']}", key="sk-test-right") as server:
         stage = client(server, api_key_env="MY_KEY")
-        with pytest.raises(
-            StageError, match=r"the server refuses the key.*Bearer \*\*\*.*mend the variable MY_KEY"
-        ) as error:
+        with pytest.raises(StageError, match=r"refuses the key.*Bearer \*\*\*.*the variable MY_KEY") as error:
             stage([StageInput((), "Hi")])
         assert "sk-test-wrong" not in str(error.value) + repr(stage) + stage.signature
     with ChatServer(lambda body: "You said sk-test-wrong", key="sk-test-wrong") as server:
@@ -129,8 +110,8 @@ def test_the_key_is_in_no_message_and_no_log(monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("MY_KEY", "sk-secret\nsk-other", "what the environment variable MY_KEY holds can be no key"),
-        ("MY_KEY", "sk-sécret", "what the environment variable MY_KEY holds can be no key"),
+        ("MY_KEY", "sk-secret\nsk-other", "MY_KEY holds can be no key"),
+        ("MY_KEY", "sk-sécret", "MY_KEY holds can be no key"),
         ("gsk_secret1", None, "that it names .* is not set"),
     ],
 )
@@ -156,31 +137,25 @@ def test_a_key_that_is_written_with_escapes_in_arguments_is_cleaned(monkeypatch)
 @pytest.mark.parametrize(
     ("message", "output", "outcome"),
     [
-        (
-            {"tool_calls": 129 * calling("find", {})["tool_calls"]},
-            [{"api_name": "find", MALFORMED: TOO_MANY}],
-            "too many calls",
-        ),
-        (calling("find", {"text": "x" * LONGEST}), [{"api_name": "find", MALFORMED: TOO_LONG}], "text too long"),
-        (calling("f" * LONGEST, {}), [{"api_name": "f" * 64, MALFORMED: TOO_LONG}], "text too long"),
-        ("x" * (LONGEST + 1), TOO_LONG, "text too long"),
-        ({"content": None, "refusal": "x" * (LONGEST + 1)}, TOO_LONG, "text too long"),
-        ({"content": [{"text": "x" * LONGEST}, {"text": "y"}]}, TOO_LONG, "text too long"),
-        ("x" * 5 * LONGEST, TOO_LONG, "text too long"),  # more than is read at all
+        ({"tool_calls": 129 * calling("find", {})["tool_calls"]}, [{"api_name": "find", MALFORMED: TOO_MANY}], "calls"),
+        (calling("find", {"text": "x" * LONGEST}), [{"api_name": "find", MALFORMED: TOO_LONG}], "text"),
+        (calling("f" * LONGEST, {}), [{"api_name": "f" * 64, MALFORMED: TOO_LONG}], "text"),
+        ({"content": None, "refusal": "x" * (LONGEST + 1)}, TOO_LONG, "text"),
+        ({"content": [{"text": "x" * LONGEST}, {"text": "y"}]}, TOO_LONG, "text"),
+        ("x" * 5 * LONGEST, TOO_LONG, "text"),  # more than is read at all
     ],
-    ids=["calls", "arguments", "name", "text", "refusal", "parts", "reply"],
+    ids=["calls", "arguments", "name", "refusal", "parts", "reply"],
 )
 def test_what_is_too_much_is_counted_and_nothing_large_is_stored(message, output, outcome):
     with ChatServer(lambda body: message) as server:
         stage = ToolCalls(model="m", base_url=server.url)
         reply = stage.client.ask(stage.request(StageInput((), "Hi")))
-        calls = len(server.received)
-    assert calls == 1
+    assert len(server.received) == 1
     assert len(json.dumps(reply)) < 1000
     for given in (reply, completion(message, {})):  # the same where an earlier version has kept all of it
         found = stage.output(given)
         assert (found["tool_calls"] or found["content"]) == output
-        assert stage.outcome(found) == outcome
+        assert stage.outcome(found) == {"calls": "too many calls", "text": "text too long"}[outcome]
 
 
 def test_unused_parts_of_a_large_reply_are_left_out():
@@ -191,12 +166,6 @@ def test_unused_parts_of_a_large_reply_are_left_out():
     assert stage.output(kept) == "Hello."
     assert kept["usage"] == {"prompt_tokens": 7, "completion_tokens": 3}
     assert "logprobs" not in kept
-
-
-def test_a_number_that_cannot_be_written_down_is_malformed():
-    number = "9" * 5000
-    (call,) = ToolCalls(model="m").output(completion(calling("find", f'{{"limit": {number}}}'), {}))["tool_calls"]
-    assert call.keys() == {"api_name", MALFORMED}
 
 
 def test_a_short_key_is_a_word_that_answers_may_hold(monkeypatch):

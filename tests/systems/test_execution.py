@@ -42,16 +42,10 @@ def test_a_stage_is_called_for_every_different_history():
     def last_result(inputs):
         return [str(item.history[-1].api_results[1:]) if item.history else "" for item in inputs]
 
+    found = [Step({"a": "b"}, ({"name": "x"}, {"name": f"y{n}"})) for n in range(4)]
     dialogues = [
-        Dialogue(
-            str(n),
-            "",
-            (
-                Turn("find", steps=(Step({"a": "b"}, ({"name": "x"}, {"name": f"y{n}"})),), response="x"),
-                Turn.with_call("and?", {}, {}, "z"),
-            ),
-        )
-        for n in range(4)
+        Dialogue(str(n), "", (Turn("find", steps=(step,), response="x"), Turn.with_call("and?", {}, {}, "z")))
+        for n, step in enumerate(found)
     ]
     traces = Execution(Pipeline({"response": last_result}))([Run(dialogue) for dialogue in dialogues])
     assert len({outputs_of(trace)[1]["response"] for trace in traces}) == 4

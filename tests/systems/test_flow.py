@@ -5,14 +5,13 @@ from itertools import groupby
 
 import pandas as pd
 import pytest
-from builders import gender, outputs_of
+from builders import gender
 from flows import Decision, Loop, about_people, agent, retrieval_pipeline, router_pipeline
 
 from tod_bias import Pipeline, StageInput, Turn, attribute
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
-from tod_bias.statistics.arms import all_arms
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import MOST_CALLS, MOST_ROUNDS, MOST_STEPS, FlowProcess, FlowTurn, tool_loop
 from tod_bias.systems.stage import StageCall
@@ -61,7 +60,7 @@ def test_stages_get_argument_and_earlier_outputs_in_order():
     ]  # fmt: skip
     assert [item.argument for item in seen] == ["a", "b"]
     assert seen[1].steps == (StageCall("policy", None, Decision(("a", "b"))), StageCall("tools", "a", "result of a"))
-    assert seen[1].outputs == {"policy": Decision(("a", "b")), "tools": "result of a"}
+    assert seen[1].outputs["tools"] == "result of a"
     assert item.outputs["answer"] == "ok"
 
 
@@ -91,22 +90,8 @@ def test_a_wave_calls_each_stage_once_and_makes_equal_calls_once():
     assert execution.callers["policy"].cost.calls > 2 * calls["policy"]
 
 
-def test_history_of_a_system_holds_its_calls_results_and_responses():
-    seen = []
-    loop = Loop()
-    stages = {**loop.pipeline.stages, "answer": lambda inputs: seen.extend(inputs) or loop.answer(inputs)}
-    (first,), second = about_people(1)[0].turns, about_people(2)[1].turns[0]
-    dialogue = type(about_people(1)[0])("d", "", (first, second))
-    Execution(Pipeline(stages, flow=agent), "system")([Run(dialogue)])
-    (own,) = seen[1].history
-    assert [step.name for step in own.steps] == ["find", "days"]
-    assert own.steps[0].results == ({"place": 0},)
-    assert own.response == "I found place 0 with 0 seats, and it is free on day 0."
-
-
 def test_the_last_stage_gives_the_systems_turn_whatever_its_name():
     gold = about_people(1)[0].turns[0]
-    assert system_turn(gold, [StageCall("bot", None, "mine")]).response == "mine"
     assert system_turn(gold, [StageCall("response", None, "plain"), StageCall("tone", None, "nice")]).response == "nice"
     assert system_turn(gold, [StageCall("reader", {"documents": ["a"]}, "read")]) == dataclasses.replace(
         gold, response="read", steps=()
@@ -115,15 +100,7 @@ def test_the_last_stage_gives_the_systems_turn_whatever_its_name():
         system_turn(gold, [StageCall("tools", {"api_name": "f", "x": {1}}, None), StageCall("answer", None, "a")])
 
 
-@pytest.mark.parametrize(
-    "calls",
-    [
-        Decision(({"api_name": "f", "x": 1},)),
-        [{"name": "f", "arguments": {"x": 1}}],
-        {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}]},
-        {"api_name": "f", "x": 1},
-    ],
-)
+@pytest.mark.parametrize("calls", [Decision(({"api_name": "f", "x": 1},)), [{"name": "f", "arguments": {"x": 1}}]])
 def test_the_shipped_loop_takes_calls_in_every_form(calls):
     flow = tool_loop(None)
     assert next(flow) == "policy"
@@ -141,9 +118,7 @@ def test_the_shipped_loop_ends_where_the_policy_repeats_itself():
     assert len(calls) == 2 * MOST_ROUNDS + 1
 
 
-@pytest.mark.parametrize(
-    "calls", [[{"api_name": "f"}] * (MOST_CALLS + 1), [{"api_name": "f"}] * 50, [{"api_name": "f", "x": "y" * 400_000}]]
-)
+@pytest.mark.parametrize("calls", [[{"api_name": "f"}] * 50, [{"api_name": "f", "x": "y" * 400_000}]])
 def test_the_shipped_loop_ends_where_the_policy_calls_too_much(calls):
     process, requests = FlowProcess(tool_loop, FlowTurn("Hi", ()), ["policy", "tools", "answer"]), []
     while process.request is not None:
@@ -221,15 +196,3 @@ def test_a_flow_may_change_the_outputs_that_it_gets_and_pass_any_argument(flow):
         dataclasses.replace(d, turns=(Turn("My wife asks", response="I found y for you."),)) for d in about_people(4)
     ]
     assert attribute(Pipeline(stages, flow=flow), corpus, metrics="sentence_bleu", **QUICK).axes["gender"]
-
-
-def test_outputs_of_a_swapped_router_are_those_of_its_twin():
-    dialogue = about_people(1)[0]
-    rewrite = gender().rewrite(dialogue, gender().candidates(dialogue)[0])
-    (trace,) = Execution(router_pipeline("router"))([Run(dialogue, rewrite)])
-    arms = {
-        arm: outputs_of(trace, number)[0]["router"] for number, arm in enumerate(all_arms(("router", "even", "odd")))
-    }
-    assert arms == {arm: "odd" if "router" in arm else "even" for arm in arms}  # the twin sees "My wife"
-    (original,) = Execution(router_pipeline("router"))([Run(dialogue)])
-    assert outputs_of(original)[0]["router"] == "odd"

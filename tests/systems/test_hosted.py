@@ -14,7 +14,7 @@ import pytest
 from builders import WORDS, gender
 from flows import about_people, number_in
 
-from tod_bias import Pipeline, StageInput, attribute
+from tod_bias import Pipeline, attribute
 from tod_bias.dialogues.dialogue import flat_call
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import Execution, Run
@@ -33,7 +33,6 @@ def request(turn):
 
 
 async def book(turn):
-    """An agent that calls its tools at once, in an order that nothing fixes."""
     calls = (await ask("model", request(turn)))["calls"]
     random.shuffle(calls)
     results = await asyncio.gather(*(ask("tools", call) for call in calls))
@@ -41,8 +40,6 @@ async def book(turn):
 
 
 async def book_on_a_thread(turn):
-    """A plain function."""
-
     def answer():
         calls = ask_from_thread("model", request(turn))["calls"]
         return f"I found {', '.join(sorted(ask_from_thread('tools', call) for call in calls))}."
@@ -91,12 +88,6 @@ def test_an_agent_that_draws_its_outputs_takes_samples():
     assert result.cost.distinct["model"] == next(draws) > 2 * len(about_people())
 
 
-def test_the_response_is_what_the_agent_returns():
-    (item,) = pipeline()([StageInput((), "My wife wants a table for 4")])
-    assert [step.name for step in item.steps] == ["model", "tools", "tools", "tools", "reply"]
-    assert item.steps[-1].output == "I found place 4, place 5, place 6."
-
-
 def test_parallel_calls_are_one_batch_in_an_order_of_their_own():
     process = pipeline(tools=30).start(FlowTurn("My wife wants a table for 4", ()))
     process.send({"calls": [flat_call("find", {"seats": n}) for n in range(30)]})
@@ -128,6 +119,12 @@ def test_a_turn_in_which_an_agent_fails_is_an_outcome_and_counted():
     assert "KeyError: 'table 3' at " in str(failed["original"].reasons)
     assert result.turns.query("failure.notna()").response.eq("").all()
 
+    async def always_fails(turn):
+        raise KeyError("x")
+
+    with pytest.raises(StageError, match=r"none of 32 turns came to its end \(agent Booking: KeyError: 'x'"):
+        attribute(pipeline(always_fails), about_people(), **QUICK)
+
 
 async def waits(turn):
     await asyncio.Event().wait()
@@ -150,14 +147,6 @@ def test_a_turn_in_which_an_agent_hangs_fails(hangs):
     failures = {number: way.failure for number, trace in enumerate(traces) for way in trace[0] if way.failure}
     assert list(failures) == [3, 9]
     assert re.match("agent Booking: neither called a stage nor came to its end within 0.3 s in the", failures[3])
-
-
-def test_a_run_ends_where_every_turn_fails():
-    async def fails(turn):
-        raise KeyError("x")
-
-    with pytest.raises(StageError, match=r"none of 32 turns came to its end \(agent Booking: KeyError: 'x'"):
-        attribute(pipeline(fails), about_people(), **QUICK)
 
 
 def test_an_agent_that_behaves_differently_is_told_with_both_requests():

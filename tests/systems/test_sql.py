@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -23,33 +22,25 @@ from tod_bias.testing import StageContract
 
 HOTELS = [
     # name, city, stars, price, pets, tags, rating
-    ("Old Mill", "Davis", 3, 80.5, True, '["garden", "pool"]', "4.20"),
-    ("Bristol", "DAVIS", 4, 120.0, False, '["bar"]', "3.9"),
+    ("Old Mill", "Davis", 3, 80.5, True, ["garden", "pool"], "4.20"),
+    ("Bristol", "DAVIS", 4, 120.0, False, ["bar"], "3.9"),
     ("O'Hara 100%", "Oakland", 5, 200.0, None, None, "new"),
-    ("Under_score", "Oakland", None, 95.0, True, '["bar", "garden"]', "4.9"),
+    ("Under_score", "Oakland", None, 95.0, True, ["bar", "garden"], "4.9"),
 ]
 
 
 def fill(engine: sa.Engine) -> None:
     metadata = sa.MetaData()
-    table = sa.Table(
-        "Hotels",
-        metadata,
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("name", sa.String),
-        sa.Column("city", sa.String),
-        sa.Column("stars", sa.Integer),
-        sa.Column("price", sa.Float),
-        sa.Column("pets", sa.Boolean),
-        sa.Column("tags", sa.JSON(none_as_null=True)),
-        sa.Column("rating", sa.String),
-    )
+    columns = {
+        "name": sa.String, "city": sa.String, "stars": sa.Integer, "price": sa.Float, "pets": sa.Boolean,
+        "tags": sa.JSON(none_as_null=True), "rating": sa.String,
+    }  # fmt: skip
+    made = [sa.Column(name, kind) for name, kind in columns.items()]
+    table = sa.Table("Hotels", metadata, sa.Column("id", sa.Integer, primary_key=True), *made)
     metadata.create_all(engine)
-    names = [column.name for column in table.c][1:]
-    rows = [dict(zip(names, row, strict=True)) | {"id": n} for n, row in enumerate(HOTELS, start=1)]
     with engine.begin() as connection:
-        for row in rows:
-            connection.execute(table.insert(), row | {"tags": row["tags"] and json.loads(row["tags"])})
+        for number, row in enumerate(HOTELS, start=1):
+            connection.execute(table.insert(), dict(zip(columns, row, strict=True)) | {"id": number})
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +74,10 @@ def server() -> Iterator[str]:
     secret.chmod(0o644)
     ctl = [*user, str(programs / "pg_ctl"), "-D", str(folder / "data"), "-w"]
     options = f"-k {folder} -c listen_addresses= -c fsync=off"
+    password = f"--pwfile={secret}"
     try:
-        subprocess.run(
-            [*user, found, "-D", str(folder / "data"), "-U", "tester", "-A", "scram-sha-256", f"--pwfile={secret}"],
-            check=True,
-            capture_output=True,
-        )
+        initdb = [*user, found, "-D", str(folder / "data"), "-U", "tester", "-A", "scram-sha-256", password]
+        subprocess.run(initdb, check=True, capture_output=True)
         subprocess.run([*ctl, "-o", options, "-l", str(folder / "log"), "start"], check=True, stdout=subprocess.DEVNULL)
         url = f"postgresql+psycopg://tester:p%40ss word@/postgres?host={folder}"
         engine = sa.create_engine(url)
@@ -111,42 +100,20 @@ def names(lookup: Lookup) -> list[str]:
 
 ALL = ["Old", "Bristol", "O'Hara", "Under_score"]
 CASES: list[tuple[dict[str, Any], list[str]]] = [
-    ({}, ALL),
-    ({"city": "davis"}, ["Old", "Bristol"]),
-    ({"CITY": "Davis"}, ["Old", "Bristol"]),
-    ({"city": None}, ALL),
-    ({"city": ["oakland", "Nowhere"]}, ["O'Hara", "Under_score"]),
-    ({"city": []}, []),
-    ({"city": {"one_of": ["Davis"]}}, ["Old", "Bristol"]),
-    ({"stars": 4}, ["Bristol"]),
-    ({"stars": "4"}, ["Bristol"]),
-    ({"stars": "four"}, []),
-    ({"stars": 10**30}, []),
-    ({"stars": {"min": 4}}, ["Bristol", "O'Hara"]),
-    ({"stars": {"above": "3", "below": 5}}, ["Bristol"]),
-    ({"price": {"min": 90, "max": 120}}, ["Bristol", "Under_score"]),
-    ({"price": {"max": "cheap"}}, []),
-    ({"rating": {"min": 4}}, ["Old", "Under_score"]),
-    ({"rating": "4.20"}, ["Old"]),
-    ({"name": {"min": "P"}}, ["Under_score"]),
-    ({"name": {"contains": "r"}}, ["Bristol", "O'Hara", "Under_score"]),
-    ({"name": {"contains": "100%"}}, ["O'Hara"]),
-    ({"name": {"contains": "%"}}, ["O'Hara"]),
-    ({"name": {"contains": "_"}}, ["Under_score"]),
-    ({"name": {"not_contains": "o"}}, []),
+    ({}, ALL), ({"city": "davis"}, ["Old", "Bristol"]), ({"city": None}, ALL),
+    ({"city": ["oakland", "Nowhere"]}, ["O'Hara", "Under_score"]), ({"city": []}, []), ({"stars": "4"}, ["Bristol"]),
+    ({"stars": "four"}, []), ({"stars": 10**30}, []), ({"stars": {"above": "3", "below": 5}}, ["Bristol"]),
+    ({"price": {"min": 90, "max": 120}}, ["Bristol", "Under_score"]), ({"price": {"max": "cheap"}}, []),
+    ({"rating": {"min": 4}}, ["Old", "Under_score"]), ({"rating": "4.20"}, ["Old"]),
+    ({"name": {"min": "P"}}, ["Under_score"]), ({"name": {"contains": "%"}}, ["O'Hara"]),
+    ({"name": {"contains": "_"}}, ["Under_score"]), ({"name": {"not_contains": "o"}}, []),
     ({"city": {"not": "Davis"}}, ["O'Hara", "Under_score"]),
-    ({"stars": {"not": 3}}, ["Bristol", "O'Hara", "Under_score"]),
-    ({"pets": True}, ["Old", "Under_score"]),
-    ({"pets": "no"}, ["Bristol"]),
-    ({"pets": "perhaps"}, []),
-    ({"tags": "garden"}, ["Old", "Under_score"]),
-    ({"tags": "gard"}, []),
-    ({"tags": {"contains": "Bar"}}, ["Bristol", "Under_score"]),
-    ({"tags": ["pool", "bar"]}, ["Old", "Bristol", "Under_score"]),
-    ({"guests": 2}, ALL),
+    ({"stars": {"not": 3}}, ["Bristol", "O'Hara", "Under_score"]), ({"pets": True}, ["Old", "Under_score"]),
+    ({"pets": "no"}, ["Bristol"]), ({"pets": "perhaps"}, []), ({"tags": "garden"}, ["Old", "Under_score"]),
+    ({"tags": "gard"}, []), ({"tags": {"contains": "Bar"}}, ["Bristol", "Under_score"]),
+    ({"tags": ["pool", "bar"]}, ["Old", "Bristol", "Under_score"]), ({"guests": 2}, ALL),
     ({"stars": {"min": None}}, ALL),
-    ({"stars": {"contains": []}}, ALL),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("constraints", "found"), CASES)
@@ -157,6 +124,7 @@ def test_constraints(url, constraints, found):
 
 
 def test_rows_are_json_and_what_is_null_is_left_out(url):
+    assert names(SqlDb(url, limit=2).look_up({"api_name": "Hotels"})) == ["Old", "Bristol"]
     first, *_, last = SqlDb(url).look_up({"api_name": "Hotels"}).rows
     assert first == {
         "id": 1, "name": "Old Mill", "city": "Davis", "stars": 3, "price": 80.5, "pets": True,
@@ -165,24 +133,10 @@ def test_rows_are_json_and_what_is_null_is_left_out(url):
     assert "stars" not in last
 
 
-def test_a_limit_takes_the_first_rows(url):
-    database = SqlDb(url, limit=2)
-    assert names(database.look_up({"api_name": "Hotels"})) == ["Old", "Bristol"]
-
-
 EVIL = [
-    '\'; DROP TABLE "Hotels"; --',
-    "' OR '1'='1",
-    '" OR 1=1 --',
-    "x') UNION SELECT * FROM sqlite_master --",
-    "%' OR 'a' LIKE '%",
-    "\\'; SELECT pg_sleep(9); --",
-    "Davis\0' OR 1=1",
-    "\ud800",
-    ":name",
-    "%(name)s",
-    "?",
-]
+    '\'; DROP TABLE "Hotels"; --', "' OR '1'='1", '" OR 1=1 --', "x') UNION SELECT * FROM sqlite_master --",
+    "%' OR 'a' LIKE '%", "\\'; SELECT pg_sleep(9); --", "Davis\0' OR 1=1", "\ud800", ":name", "%(name)s", "?",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("evil", EVIL)
@@ -195,38 +149,26 @@ def test_nothing_of_a_call_becomes_sql(url, evil):
     assert names(database.look_up({"api_name": "Hotels"})) == ALL
 
 
-def test_a_value_that_does_not_fit_its_column_is_one_line(tmp_path):
-    with sqlite3.connect(tmp_path / "x.sqlite") as database:
-        database.execute("CREATE TABLE t (day DATE)")
-        database.execute("INSERT INTO t VALUES ('soon')")
-    with pytest.raises(StageError, match=r"x\.sqlite: .*'soon'"):
-        SqlDb(tmp_path / "x.sqlite").look_up({"api_name": "t"})
-
-
 @pytest.mark.parametrize(
     ("call", "outcome"),
     [
         (None, Outcome.NO_CALL),
-        ({}, Outcome.NO_CALL),
-        ("", Outcome.NO_CALL),
         ("find hotels", Outcome.MALFORMED),
         ({"city": "Davis"}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "malformed_arguments": "{"}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "city": {"like": "D"}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "city": [["Davis"]]}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "stars": {"min": [3]}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "city": {}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "city": [f"place {number}" for number in range(101)]}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "tags": {"not": {"one_of": ["bar"]}}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "name": {"contains": "%" * 30_000}}, Outcome.MALFORMED),
-        ({"api_name": "Hotels", "city": [f"place {number}" for number in range(100)]}, Outcome.EMPTY),
+        *(
+            ({"api_name": "Hotels", **slots}, Outcome.MALFORMED)
+            for slots in (
+                {"malformed_arguments": "{"}, {"city": {"like": "D"}}, {"city": [["Davis"]]}, {"stars": {"min": [3]}},
+                {"city": {}}, {"city": [f"place {number}" for number in range(101)]},
+                {"tags": {"not": {"one_of": ["bar"]}}}, {"name": {"contains": "%" * 30_000}},
+            )
+        ),
         ({"api_name": "Hotels", "tags": [f"tag {number}" for number in range(100)]}, Outcome.EMPTY),
-        ({"api_name": "Hotels", "name": {"contains": "😀" * 4000}}, Outcome.EMPTY),
         ({"api_name": "Hotels", "stars": [1 << 63, 1e300, "nan", "9" * 400, True]}, Outcome.EMPTY),
         ({"api_name": "Trains"}, Outcome.NO_ROW),
         ({"name": "hotels", "arguments": '{"city": "Nowhere"}'}, Outcome.EMPTY),
     ],
-)
+)  # fmt: skip
 def test_outcomes(file, call, outcome):
     assert SqlDb(file).look_up(call) == Lookup(outcome)
 
@@ -256,17 +198,8 @@ class TestSqlDb(StageContract):
         ]
 
     def test_lookups(self, stage, inputs):
-        assert [names(found) for found in stage(inputs)] == [
-            ["Old", "Bristol"],
-            ["Old"],
-            ["Old", "Bristol", "O'Hara"],
-            [],
-        ]
-
-
-def test_a_stage_without_a_call_says_so(file):
-    with pytest.raises(StageError, match="needs a call as argument, or the output of a stage 'api_call' before it"):
-        SqlDb(file)([StageInput((), "Hi", {"policy": ""})])
+        found = [names(one) for one in stage(inputs)]
+        assert found == [["Old", "Bristol"], ["Old"], ["Old", "Bristol", "O'Hara"], []]
 
 
 def test_databases_are_opened_for_reading_alone(url):
@@ -297,11 +230,9 @@ def test_outputs_of_a_server_are_not_cached(file, server):
     ("url", "problem"),
     [
         ("none.sqlite", "none.sqlite: no such SQLite file"),
-        ("sqlite:///none.sqlite", "none.sqlite: no such SQLite file"),
         ("sqlite://", "no such SQLite file"),
         ("$NO_SUCH_VARIABLE", "the environment has no variable 'NO_SUCH_VARIABLE'"),
         ("oracle9://u:s3cret@h/x", "oracle9://u:***@h/x: Can't load plugin"),
-        ("mysql+nodriver://u:s3cret@h/x", "mysql+nodriver://u:***@h/x: Can't load plugin"),
         ("mysql+mysqldb://u:s3cret@h/x", "No module named 'MySQLdb'"),
         ("postgresql+psycopg://u:s3cret@localhost:1/x?sslkey=s3cret", "postgresql+psycopg://u:***@localhost:1/x: "),
         ("postgresql+psycopg://u:s3cret@localhost:port/x", "url: cannot be read"),
@@ -332,23 +263,25 @@ def test_a_url_may_stand_in_the_environment(server, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"limit": 0}, "limit: expected a number of rows, 1 or more, got 0"),
+        ({"limit": 0}, "limit: expected a number of rows"),
         ({"tables": {"Find": "Trains"}}, "has no table 'Trains'; it has Hotels"),
-        ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "expected a column (id, name"),
-        (
-            {"tables": {"Find": {"table": "Hotels", "slots": {"city": {"match": "like"}}}}},
-            "slot 'city': expected a column (id, name, city, stars, price, pets, tags, rating) and a match (exact, min",
-        ),
+        ({"tables": {"Find": {"table": "Hotels", "slots": {"a": "town"}}}}, "expected a column"),
+        ({"tables": {"Find": {"table": "Hotels", "slots": {"city": {"match": "like"}}}}}, "slot 'city': expected"),
     ],
 )
 def test_mistakes_are_one_line(file, arguments, problem):
-    with pytest.raises(StageError) as error:
+    with pytest.raises(StageError, match=f"^[^\n]*{problem}[^\n]*$"):
         SqlDb(file, **arguments)
-    assert problem in str(error.value)
-    assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_no_database(tmp_path):
+def test_data_that_cannot_be_read_and_a_missing_call_are_named(file, tmp_path):
     (tmp_path / "a.sqlite").write_text("Not a database, but long enough to be taken for one. " * 20)
     with pytest.raises(StageError, match=r"a\.sqlite: file is not a database"):
         SqlDb(tmp_path / "a.sqlite")
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("CREATE TABLE t (day DATE)")
+        database.execute("INSERT INTO t VALUES ('soon')")
+    with pytest.raises(StageError, match=r"x\.sqlite: .*'soon'"):
+        SqlDb(tmp_path / "x.sqlite").look_up({"api_name": "t"})
+    with pytest.raises(StageError, match="needs a call as argument, or the output of a stage 'api_call'"):
+        SqlDb(file)([StageInput((), "Hi", {"policy": ""})])

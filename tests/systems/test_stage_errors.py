@@ -41,7 +41,6 @@ async def asynchronous(inputs):
         (asynchronous, "is async"),
         (raising(KeyError("a")), "KeyError: 'a' at .*test_stage_errors.py:13; fix the stage"),
         (lazy, "RuntimeError: two lines at "),
-        (lambda inputs: [], "expected 1 outputs"),
         (lambda inputs: ["x"] * 5, "expected 1 outputs .*, got more"),
         (lambda inputs: "x", "called with a list of inputs"),
         (lambda inputs: {"a": 1}, "got dict"),

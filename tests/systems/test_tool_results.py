@@ -15,32 +15,12 @@ from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
 
 TEXTS = [
-    '[{"name": "Luigi York", "price": 80}]',
-    '{"b":1,"a":2}',
-    '{ "b" : 1.50 ,\n  "a" : [ ] }',
-    "{}",
-    "[]",
-    "[{}]",
-    "[[]]",
-    "[[1, [2]], {}]",
-    "null",
-    "",
-    "7",
-    "1e3",
-    "-0.0",
-    "true",
-    '"a text"',
-    "sold out",
-    '{"a": 1, "a": 2}',
-    '{"caf\\u00e9": "na\\u00efve \\ud83d\\ude00", "url": "http:\\/\\/x"}',
-    '{"café": "naïve 😀"}',
-    "  padded\n\ttext  ",
-    "[1, 2",
-    '[{"a": null}, {"b": false}]',
-    "NaN",
-]
+    '{ "b" : 1.50 ,\n  "a" : [ ] }', "{}", "[]", "[{}]", "[[1, [2]], {}]", "null", "", "1e3", "-0.0", '"a text"',
+    '{"a": 1, "a": 2}', '{"caf\\u00e9": "na\\u00efve \\ud83d\\ude00", "url": "http:\\/\\/x"}',
+    '{"café": "naïve 😀"}', "  padded\n\ttext  ", "[1, 2", '[{"a": null}, {"b": false}]', "NaN",
+]  # fmt: skip
 PARTS = [{"type": "text", "text": '{"a":'}, {"type": "text", "text": " 1}"}]
-RETURNED = [[{"a": 1}], {"b": 1, "a": [{}]}, {}, [], [{}], [[]], None, 7, 1.0, True, [1, "x"], {"é": "ü"}, ["a", None]]
+RETURNED = [{"b": 1, "a": [{}]}, {}, [], [{}], [[]], None, 7, 1.0, True, {"é": "ü"}, ["a", None]]
 
 
 def recorded(content):
@@ -77,10 +57,8 @@ def test_what_a_recorded_tool_message_holds_is_sent_unchanged(content):
     with ChatServer(lambda body: "Fine.") as server:
         Execution(assistant(server.url, lambda: None))([Run(dialogue)])
     assert [one for one in tool_messages(server) if one] == [[content]]
-    assert (
-        next(m for m in to_messages(Dialogue.from_json(dialogue.to_json())) if m["role"] == "tool")["content"]
-        == content
-    )
+    again = to_messages(Dialogue.from_json(dialogue.to_json()))
+    assert [m["content"] for m in again if m["role"] == "tool"] == [content]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +104,8 @@ def test_rewriting_changes_strings_inside_of_a_tool_message_and_nothing_else():
     rewritten = rewrite(dialogue)
     (sent,) = [m["content"] for m in to_messages(rewritten) if m["role"] == "tool"]
     assert sent != content
-    assert '"his": [ 1.50, ' in sent
+    assert all(kept in sent for kept in ('"his": [ 1.50, ', "\\u0021", " \\/ "))
     assert sent.endswith(('"id":"x" , "note": "her"}', '"id":"x" , "note": "hers"}'))
-    assert "\\u0021" in sent
-    assert " \\/ " in sent
     assert rewrite.inverse(rewritten) == dialogue
     # the same text from a live tool, which T never saw, is turned back inside too
     assert rewrite.inverse(str(sent)) == content
@@ -149,9 +125,7 @@ def test_a_text_that_is_no_json_is_rewritten_as_text():
     ("own", "sent"),
     [
         ("You book hotels.", "You book hotels."),
-        ("Speak plainly.", "Speak plainly."),
-        ("recorded", "Speak plainly."),
-        ("", "Speak plainly."),
+        *((own, "Speak plainly.") for own in ("Speak plainly.", "recorded", "")),
     ],
 )
 def test_one_system_prompt_is_sent(own, sent, caplog):

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import itertools
 import json
 import sys
 from dataclasses import dataclass
@@ -98,18 +97,6 @@ def test_a_sub_agent_after_a_handoff_is_a_component(biased):
     assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
 
 
-def test_calls_that_a_handoff_filters_out_and_those_after_it_have_other_ids():
-    agents = pytest.importorskip("agents")
-    from agents.extensions.handoff_filters import remove_all_tools
-
-    agent = agent_of("openai_agent", World(), handoff=True)
-    agent.handoffs = [agents.handoff(agent.handoffs[0], input_filter=remove_all_tools)]
-    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
-    assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
-    second = item.steps[-2].argument.content
-    assert {message["call_id"] for message in second if "call_id" in message} == {"call_0", "call_1"}
-
-
 def test_an_agent_that_is_a_tool_is_not_traced():
     agents = pytest.importorskip("agents")
     seen = []
@@ -150,8 +137,6 @@ class Place(BaseModel):
 
 @dataclass(frozen=True)
 class Seats:
-    """What a node may put into a state."""
-
     number: int
 
 
@@ -191,17 +176,6 @@ def test_a_graph_has_objects_in_its_state_and_a_structured_response():
     assert json.loads(json.dumps(item.steps[1].output)) == item.steps[1].output
 
 
-def test_a_graph_that_waits_for_a_person_is_refused():
-    pytest.importorskip("langgraph")
-    from langgraph.types import interrupt
-
-    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
-        pipeline_of(booking_graph(lambda state: None, interrupt_before=["look"]), {"say": {"node": "say"}})
-    pipeline = pipeline_of(booking_graph(lambda state: interrupt("Sure?")), {"say": {"node": "say"}})
-    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
-        pipeline([StageInput((), "My wife")])
-
-
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_an_agent_gets_the_history_and_its_random_ids_do_not_show(name):
     step = Step({"api_name": "find_place", "seats": 2, "guest": "friend"}, ({"content": "place 9"},))
@@ -215,15 +189,6 @@ def test_an_agent_gets_the_history_and_its_random_ids_do_not_show(name):
         process.send(output)
         other.send(output)
     assert process.reply == other.reply == "I found place 9."
-
-
-@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
-def test_30_parallel_calls(name):
-    (item,) = hosted(name, World(calls=15))([StageInput((), "My wife wants a table for 4")])
-    calls = [(step.name, step.argument["seats"]) for step in item.steps if isinstance(step.argument, dict)]
-    assert len(calls) == 30
-    assert [call[0] for call in calls] == ["find_place"] * 15 + ["free_day"] * 15
-    assert item.outputs["reply"].count("place") == 15
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -255,17 +220,17 @@ class TableTakenError(Exception):
         self.hour = hour
 
 
-def test_an_agent_that_catches_what_its_tool_raises_goes_on():
+def test_an_agent_may_change_arguments_and_catch_what_its_tool_raises():
     @stage("lookup")
-    def lookup(guest):
-        if guest in WORDS:
-            raise TableTakenError(guest, hour=8)
+    def lookup(query):
+        query["limit"] = 3
+        if query["guest"] in WORDS:
+            raise TableTakenError(query["guest"], hour=8)
         return "a table"
 
     def agent(messages):
-        guest = messages[-1]["content"].split()[1]
         try:
-            return lookup(guest)
+            return lookup({"guest": messages[-1]["content"].split()[1]})
         except TableTakenError as error:
             return f"Sorry, {error} at {error.hour}"
 
@@ -275,16 +240,6 @@ def test_an_agent_that_catches_what_its_tool_raises_goes_on():
     gap, shares = audited(pipeline, metric="length")  # a longer response
     assert gap < 0
     assert shares == {"lookup": pytest.approx(gap)}
-
-
-def test_a_tool_may_change_its_arguments():
-    @stage("search")
-    def search(query):
-        query["limit"] = 3
-        return query["city"]
-
-    pipeline = pipeline_of(lambda messages: search({"city": messages[-1]["content"]}), "search")
-    assert pipeline([StageInput((), "Davis")])[0].outputs["reply"] == "Davis"
 
 
 @pytest.mark.parametrize("stages", [STAGES, {"find_place": STAGES["find_place"]}])
@@ -309,34 +264,12 @@ def test_middleware_that_is_not_async_runs(stages):
     assert shares.get("free_day", gap) == pytest.approx(gap)
 
 
-@pytest.mark.parametrize("name", ["openai_agent", "pydantic_agent", "langchain_agent"])
-def test_a_tool_that_is_no_stage_and_hangs_fails_its_turn(name):
-    world = World()
-    find = world.find_place
-
-    async def find_place(seats: int, guest: str) -> str:
-        """Find a place."""
-        if seats == 3:
-            await asyncio.Event().wait()
-        return find(seats, guest)
-
-    world.find_place = find_place
-    stages = {key: match for key, match in STAGES.items() if key != "find_place"}
-    execution = Execution(hosted(name, world, stages, timeout=0.5))
-    traces = execution([Run(dialogue) for dialogue in about_people(6)])
-    assert list(failures := failures_of(traces)) == [3]
-    assert "within 0.5 s" in failures[3]
-
-
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ("all", "stages: expected one of model, tools, model.tools, or a mapping such as"),
+        ("all", "stages: expected one of model, tools, model.tools"),
         ({"search": {"tool": "find_plaice"}}, "no tool 'find_plaice'; there are find_place, free_day; did you mean"),
-        (
-            {"search": {"name": "x"}},
-            "stages: 'search': expected some of kind, agent, tool, node, server, got 'name'",
-        ),
+        ({"search": {"name": "x"}}, "stages: 'search': expected some of kind, .*, got 'name'"),
         ({"reply": {"kind": "model"}}, "'reply' is the name of the agent's response"),
     ],
 )
@@ -347,25 +280,35 @@ def test_stages_that_do_not_fit_are_told_in_one_line(name, stages, message):
     assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_replaced_is_refused():
+def test_agents_that_wait_for_a_person_are_refused():
     agents = pytest.importorskip("agents")
-    agent = assistants.openai_agent(World())
-    with pytest.raises(StageError, match="session: keeps the history on a server"):
-        pipeline_of(agent, session=object())
-    with pytest.raises(StageError, match="the tool 'web_search' runs on the model's server"):
-        pipeline_of(agents.Agent("Search", tools=[agents.WebSearchTool()]))
-    with pytest.raises(StageError, match=r"expected one of openai-agents, .*, got int"):
-        pipeline_of(3)
-    with pytest.raises(StageError, match=r"no function is marked @stage\('serch'\); marked are "):
-        pipeline_of(len, "serch")
+    pytest.importorskip("langgraph")
+    from langgraph.types import interrupt
 
-
-def test_a_tool_that_waits_for_approval_is_refused():
-    agents = pytest.importorskip("agents")
+    with pytest.raises(StageError, match="interrupts its run and waits for a person"):
+        pipeline_of(booking_graph(lambda state: None, interrupt_before=["look"]), {"say": {"node": "say"}})
     agent = agent_of("openai_agent", World())
     agent.tools = [agents.function_tool(tool, needs_approval=True) for tool in World().tools]
-    with pytest.raises(StageError, match="the tool 'find_place' waits for a person's approval"):
-        pipeline_of(agent, "model")([StageInput((), "My wife wants a table for 4")])
+    asking = (
+        (pipeline_of(booking_graph(lambda state: interrupt("Sure?")), {"say": {"node": "say"}}), "waits for a person"),
+        (pipeline_of(agent, "model"), "the tool 'find_place' waits for a person's approval"),
+    )
+    for pipeline, message in asking:
+        with pytest.raises(StageError, match=message):
+            pipeline([StageInput((), "My wife wants a table for 4")])
+
+
+def test_what_cannot_be_replaced_is_refused():
+    agents = pytest.importorskip("agents")
+    agent, search = assistants.openai_agent(World()), agents.Agent("Search", tools=[agents.WebSearchTool()])
+    for made, message in (
+        (lambda: pipeline_of(agent, session=object()), "session: keeps the history on a server"),
+        (lambda: pipeline_of(search), "the tool 'web_search' runs on the model's server"),
+        (lambda: pipeline_of(3), r"expected one of openai-agents, .*, got int"),
+        (lambda: pipeline_of(len, "serch"), r"no function is marked @stage\('serch'\); marked are "),
+    ):
+        with pytest.raises(StageError, match=message):
+            made()
 
 
 def test_functions_that_cannot_be_hosted_are_told_in_one_line():
@@ -388,16 +331,6 @@ def test_functions_that_cannot_be_hosted_are_told_in_one_line():
     generate = stage("generate")(lambda: (city for city in ["Napa"]))
     with pytest.raises(StageError, match="'generate': put out what cannot be handed to the agent again"):
         pipeline_of(lambda messages: str(list(generate())), "generate")([StageInput((), "hello")])
-
-
-def test_an_agent_that_draws_its_instructions_is_unsteady():
-    agents = pytest.importorskip("agents")
-    number = itertools.count()
-    agent = assistants.openai_agent(World())
-    agent.instructions = lambda context, agent: f"Rule {next(number)}."
-    with pytest.raises(StageError, match="agent Booking: behaved differently on the same outputs"):
-        audited(pipeline_of(agent))
-    assert agents
 
 
 AGENT_MODULES = {
@@ -492,6 +425,9 @@ def tripping(kind, info):
         await asyncio.sleep(0.05)  # longer than the model takes
         return agents.GuardrailFunctionOutput(info, harms(json.dumps(seen)))
 
+    async def look_at_output(context, agent, output):
+        return agents.GuardrailFunctionOutput(info, "4 seats" in output)
+
     @agents.tool_output_guardrail
     def look_at_tool(data):
         tripped = harms(data.context.tool_arguments)
@@ -503,6 +439,8 @@ def tripping(kind, info):
         agent.input_guardrails = [agents.InputGuardrail(look)]
     elif kind == "run":
         options["run_config"] = {"input_guardrails": [agents.InputGuardrail(look)]}
+    elif kind == "output":
+        agent.handoffs[0].output_guardrails = [agents.OutputGuardrail(look_at_output)]
     else:
         for tool in agent.handoffs[0].tools:
             tool.tool_output_guardrails = [look_at_tool]
@@ -519,32 +457,16 @@ def test_a_guardrail_that_trips_for_one_group_is_a_gap_in_refusals(kind):
     assert woman.unattributed.value == pytest.approx(woman.gap.value)
 
 
-@pytest.mark.parametrize(
-    ("info", "response"),
-    [("Not today.", "I cannot help with this. Not today."), ({"why": 1}, "I cannot help with this.")],
-)
-@pytest.mark.parametrize("kind", ["input", "run", "tool"])
-def test_the_response_of_a_guardrail_that_trips_is_a_refusal(kind, info, response):
+@pytest.mark.parametrize(("info", "why"), [("Not today.", " Not today."), ({"why": 1}, "")])
+@pytest.mark.parametrize("kind", ["input", "run", "tool", "output"])
+def test_the_response_of_a_guardrail_that_trips_is_a_refusal(kind, info, why):
     agent, options = tripping(kind, info)
-    (item,) = pipeline_of(agent, **options)([StageInput((), "My wife wants a table for 4")])
-    assert item.outputs["reply"] == response
-    assert Refusal().matches(response)
-    assert (len(item.steps) == 1) == (kind != "tool")  # before the model is called, whoever is faster
-
-
-def test_an_output_guardrail_that_trips_is_a_refusal():
-    agents = pytest.importorskip("agents")
-    agent = assistants.openai_agent(World())
-
-    @agents.output_guardrail
-    async def look(context, agent, output):
-        return agents.GuardrailFunctionOutput(None, "4 seats" in output)
-
-    agent.output_guardrails = [look]
-    items = [StageInput((), f"My wife wants a table for {seats}") for seats in (4, 5)]
-    first, second = (item.outputs["reply"] for item in pipeline_of(agent)(items))
-    assert first == "I cannot help with this."
-    assert second.startswith("I found place 5")
+    made = pipeline_of(agent, **options)
+    first, other = made([StageInput((), f"My {who} a table for {n}") for who, n in (("wife", 4), ("husband", 5))])
+    assert first.outputs["reply"] == f"I cannot help with this.{why}"
+    assert Refusal().matches(first.outputs["reply"])
+    assert other.outputs["reply"].startswith("I found place 5")
+    assert (len(first.steps) == 1) == (kind in ("input", "run"))  # before the model is called, whoever is faster
 
 
 def test_a_models_refusal_of_structured_output_is_the_response():
@@ -614,42 +536,24 @@ def test_a_handler_of_events_gets_those_of_a_pydantic_agent():
         assert [type(part) for part in seen] == [ToolCallPart, TextPart]
 
 
-@pytest.mark.parametrize("name", ["agent", "async agent", "stage", "tool"])
-def test_code_that_exits_costs_its_turn_and_not_the_event_loop(name):
-    @stage("exits")
-    def exits(why):
-        sys.exit(3)
-
-    async def later(messages):
-        sys.exit(3)
-
-    if name == "tool":  # within a task of the framework's own
-        agents = pytest.importorskip("agents")
-        agent = assistants.openai_agent(World())
-
-        async def leave(seats: int, guest: str) -> str:
-            sys.exit(3)
-
-        agent.tools = [agents.function_tool(leave, name_override=tool.name) for tool in agent.tools]
-        pipeline = pipeline_of(agent, "model", timeout=5)
-    else:
-        made = {"agent": lambda messages: sys.exit(3), "async agent": later, "stage": lambda messages: exits("stage")}
-        pipeline = pipeline_of(made[name], "exits", timeout=5)
-    with pytest.raises(UnansweredError, match=r"SystemExit: 3 at .*test_frameworks"):
-        pipeline([StageInput((), "My wife wants a table for 4")])
-    (item,) = pipeline_of(lambda messages: "Still here.", "exits", timeout=5)([StageInput((), "hello")])
-    assert item.outputs["reply"] == "Still here."
-
-
-def test_a_tool_that_fails_is_not_logged_by_the_sdk_as_a_missing_trace(caplog):
+def leaving_tools():
+    """An agent whose tools exit within a task of the framework's own."""
     agents = pytest.importorskip("agents")
     agent = assistants.openai_agent(World())
 
-    @agents.function_tool
-    def find_place(seats: int, guest: str) -> str:
-        raise ValueError("none")
+    async def leave(seats: int, guest: str) -> str:
+        sys.exit(3)
 
-    agent.tools[0] = find_place
-    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
-    assert "An error occurred while running the tool" in item.outputs["reply"]
-    assert "No active span" not in caplog.text
+    agent.tools = [agents.function_tool(leave, name_override=tool.name) for tool in agent.tools]
+    return agent, "model"
+
+
+@pytest.mark.parametrize("name", ["agent", "stage", "tool"])
+def test_code_that_exits_costs_its_turn_and_not_the_event_loop(name):
+    exits = stage("exits")(lambda why: sys.exit(3))
+    functions = {"agent": lambda messages: sys.exit(3), "stage": lambda messages: exits("stage")}
+    agent, stages = leaving_tools() if name == "tool" else (functions[name], "exits")
+    with pytest.raises(UnansweredError, match=r"SystemExit: 3 at .*test_frameworks"):
+        pipeline_of(agent, stages, timeout=5)([StageInput((), "My wife wants a table for 4")])
+    (item,) = pipeline_of(lambda messages: "Still here.", "exits", timeout=5)([StageInput((), "hello")])
+    assert item.outputs["reply"] == "Still here."

@@ -4,12 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import framework_agents
 import pytest
+import yaml
 from commands import run_command
 from flows import about_people
 from framework_agents import World
@@ -98,10 +97,7 @@ def test_stages_must_not_part_tools_that_change_what_others_return():
         server.check({"find_place": "search", "free_day": None, "note": None})
 
 
-def test_servers_that_fail_are_told_in_one_line():
-    with pytest.raises(StageError, match="MCP server 'gone': ") as caught:
-        McpServer("gone", lambda: StdioServerParameters(command=str(HERE / "no_such_command")))
-    assert "\n" not in str(caught.value)
+def test_a_server_that_is_unknown_is_told():
     with pytest.raises(StageError, match="no server 'plaices'; there are places; did you mean"):
         pipeline_of(framework_agents.openai_agent(World(), servers=[stdio()]), {"search": {"server": "plaices"}})
 
@@ -147,30 +143,21 @@ def test_an_agent_elsewhere_reaches_servers_over_the_proxy(transport, declared, 
     assert part.value == pytest.approx(woman.gap.value)
 
 
-def test_replies_come_over_stdio_byte_for_byte():
-    reply = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "Zoë\u2028\x85!"}}, ensure_ascii=False)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(self.rfile.read(int(self.headers["content-length"])).decode())
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(reply.replace(", ", ",\n").encode())
-
-        def log_message(self, *args):
-            pass
-
+def test_replies_come_over_stdio_byte_for_byte(json_server):
+    reply = {"jsonrpc": "2.0", "id": 1, "result": {"text": "Zoë\u2028\x85!"}}
     asked = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/mcp/key/places"
-        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "guest": "Zoë"}, ensure_ascii=False)
-        command = [*STDIO, url]
-        done = subprocess.run(command, input=f"{line}\n".encode(), capture_output=True, env={"LC_ALL": "C"}, check=True)
-        server.shutdown()
-    assert [text.strip() for text in asked] == [line]
+
+    def answer(path, headers, body):
+        asked.append(body)
+        return 200, json.dumps(reply, ensure_ascii=False).replace(", ", ",\n").encode()
+
+    line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "guest": "Zoë"}
+    given = f"{json.dumps(line, ensure_ascii=False)}\n".encode()
+    command = [*STDIO, f"{json_server(answer)}/mcp/key/places"]
+    done = subprocess.run(command, input=given, capture_output=True, env={"LC_ALL": "C"}, check=True)
+    assert asked == [line]
     assert done.stdout.count(b"\n") == 1
-    assert json.loads(done.stdout) == json.loads(reply)
+    assert json.loads(done.stdout) == reply
 
 
 def test_doctor_lists_a_server_that_an_agent_calls_as_a_stage(tmp_path, monkeypatch):
@@ -179,22 +166,15 @@ def test_doctor_lists_a_server_that_an_agent_calls_as_a_stage(tmp_path, monkeypa
     agent_file(tmp_path, "http", "{model: {match: {kind: model}}}")
     code, said, _ = run_command(f"doctor {tmp_path / 'agent.yaml'} --corpus {tmp_path / 'chats.jsonl'}")
     assert code == 0
-    assert said == (
-        "# conversation 'p0', turns: 1\n"
-        "stages:\n"
-        "  # calls: 2; MCP server: places; tools: find_place, free_day\n"
-        "  places: {match: {server: places}}\n"
-    )
+    assert "# calls: 2; MCP server: places; tools: find_place, free_day\n" in said
+    assert yaml.safe_load(said) == {"stages": {"places": {"match": {"server": "places"}}}}
 
 
-def test_mistakes_in_servers_are_told_in_one_line(tmp_path):
-    file = tmp_path / "agent.yaml"
-    head = 'agent: {command: "python agent.py"}\nupstream: {base_url: "http://localhost:1/v1"}\n'
-    for text, message in (
-        ("mcp: {places: {}}", "mcp: 'places': expected NAME: {command: …} or NAME: {url: …}"),
-        ("mcp: {places: {command: no_such_program}}", "MCP server 'places': "),
-    ):
-        file.write_text(f"{head}{text}\nstages: {{a: {{match: {{kind: tool}}}}}}\n")
-        with pytest.raises(StageError, match=message) as caught:
-            load_pipeline(file)
-        assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("server", "message"), [("{}", "expected NAME: {command: …} or NAME: {url: …}"), ("{command: no_such_program}", "")]
+)
+def test_mistakes_in_servers_are_told_in_one_line(server, message, tmp_path):
+    text = 'agent: {command: "python agent.py"}\nupstream: {base_url: "http://localhost:1/v1"}\n'
+    (tmp_path / "agent.yaml").write_text(f"{text}mcp: {{places: {server}}}\nstages: {{a: {{match: {{kind: tool}}}}}}\n")
+    with pytest.raises(StageError, match=f"^[^\n]*'places': {message}[^\n]*$"):
+        load_pipeline(tmp_path / "agent.yaml")

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import httpx2
 import openai
@@ -15,42 +14,26 @@ from tod_bias.integrations import client_transport, pipeline_of
 
 
 @pytest.fixture
-def server():
+def server(json_server):
     """Refuses the first request for now, and answers the others in capitals; notes what it was sent."""
+    asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            made.asked.append((self.path, self.headers["authorization"], body))
-            status = 503 if len(made.asked) == 1 else 400 if "bad" in json.dumps(body) else 200
-            reply = {"id": f"{len(made.asked)}", "created": len(made.asked), "model": "m"}
-            if self.path.endswith("responses"):
-                text = {"type": "output_text", "text": body["input"][-1]["content"].upper(), "annotations": []}
-                item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
-                reply |= {"object": "response", "output": [item]}
-            else:
-                message = {"role": "assistant", "content": body["messages"][-1]["content"].upper()}
-                reply |= {"object": "chat.completion", "choices": [{"index": 0, "message": message}]}
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def reply(path, headers, body):
+        asked.append((path, headers["authorization"], body))
+        status = 503 if len(asked) == 1 else 400 if "bad" in json.dumps(body) else 200
+        made = {"id": f"{len(asked)}", "created": len(asked), "model": "m"}
+        if path.endswith("responses"):
+            text = {"type": "output_text", "text": body["input"][-1]["content"].upper(), "annotations": []}
+            item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
+            return status, made | {"object": "response", "output": [item]}
+        message = {"role": "assistant", "content": body["messages"][-1]["content"].upper()}
+        return status, made | {"object": "chat.completion", "choices": [{"index": 0, "message": message}]}
 
-        def log_message(self, *args):
-            pass
-
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.asked = []
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    return SimpleNamespace(url=json_server(reply), asked=asked)
 
 
 def address(server):
-    return {"base_url": f"http://127.0.0.1:{server.server_port}/v1", "api_key": "secret"}
+    return {"base_url": f"{server.url}/v1", "api_key": "secret"}
 
 
 def said(agent, text):

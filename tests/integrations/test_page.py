@@ -14,7 +14,6 @@ from model_server import KEY, serving
 
 from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.errors import StageError
 
 MADE = {
     "agents": lambda: framework_agents.openai_agent(World("model"), handoff=True),
@@ -94,22 +93,3 @@ def test_an_agent_is_named_in_a_pipeline_file(name, folder):
     woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
     assert woman.contributions["find_place"].shapley.value == pytest.approx(woman.gap.value)
     assert woman.gap.value > 0.1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('agent: {python: "my_app:nobody"}\nstages: {a: {}}', "agent 'my_app:nobody'"),
-        (
-            'agent: {python: "my_app:agent"}\nstages: {a: {match: {tool: x}}}',
-            "no tool 'x'; there are find_place",
-        ),
-    ],
-)
-def test_a_mistake_in_a_file_is_told_in_one_line(text, message, folder):
-    pytest.importorskip("agents", reason="not installed: pip install -e '.[agents]'")
-    (folder / "my_app.py").write_text(APP)
-    (folder / "agent.yaml").write_text(text)
-    with pytest.raises(StageError, match=message) as caught:
-        load_pipeline("agent.yaml")
-    assert "\n" not in str(caught.value)

@@ -6,12 +6,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import openai
@@ -28,11 +26,9 @@ from tod_bias.dialogues.chat import write_chat
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of
 from tod_bias.integrations.model_apis import request_of, with_ids
-from tod_bias.integrations.proxy import Proxy
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
 from tod_bias.report.answer import circumstances
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.hosted import EventLoop
 
 TESTS = Path(__file__).parent.parent
 PYTHON = f"{sys.executable} {TESTS}/proxy_agent.py"
@@ -117,19 +113,14 @@ def test_requests_of_no_stage_go_to_the_server_all_the_same(key, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stages", "is_caught"),
-    [
-        ("{kind: model, model: m}", True),
-        ("{system: 'You book*'}", True),
-        ("{offers: find_*}", True),
-        ("{offers: x}", False),
-    ],
+    "stages", ["{kind: model, model: m}", "{system: 'You book*'}", "{offers: find_*}", "{offers: nothing}"]
 )
-def test_stages_match_requests(stages, is_caught, key, tmp_path):
+def test_stages_match_requests(stages, key, tmp_path):
     with serving(World()) as server:
         made = load_pipeline(agent_file(tmp_path, server, COMMANDS["node"], f"{{model: {{match: {stages}}}}}"))
         (item,) = made([StageInput((), "My wife wants a table for 4 in Davis")])
-    assert [step.name for step in item.steps] == ["model", "model", "reply"] if is_caught else ["reply"]
+    caught = [] if "nothing" in stages else ["model", "model"]
+    assert [step.name for step in item.steps] == [*caught, "reply"]
     assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
 
 
@@ -146,7 +137,6 @@ def test_the_error_of_a_node_process_is_said_and_not_what_follows_it(key, tmp_pa
     ("how", "message"),
     [
         ("raises", "ended with exit code 1 in the middle of a turn: KeyError: 'table 3'"),
-        ("dies", "ended with exit code 3 in the middle of a turn"),
         ("hangs", "neither called a stage nor came to its end within 3 s"),
         ("misspeaks", """of the line that it wrote: expected {"content": "…"}, got '{"text": "Hello."}'"""),
     ],
@@ -210,28 +200,15 @@ def test_the_key_of_the_server_is_nowhere(key, tmp_path, caplog, capfd):
 
 
 @pytest.fixture
-def url_agent():
+def url_agent(json_server):
     """A server of the user's, each of whose requests does what a test says with the proxy's address and key."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            given = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            assert self.headers["authorization"] == f"Bearer {given['api_key']}"
-            data = json.dumps({"content": made.respond(given)}).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def reply(path, headers, given):
+        assert headers["authorization"] == f"Bearer {given['api_key']}"
+        return 200, {"content": made.respond(given)}
 
-        def log_message(self, *args):
-            pass
-
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{made.server_port}/turn"
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    made = SimpleNamespace(url=f"{json_server(reply)}/turn", respond=lambda given: "Hello.")
+    return made
 
 
 def asks(given, path="/chat/completions", key=None, **body):
@@ -270,15 +247,9 @@ def raw(status, body, length=None):
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (
-            raw("500 Server Error", '{"detail": "KeyError: menu"}'),
-            'http://{}/turn: HTTP 500: {{"detail": "KeyError: menu"}}',
-        ),
+        (raw("500 Server Error", '{"detail": "KeyError"}'), 'http://{}/turn: HTTP 500: {{"detail": "KeyError"}}'),
         (raw("307 Temporary Redirect", ""), "http://{}/turn: HTTP 307"),
-        (
-            raw("200 OK", "<html>Hello</html>"),
-            'http://{}/turn: expected {{"content": "…"}}, got \'<html>Hello</html>\'',
-        ),
+        (raw("200 OK", "<html>Hi</html>"), 'http://{}/turn: expected {{"content": "…"}}, got \'<html>Hi</html>\''),
         (raw("200 OK", '{"content": null}'), "got '{{\"content\": null}}'"),
         (raw("200 OK", '{"content"', 99), "{}: Response payload is not completed"),
         (b"", "{}: Server disconnected"),
@@ -296,11 +267,10 @@ def test_a_server_that_answers_wrongly_or_not_at_all_is_told(answer, error, key,
 
 
 def test_a_server_that_is_not_there_is_told(key, tmp_path):
-    with serving(World()) as server:
-        with raw_server(b"") as address:
-            pass
-        with pytest.raises(UnansweredError, match=rf"^{address}: cannot be reached \(Connect call failed"):
-            load_pipeline(agent_file(tmp_path, server, url=f"http://{address}/turn"))([StageInput((), "hello")])
+    with raw_server(b"") as address:
+        pass
+    with serving(World()) as server, pytest.raises(UnansweredError, match=f"^{address}: cannot be reached"):
+        load_pipeline(agent_file(tmp_path, server, url=f"http://{address}/turn"))([StageInput((), "hello")])
 
 
 def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
@@ -320,13 +290,10 @@ def test_what_the_proxy_does_not_serve_is_told(url_agent, key, tmp_path):
         pipeline = load_pipeline(agent_file(tmp_path, server, url=url_agent.url))
         with pytest.raises(StageError, match="has its history on the server: send all messages with each request"):
             pipeline([StageInput((), "hello")])
-    assert said == {
-        401: "the key is of no turn that an agent is in now; use the OPENAI_API_KEY of the agent's environment",
-        404: "POST /v1/images: the proxy serves POST /v1/chat/completions, /v1/responses, /v1/messages, "
-        "/v1/embeddings, /v1/moderations",
-        413: "the request is longer than 8 MB",
-        400: "the request is no JSON object",
-    }
+    assert {status: text[:29] for status, text in said.items()} == {
+        401: "the key is of no turn that an", 404: "POST /v1/images: the proxy se",
+        413: "the request is longer than 8 ", 400: "the request is no JSON object",
+    }  # fmt: skip
     assert not server.asked
 
 
@@ -365,18 +332,9 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
         ("agent: {command: node, url: 'http://x'}", "agent: names command and url; expected agent: "),
         ("agent: {url: localhost}", "url: expected an address such as http"),
         ("agent: {command: node}\nupstream: {base_url: x}", "upstream: base_url: expected an address such as"),
-        (
-            "agent: {command: node}\nupstream: {base_url: 'http://x', api_key_env: NO_SUCH}",
-            r"upstream: api_key_env: the environment variable .* is not set",
-        ),
-        (
-            "agent: {command: node}\nstages: {a: {match: {agent: x}}}",
-            "expected some of kind, model, system, offers, tool, server, got",
-        ),
-        (
-            "agent: {command: node}\nstages: {a: {match: {kind: tool}}}",
-            "'a': no kind 'tool'; there are embedding, model, moderation",
-        ),
+        ("agent: {command: node}\nupstream: {base_url: 'http://x', api_key_env: NO_SUCH}", "api_key_env: .* not set"),
+        ("agent: {command: node}\nstages: {a: {match: {agent: x}}}", "expected some of kind, model, system, .*, got"),
+        ("agent: {command: node}\nstages: {a: {match: {kind: tool}}}", "'a': no kind 'tool'; there are embedding"),
         ("agent: {command: node}\nstages: {}", "names no stage, .*; tod-bias doctor .* lists the calls"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
         ("agent: {command: node}\ntimeout: 9", r"timeout: belongs in agent: \{…, timeout: …\};"),
@@ -419,28 +377,11 @@ def test_doctor_lists_the_requests_as_stages(key, tmp_path, monkeypatch):
 def test_doctor_says_what_a_server_that_made_no_request_has_to_read(url_agent, key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(about_people(2), "chats.jsonl")
-    url_agent.respond = lambda given: "Hello."
     with serving(World()) as server:
         agent_file(tmp_path, server, "", "{}", url=url_agent.url)
         code, said, _ = run_command("doctor agent.yaml --corpus chats.jsonl")
     assert code == 0
     assert "no request to the proxy: does it read the base_url and the api_key that come with each turn?" in said
-
-
-def test_replies_do_not_wait_for_acknowledgements():
-    """Headers and body are two writes: without TCP_NODELAY each reply waits for 40 ms."""
-    events = EventLoop.current()
-
-    async def address():
-        return Proxy.current().url
-
-    connection = HTTPConnection(events.run(address()).removeprefix("http://"))
-    begun = time.monotonic()
-    for _ in range(20):
-        connection.request("GET", "/v1/models")
-        assert connection.getresponse().read()
-    assert time.monotonic() - begun < 0.4
-    connection.close()
 
 
 def test_stages_tell_models_and_prompts_apart():

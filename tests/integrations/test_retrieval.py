@@ -2,9 +2,6 @@
 
 import json
 import sys
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -41,46 +38,29 @@ def reply_to(path, body, biased):
     return {"type": "message", "role": "assistant", "model": "c", "content": content, "stop_reason": "end_turn"}
 
 
-class Server(ThreadingHTTPServer):
-    """Of one provider: it refuses the keys and requests of the other."""
+@pytest.fixture
+def agent_file(json_server, tmp_path):
+    """Write a file of the agent; each of its two servers refuses the keys and requests of the other provider."""
 
-    def __init__(self, provider, biased):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.provider, self.biased = provider, biased
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+    def write(biased="", stages=STAGES):
+        def answers_of(provider):
+            def reply(path, headers, body):
+                key = headers["x-api-key"] or headers["authorization"]
+                is_right = path.endswith("/messages") == (provider == "ANTHROPIC") and key.endswith(KEYS[provider])
+                return (200, reply_to(path, body, biased)) if is_right else (400, {"error": key})
 
+            return reply
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        key = self.headers["x-api-key"] or self.headers["authorization"]
-        is_anthropics = self.path.endswith("/messages")
-        is_right = key.endswith(KEYS[self.server.provider]) and is_anthropics == (self.server.provider == "ANTHROPIC")
-        data = json.dumps(reply_to(self.path, body, self.server.biased) if is_right else {"error": key}).encode()
-        self.send_response(200 if is_right else 400)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        first, other = (
+            {"base_url": f"{json_server(answers_of(provider))}/v1", "api_key_env": f"{provider}_API_KEY"}
+            for provider in KEYS
+        )
+        upstream = json.dumps({**first, "anthropic": other})
+        agent = f"agent: {{command: {json.dumps(COMMAND)}, concurrency: 1}}"
+        (tmp_path / "agent.yaml").write_text(f"{agent}\nupstream: {upstream}\nstages: {stages}\n")
+        return tmp_path / "agent.yaml"
 
-    def log_message(self, *args):
-        pass
-
-
-@contextmanager
-def agent_file(folder, biased="", stages=STAGES):
-    servers = [Server(provider, biased) for provider in KEYS]
-    for server in servers:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    first, other = ({"base_url": server.url, "api_key_env": f"{server.provider}_API_KEY"} for server in servers)
-    upstream = json.dumps({**first, "anthropic": other})
-    path = folder / "agent.yaml"
-    path.write_text(
-        f"agent: {{command: {json.dumps(COMMAND)}, concurrency: 1}}\nupstream: {upstream}\nstages: {stages}\n"
-    )
-    yield path
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    return write
 
 
 @pytest.fixture(autouse=True)
@@ -90,11 +70,9 @@ def keys(monkeypatch):
 
 
 @pytest.mark.parametrize("biased", ["guard", "search", "model"])
-def test_a_bias_is_found_in_its_component(biased, tmp_path):
-    with agent_file(tmp_path, biased) as path:
-        result = attribute(
-            load_pipeline(path), about_people(6), axes=["gender"], metrics="chrf", bootstrap=20, permutations=20
-        )
+def test_a_bias_is_found_in_its_component(biased, agent_file):
+    options = {"axes": ["gender"], "metrics": "chrf", "bootstrap": 20, "permutations": 20}
+    result = attribute(load_pipeline(agent_file(biased)), about_people(6), **options)
     woman = result.axes["gender"]["chrf"].groups["woman"]
     assert abs(woman.gap.value) > 0.001
     shares = {stage: round(part.shapley.value / woman.gap.value, 9) for stage, part in woman.contributions.items()}
@@ -102,17 +80,16 @@ def test_a_bias_is_found_in_its_component(biased, tmp_path):
     assert woman.unattributed.value == pytest.approx(0)
 
 
-def test_what_is_no_stage_is_sent_on(tmp_path):
-    with agent_file(tmp_path, stages="{model: {match: {kind: model}}}") as path:
-        (item,) = load_pipeline(path)([StageInput((), "A table for 4")])
+def test_what_is_no_stage_is_sent_on(agent_file):
+    made = load_pipeline(agent_file(stages="{model: {match: {kind: model}}}"))
+    (item,) = made([StageInput((), "A table for 4")])
     assert item.outputs["reply"] == "Yes: The table is by the window."
 
 
-def test_doctor_lists_requests_of_every_kind(tmp_path, monkeypatch):
+def test_doctor_lists_requests_of_every_kind(agent_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chat(about_people(2), "chats.jsonl")
-    with agent_file(tmp_path) as path:
-        code, said, _ = run_command(f"doctor {path} --corpus chats.jsonl")
+    code, said, _ = run_command(f"doctor {agent_file()} --corpus chats.jsonl")
     assert code == 0
     stages = {kind: {"match": {"kind": kind}} for kind in ("model", "embedding", "moderation")}
     assert yaml.safe_load(said)["stages"] == stages

@@ -185,6 +185,11 @@ def test_a_stage_whose_state_cannot_be_read_has_no_signature_but_a_declared_one(
     assert "Adder" in cache_signature(stage)
 
 
+def test_a_class_that_a_function_makes_is_not_identified():
+    with pytest.raises(NotPlainError, match=r"local_class.<locals>.Stage is made in a function"):
+        cache_signature(local_class("a"))
+
+
 def test_a_stage_without_a_signature_is_called_anew_and_the_run_says_so(tmp_path):
     pipeline = Pipeline({"response": Adder(threading.Lock())})
     options = {"bootstrap": 0, "permutations": 0, "cache": tmp_path / "cache.sqlite"}

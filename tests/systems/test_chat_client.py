@@ -87,6 +87,12 @@ def test_failures_are_tried_as_often_as_they_may_pass(fault, kind, message, call
     assert len(server.received) == calls
 
 
+def test_a_slow_server_is_given_up():
+    late = pytest.raises(UnansweredError, match=r"no answer within 0\.3 seconds")
+    with ChatServer(lambda body: "Hello.", latency=2) as server, late:
+        client(server, retries=0, timeout=0.3)([StageInput((), "Hi")])
+
+
 def test_no_server_is_an_error_at_once():
     begun = time.monotonic()
     with pytest.raises(StageError, match=r"no server answers at http://127\.0\.0\.1:9/v1"):

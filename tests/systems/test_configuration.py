@@ -87,6 +87,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
             "stages: {a: {stage: 'my_echo_stages:nothing', guards: canonical, axes: gender}}",
             r"stage 'a': guards: is unknown; did you mean 'guard'\?; my_echo_stages:nothing is not a class",
         ),
+        ("stages: {a: {stage: 'my_echo_stages:Echo', words: x, guards: canonical}}", "'guards'; did you mean 'guard'"),
         ("stages: {a: 'my_echo_stage:nothing'}", "No module .* in .*, nor installed; did you mean 'my_echo_stages'"),
         ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
         (

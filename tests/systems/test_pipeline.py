@@ -55,6 +55,7 @@ def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
         (lambda: Pipeline({"a": 3}), "stage 'a': expected a callable, got int"),
         (lambda: Pipeline({"a,b": shout}), "without a comma"),
         (lambda: Pipeline({"a": shout}).swap(["b"]), "no stage 'b' in this pipeline; it has a"),
+        (lambda: Pipeline({"a": shout}, concurrency={"b": 2}), "concurrency of 'b': no such stage"),
         (lambda: Pipeline({"a": shout}, concurrency={"a": 0}), "concurrency of 'a': .* above 0, got 0"),
         (lambda: Pipeline({"a": shout}, flow="tool_loop"), "flow: expected a generator function of the turn, got str"),
     ],

@@ -11,7 +11,7 @@ from shown import teacher_of
 
 from tod_bias import load_corpus
 from tod_bias.dialogues.parlai import episode_to_dialogue
-from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.errors import TodBiasError
 from tod_bias.mitigation.augmentation import Augmentation, augment
 
 pytestmark = pytest.mark.parlai
@@ -25,7 +25,7 @@ def datapath(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["gender:draws", "gender", "gender:personas"])
-def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_core(datapath: Path, how: str) -> None:
+def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_core(datapath, how):
     teacher = teacher_of(datapath, TASK, "train:ordered", augment=how, seed=5)
     corpus = {dialogue.id: dialogue for dialogue in load_corpus("google_sgd", datapath=datapath, split="train")}
     shown = [episode_to_dialogue(episode) for episode in teacher.episodes]
@@ -39,7 +39,7 @@ def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_cor
         assert [dict(turn.api_call) for turn in dialogue.turns] == [dict(turn.api_call) for turn in expected.turns]
 
 
-def test_messages_name_their_dialogue_and_rewrite(datapath: Path) -> None:
+def test_messages_name_their_dialogue_and_rewrite(datapath):
     messages = list(teacher_of(datapath, TASK, "train:evalmode", augment="gender"))
     counterfactuals = [message for message in messages if "/" in message["dialogue_id"]]
     assert {message["dialogue_id"].split("/")[0] for message in counterfactuals} == {"9_00001", "9_00000", "9_00010"}
@@ -51,7 +51,7 @@ def test_messages_name_their_dialogue_and_rewrite(datapath: Path) -> None:
     assert not goals  # the system's side is not shown them
 
 
-def test_few_shots_have_counterfactuals_too(datapath: Path) -> None:
+def test_few_shots_have_counterfactuals_too(datapath):
     teacher = teacher_of(datapath, TASK, "train:evalmode", augment="gender", n_shot=2)
     names = [episode.extras["dialogue_id"] for episode in teacher.episodes]
     originals = {name for name in names if "/" not in name}
@@ -60,17 +60,7 @@ def test_few_shots_have_counterfactuals_too(datapath: Path) -> None:
     assert len({message["dialogue_id"] for message in teacher}) == len(names)
 
 
-@pytest.mark.parametrize("how", ["gender", "gender:personas"])
-def test_counterfactuals_have_the_texts_that_a_task_s_options_make(datapath: Path, how: str) -> None:
-    stock: dict[str, list[int]] = {}
-    for episode in teacher_of(datapath, TASK, "train:ordered", augment=how, delex=True).episodes:
-        name, _, variant = episode.extras["dialogue_id"].partition("/")
-        places = [spoken.sys_utt.count("[") for spoken in episode.rounds]
-        assert stock.setdefault(name, places) == places, variant
-    assert max(map(max, stock.values())) > 0
-
-
-def test_validation_is_of_real_dialogues(datapath: Path) -> None:
+def test_validation_is_of_real_dialogues(datapath):
     shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, TASK, "valid").episodes]
     assert {dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in shown} == {
         dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in DIALOGUES
@@ -78,20 +68,15 @@ def test_validation_is_of_real_dialogues(datapath: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "says"),
-    [
-        ("height", AxisError, "unknown axis 'height'"),
-        ("gender:often", TodBiasError, "unknown kind 'often'"),
-        ("race", TodBiasError, "axis race: no dialogue holds a word"),
-    ],
+    ("how", "says"),
+    [("height", "axis 'height'"), ("gender:often", "kind 'often'"), ("race", "no dialogue holds a word")],
 )
-def test_wrong_options_are_one_line(datapath: Path, how: str, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says) as caught:
+def test_wrong_options_are_one_line(datapath, how, says):
+    with pytest.raises(TodBiasError, match=f"^[^\n]*{says}[^\n]*$"):
         teacher_of(datapath, TASK, "train", augment=how)
-    assert "\n" not in str(caught.value)
 
 
-def test_a_model_of_parlai_trains_on_them(datapath: Path, tmp_path: Path) -> None:
+def test_a_model_of_parlai_trains_on_them(datapath, tmp_path):
     from parlai.scripts.train_model import TrainModel
 
     sgd = datapath / "google_sgd"

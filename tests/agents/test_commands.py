@@ -23,7 +23,7 @@ def parlai(*arguments: str | Path, typed: str = "") -> subprocess.CompletedProce
     return forked.parlai([*map(str, arguments)], typed)
 
 
-def test_display_data_shows_rewritten_dialogues(datapath: Path) -> None:
+def test_display_data_shows_rewritten_dialogues(datapath):
     options = ["-t", TEACHER, "--axis", "gender", "--target", "man", "-dp", str(datapath), "-dt", "valid"]
     run = subprocess.run(
         [sys.executable, "-m", "parlai", "display_data", *options],
@@ -34,11 +34,9 @@ def test_display_data_shows_rewritten_dialogues(datapath: Path) -> None:
     assert re.search(r"axis gender, seed 0, draw 0: 2 of 4 dialogues rewritten, 2 without", run.stdout + run.stderr)
 
 
-def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict_pipeline: Path) -> None:
-    run = parlai(
-        "eval_model", "-t", TEACHER, "-m", AGENT, "--pipeline", strict_pipeline, "--axis", "gender", "-dp", datapath,
-        "-dt", "valid", "-bs", "16",
-    )  # fmt: skip
+def test_eval_model_runs_an_agent_with_a_guard_on_a_teacher_in_batches(datapath, strict_pipeline):
+    options = ["--pipeline", strict_pipeline, "--axis", "gender", "--guard", "response=canonical:gender,age"]
+    run = parlai("eval_model", "-t", TEACHER, "-m", AGENT, *options, "-dp", datapath, "-dt", "valid", "-bs", "16")
     assert run.returncode == 0, run.stderr
     assert "nlg_bleu" in run.stdout
 
@@ -46,9 +44,7 @@ def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict
 @pytest.mark.parametrize(
     ("teacher", "asked"), [(TEACHER, ()), (FAIRSCORE, ()), (FAIRSCORE, ("--api-jga-record", "true"))]
 )
-def test_the_table_has_a_row_per_api_only_where_it_is_asked_for(
-    datapath: Path, tmp_path: Path, teacher: str, asked: tuple[str, ...]
-) -> None:
+def test_the_table_has_a_row_per_api_only_where_it_is_asked_for(datapath, tmp_path, teacher, asked):
     report = tmp_path / "report.json"
     run = parlai(
         "eval_model", "-t", teacher, "--axis", "gender", "-m", "fixed_response", "--fixed-response", "APICALL: ", "-dp",
@@ -59,20 +55,7 @@ def test_the_table_has_a_row_per_api_only_where_it_is_asked_for(
     assert bool(rows) is bool(asked)
 
 
-def test_eval_model_takes_a_guard(datapath: Path, strict_pipeline: Path) -> None:
-    options = [
-        "eval_model", "-t", TEACHER, "-m", AGENT, "--pipeline", strict_pipeline, "--axis", "gender", "-dp", datapath,
-        "-dt", "valid",
-    ]  # fmt: skip
-    run = parlai(*options, "--guard", "response=canonical:gender,age")
-    assert run.returncode == 0, run.stderr
-    assert "nlg_bleu" in run.stdout
-    run = parlai(*options, "--guard", "reply=canonical:gender")
-    assert run.returncode != 0
-    assert "guard of 'reply': no such stage" in run.stdout + run.stderr
-
-
-def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_path: Path) -> None:
+def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath, tmp_path):
     report = tmp_path / "report.json"
     run = parlai(
         "eval_model", "-t", FAIRSCORE, "--axis", "gender", "-m", "fixed_response", "--fixed-response",
@@ -90,7 +73,7 @@ def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_
     assert bias["jga/disparity"] == 0
 
 
-def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path) -> None:
+def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline):
     run = parlai("interactive", "-m", AGENT, "--pipeline", strict_pipeline, typed="I want tacos\n[EXIT]\n")
     assert run.returncode == 0, run.stderr
     assert re.search(r"\[PipelineAgent\]:\S* *[0-9a-f]{8} \\ ; = \|", re.sub(r"\x1b\[[0-9;]*m", "", run.stdout))
@@ -99,30 +82,16 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["display_data", "-t", TEACHER, "--axis", "height", "-dt", "valid"], "error: unknown axis 'height'"),
-        (
-            ["eval_model", "-t", FAIRSCORE, "--axis", "race", "-m", "repeat_label"],
-            "error: google_sgd, valid: none of 4 dialogues has a word to rewrite on axis 'race'",
-        ),
-        (["eval_model", "-t", "google_sgd", "-m", AGENT, "--pipeline", "no.yaml"], "error: no.yaml: cannot be read"),
-        (
-            ["eval_model", "-t", "google_sgd", "-m", AGENT, "-bs", "-1"],
-            "error: --batchsize is -1; expected a whole number of at least 1",
-        ),
-        (
-            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--max-new-tokens", "0"],
-            "error: --max-new-tokens is 0; expected a whole number of at least 1",
-        ),
+        (f"display_data -t {TEACHER} --axis height -dt valid", "unknown axis 'height'"),
+        (f"eval_model -t {FAIRSCORE} --axis race -m repeat_label", "google_sgd, valid: none of 4 dialogues has a word"),
+        (f"eval_model -t google_sgd -m {AGENT} --pipeline no.yaml", "no.yaml: cannot be read"),
+        (f"eval_model -t google_sgd -m {AGENT} -bs -1", "--batchsize is -1; expected a whole number of at least 1"),
+        (f"eval_model -t google_sgd -m {AGENT} --max-new-tokens 0", "--max-new-tokens is 0; expected a whole number"),
+        (f"train_model -t google_sgd -m {AGENT} -mf model", "PipelineAgent cannot be trained; train its models"),
     ],
 )
-def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, arguments: list[str], expected: str) -> None:
-    run = parlai(*arguments, "-dp", datapath)
+def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath, arguments, expected):
+    run = parlai(*arguments.split(), "-dp", datapath)
     assert run.returncode == 2
-    assert run.stderr.splitlines()[-1].startswith(expected)
+    assert run.stderr.splitlines()[-1].startswith(f"error: {expected}")
     assert "Traceback" not in run.stderr
-
-
-def test_an_agent_that_does_not_learn_is_not_trained_forever(datapath: Path, tmp_path: Path) -> None:
-    run = parlai("train_model", "-t", "google_sgd", "-m", AGENT, "-mf", tmp_path / "model", "-dp", datapath)
-    assert run.returncode == 2
-    assert run.stderr.splitlines()[-1].startswith("error: PipelineAgent cannot be trained; train its models")

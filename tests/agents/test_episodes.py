@@ -23,7 +23,7 @@ def first_results(dialogue: Dialogue) -> Dialogue:
 
 
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.id)
-def test_a_dialogue_becomes_an_episode_and_back(dialogue: Dialogue) -> None:
+def test_a_dialogue_becomes_an_episode_and_back(dialogue):
     episode = dialogue_to_episode(dialogue)
     assert [spoken.user_utt for spoken in episode.rounds][-1] == "[DONE]"
     assert len(episode.rounds) == len(dialogue.turns) + 1
@@ -31,24 +31,17 @@ def test_a_dialogue_becomes_an_episode_and_back(dialogue: Dialogue) -> None:
     assert episode_to_dialogue(episode) == first_results(dialogue)
 
 
-def test_values_that_are_no_strings_become_parlais_text() -> None:
-    episode = TodStructuredEpisode(
-        domain="hotel",
-        rounds=[
-            TodStructuredRound(
-                user_utt="a",
-                api_call_machine={"api_name": "find", "areas": ["west", "east "]},
-                api_resp_machine={"COUNT": 3, "price": {"single": "60"}, "rooms": {"b", "a"}},
-                sys_utt="b",
-            )
-        ],
-    )
+def test_values_that_are_no_strings_become_parlais_text():
+    call = {"api_name": "find", "areas": ["west", "east "]}
+    result = {"COUNT": 3, "price": {"single": "60"}, "rooms": {"b", "a"}}
+    spoken = TodStructuredRound(user_utt="a", api_call_machine=call, api_resp_machine=result, sys_utt="b")
+    episode = TodStructuredEpisode(domain="hotel", rounds=[spoken])
     call = {"api_name": "find", "areas": "east, west"}
     result = {"COUNT": "3", "price": "{'single': '60'}", "rooms": "a, b"}
     assert episode_to_dialogue(episode, "h1") == Dialogue("h1", "hotel", (Turn.with_call("a", call, result, "b"),))
 
 
-def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
+def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals():
     turn = Turn.with_call(
         "For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn."
     )

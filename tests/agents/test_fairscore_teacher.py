@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,18 +53,13 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_sgd(tmp_path_factory.mktemp("people"), people())
 
 
-def evaluate(datapath: Path, agent: str, task: str = TASK, **options: Any) -> dict[str, Any]:
+def evaluate(datapath: Path, agent: str = "", task: str = TASK, **options: Any) -> dict[str, Any]:
     """ParlAI's report, in its own metric classes."""
     from parlai.scripts.eval_model import EvalModel
 
-    return dict(
-        EvalModel.main(
-            **{
-                "task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error",
-                "model": f"unfair_agents:{agent}", **(FULL if "Fairscore" in task else {}), **options,
-            }
-        )
-    )  # fmt: skip
+    usual = {"task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error"}
+    usual |= {"model": f"unfair_agents:{agent}"} | (FULL if "Fairscore" in task else {})
+    return dict(EvalModel.main(**{**usual, **options}))
 
 
 def numbers(report: Mapping[str, Any]) -> dict[str, float]:
@@ -72,30 +67,13 @@ def numbers(report: Mapping[str, Any]) -> dict[str, float]:
 
 
 def expected(
-    datapath: Path,
-    agent: str,
-    axis: str,
-    *,
-    corpus: str = "google_sgd",
-    split: str = "valid",
-    pipeline: str = "",
-    **options: Any,
+    datapath: Path, system: Any, axis: str, *, corpus: str = "google_sgd", split: str = "valid", **options: Any
 ) -> dict[str, float]:
     """What ``attribute`` says of the same agent, or of a pipeline, under the names of the report."""
     dialogues = load_corpus(corpus, datapath=datapath, split=split)
-    system = (
-        load_pipeline(pipeline)
-        if pipeline
-        else teacher_pipeline(f"unfair_agents:{agent}", dialogues, [axis], **options)
-    )
-    result = attribute(
-        system,
-        dialogues,
-        [axis],
-        metrics=METRICS,
-        permutations=0,
-        **options,
-    )
+    if isinstance(system, str):
+        system = teacher_pipeline(f"unfair_agents:{system}", dialogues, [axis], **options)
+    result = attribute(system, dialogues, [axis], metrics=METRICS, permutations=0, **options)
     numbers_of: dict[str, float] = {}
     for name, row in result.axes[axis].items():
         numbers_of[f"{name}/disparity"] = row.disparity.value
@@ -123,7 +101,7 @@ def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("agent", "batchsize"), [("FairAgent", 16), ("EchoingAgent", 16), ("UnfairAgent", 1), ("UnfairAgent", 16)]
 )
-def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int) -> None:
+def test_numbers_are_those_of_attribute(spoken, agent, batchsize):
     report = bias_of(evaluate(spoken, agent, axis="gender", batchsize=batchsize))
     wanted = expected(spoken, agent, "gender")
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
@@ -146,13 +124,13 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
         ("gender×persona_race", {"variants": 3, "max_per_axis": 6}),
     ],
 )
-def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str, options: dict[str, Any]) -> None:
+def test_numbers_are_those_of_attribute_in_every_design(spoken, axis, options):
     report = bias_of(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=5, **options))
     wanted = expected(spoken, "UnfairAgent", axis, **options)
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
 
 
-def test_workers_reports_add_up(spoken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_reports_add_up(spoken, monkeypatch):
     """ParlAI deals out episodes to workers one by one, so that a dialogue's variants are with several of them."""
     workers = 3
     whole = numbers(evaluate(spoken, "UnfairAgent", axis="gender", batchsize=4))
@@ -171,7 +149,7 @@ def test_workers_reports_add_up(spoken: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("axis", ["gender", "persona_gender"])
-def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: str) -> None:
+def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken, axis):
     stock = numbers(evaluate(spoken, "UnfairAgent", task="google_sgd"))
     report = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16, api_jga_record=True))
     assert {name: report[name] for name in stock} == pytest.approx(stock, nan_ok=True)
@@ -183,7 +161,7 @@ def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: 
     )
 
 
-def test_dialogues_that_cannot_be_rewritten_may_be_left_out(spoken: Path) -> None:
+def test_dialogues_that_cannot_be_rewritten_may_be_left_out(spoken):
     report = numbers(evaluate(spoken, "UnfairAgent", axis="gender", unperturbed="drop"))
     assert report["exs"] == 7 * report["rewritten_dialogues"] < 7 * 24
     assert bias_of(report) == pytest.approx(bias_of(evaluate(spoken, "UnfairAgent", axis="gender")), abs=1e-12)
@@ -202,13 +180,13 @@ def response(inputs):
 """
 
 
-def test_a_pipeline_is_measured_as_attribute_measures_it(spoken: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_pipeline_is_measured_as_attribute_measures_it(spoken, tmp_path, monkeypatch):
     pipeline = str(write_strict_pipeline(tmp_path, "curt_stages", CURT_STAGES))
     monkeypatch.syspath_prepend(tmp_path)
     shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": pipeline, "axis": "gender", "batchsize": 16}
-    report = bias_of(evaluate(spoken, "", **shown))
+    report = bias_of(evaluate(spoken, **shown))
     assert report["corpus_bleu/woman/gap"] > 0.1
-    wanted = expected(spoken, "", "gender", pipeline=pipeline)
+    wanted = expected(spoken, load_pipeline(pipeline), "gender")
     assert common(report, wanted) == pytest.approx(wanted, abs=1e-9)
 
 
@@ -216,7 +194,7 @@ SHORT = ["ci_from", "ci_to", "fairscore", "score", "gap"]
 
 
 @pytest.mark.parametrize("axis", ["gender", "persona_race"])
-def test_the_short_table_fits_a_terminal(spoken: Path, axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_table_fits_a_terminal(spoken, axis, monkeypatch):
     from parlai.utils.misc import nice_report
 
     monkeypatch.setenv("PARLAI_FORCE_WIDTH", "80")
@@ -234,24 +212,26 @@ def test_the_short_table_fits_a_terminal(spoken: Path, axis: str, monkeypatch: p
         assert 0 < whole["corpus_bleu/ci_from"] < whole["corpus_bleu/ci_to"]
 
 
-def test_a_score_close_to_0_is_warned_of_once(spoken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_close_to_0_is_warned_of_once(spoken, monkeypatch):
     warned: list[str] = []
     monkeypatch.setattr(fairscore_teacher.parlai_logging, "warning", warned.append)
     evaluate(spoken, "UnfairAgent", axis="gender")
     assert not warned
-    evaluate(spoken, "", axis="gender", model="fixed_response", fixed_response="SYSTEM:")
+    report = numbers(evaluate(spoken, axis="gender", model="fixed_response", fixed_response="SYSTEM:"))
     assert warned == [why_noise(metric("corpus_bleu"), 0.0)]
     assert warned[0].startswith("BLEU of the originals is 0.000, close to 0")
+    assert math.isnan(report["corpus_bleu/fairscore"])
+    assert (report["corpus_bleu/disparity"], report["corpus_bleu/score"]) == (0, 0)
 
 
-def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
+def test_few_shots_are_whole_dialogues(spoken):
     teacher = teacher_of(spoken, task=TASK, axis="gender", n_shot=5)
     shown = [(message["dialogue_id"], message["variant"]) for message in teacher if message["turn"] < 0]
     assert sum(variant == "original" for _, variant in shown) == 5
     assert len(shown) == len(teacher.episodes) > 5
 
 
-def test_messages_name_their_variant(spoken: Path) -> None:
+def test_messages_name_their_variant(spoken):
     messages = list(teacher_of(spoken, task=TASK, axis="gender"))
     of_dialogue = [message for message in messages if message["dialogue_id"] == "d001"]
     assert [message["variant"] for message in of_dialogue[::7]] == ["original", "gender:man", "gender:non-binary"]
@@ -263,24 +243,11 @@ def test_messages_name_their_variant(spoken: Path) -> None:
     assert ("target" in of_dialogue[0], of_dialogue[7]["target"]) == (False, "man")
 
 
-def test_scores_are_chosen_by_name(spoken: Path) -> None:
+def test_scores_are_chosen_by_name(spoken):
     report = bias_of(evaluate(spoken, "UnfairAgent", axis="gender", bias_metrics="jga,length"))
     assert {"jga/disparity", "jga/woman/score", "length/disparity", "length/fairscore"} < set(report)
     assert "jga/fairscore" not in report  # of shares, not of a ratio
     assert report["length/woman/score"] < report["length/man/score"]
-
-
-def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> None:
-    from parlai.scripts.eval_model import EvalModel
-
-    report = numbers(
-        EvalModel.main(
-            task=TASK, datapath=str(spoken), datatype="valid", loglevel="error", model="fixed_response",
-            fixed_response="SYSTEM:", bias_report="full",
-        )
-    )  # fmt: skip
-    assert math.isnan(report["corpus_bleu/fairscore"])
-    assert (report["corpus_bleu/disparity"], report["corpus_bleu/score"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +255,6 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
     [
         ({"axis": "height"}, AxisError, "unknown axis 'height'"),
         ({"axis": "race"}, NothingToPerturbError, "google_sgd, valid: none of 24 dialogues has a word to rewrite"),
-        ({"target": "tall"}, AxisError, "has no group 'tall'"),
         ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
         ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be computed from one output"),
         ({"variants": 0}, TodBiasError, "variants must be at least 1, got 0"),
@@ -296,15 +262,13 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
         ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
     ],
 )
-def test_wrong_input_is_one_clear_error(
-    spoken: Path, options: dict[str, Any], error: type[Exception], said: str
-) -> None:
+def test_wrong_input_is_one_clear_error(spoken, options, error, said):
     with pytest.raises(error, match=said) as caught:
         teacher_of(spoken, task=TASK, **options)
     assert "\n" not in str(caught.value)
 
 
-def test_examples_are_not_counted_off(spoken: Path) -> None:
+def test_examples_are_not_counted_off(spoken):
     from parlai.scripts.display_data import DisplayData
 
     with pytest.raises(TodBiasError, match="num-examples is 10: some dialogues would lack counterfactuals"):
@@ -315,7 +279,7 @@ def test_examples_are_not_counted_off(spoken: Path) -> None:
 
 
 @pytest.mark.parametrize("axis", ["gender", "persona_gender"])
-def test_texts_that_a_task_s_options_change_are_rewritten(spoken: Path, axis: str) -> None:
+def test_texts_that_a_task_s_options_change_are_rewritten(spoken, axis):
     said: dict[tuple[str, int], dict[str, int]] = {}
     for message in teacher_of(spoken, task=TASK, axis=axis, delex=True):
         if message["type"] == "SYSTEM: ":
@@ -326,7 +290,7 @@ def test_texts_that_a_task_s_options_change_are_rewritten(spoken: Path, axis: st
     assert any(places["original"] > 0 for places in said.values())
 
 
-def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> None:
+def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path):
     """Nothing before its turn is rewritten: its context is that of the original."""
     dialogues = []
     for number, dialogue in enumerate(small_corpus(12)):
@@ -336,11 +300,7 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
         last = Turn.with_call(last.user, call, result, f"{last.response} For your {call['guest']}.")
         dialogues.append(replace(dialogue, turns=(replace(first, user=f"I want {number} meals, can you help?"), last)))
     datapath = write_sgd(tmp_path, dialogues)
-    from parlai.scripts.eval_model import EvalModel
-
-    shown = {"task": TASK, "datapath": str(datapath), "datatype": "valid", "loglevel": "error", "axis": "gender"}
-    shown["bias_report"] = "full"
-    report = bias_of(EvalModel.main(**shown, model="repeat_query"))
+    report = bias_of(evaluate(datapath, axis="gender", model="repeat_query"))
     corpus = load_corpus("google_sgd", datapath=datapath, split="valid")
     system = teacher_pipeline("repeat_query", corpus, ["gender"])
     record = attribute(system, corpus, ["gender"], bootstrap=0, permutations=0).axes["gender"]["corpus_bleu"]
@@ -352,9 +312,8 @@ def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -
     """See to it that the teacher's numbers are those of ``attribute``; returns the whole report."""
     datatype = f"{split}:evalmode" if split == "train" else split
     with files_left_open():
-        report = evaluate(
-            datapath, agent, task=f"tod_bias.agents:{task}", axis="persona_race", batchsize=4, datatype=datatype
-        )
+        options = {"axis": "persona_race", "batchsize": 4, "datatype": datatype}
+        report = evaluate(datapath, agent, task=f"tod_bias.agents:{task}", **options)
     of_core = expected(datapath, agent, "persona_race", corpus=corpus, split=split)
     assert common(bias_of(report), of_core) == pytest.approx(of_core, abs=1e-9)
     return numbers(report)
@@ -371,7 +330,7 @@ def check_task(datapath: Path, corpus: str, task: str, split: str, agent: str) -
         ("multiwoz_v22", "FairscoreMultiwozV22Teacher", "train"),
     ],
 )
-def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str, split: str) -> None:
+def test_other_corpora_are_audited_too(tod_samples, corpus, task, split):
     agent = "HeedfulAgent" if corpus == "taskmaster" else "FickleAgent"  # some of its results belong to no call
     report = check_task(tod_samples, corpus, task, split, agent)
     assert report["variants"] > 2 * report["rewritten_dialogues"] > 8
@@ -385,5 +344,5 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
         ("parlai:msr_e2e", "FairscoreMsrE2eTeacher", write_msr_e2e),
     ],
 )
-def test_made_corpora_are_audited_too(tmp_path: Path, corpus: str, task: str, write: Callable[[Path], Path]) -> None:
+def test_made_corpora_are_audited_too(tmp_path, corpus, task, write):
     check_task(write(tmp_path), corpus, task, "train", "FickleAgent")

@@ -51,9 +51,7 @@ def audited(city: tuple[Path, Path]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("batchsize", [1, 16])
-def test_the_report_is_that_of_tod_bias(
-    city: tuple[Path, Path], audited: dict[str, float], tmp_path: Path, batchsize: int
-) -> None:
+def test_the_report_is_that_of_tod_bias(city, audited, tmp_path, batchsize):
     file, model = city
     options: dict[str, Any] = {"reviews": f"town={file}", "min_reviews": 20, "lmrec": str(model)}
     _, report = evaluate_with_parlai(
@@ -70,17 +68,7 @@ def test_the_report_is_that_of_tod_bias(
     assert gaps["black/price_gap_$$$$"] == -gaps["white/price_gap_$$$$"] != 0
 
 
-def test_the_command_prints_hit_rates_and_price_gaps(city: tuple[Path, Path]) -> None:
-    run = parlai(
-        ["eval_model", "-t", TEACHER, "--reviews", str(city[0]), "--min-reviews", "20", "-dt", "test", "-m", AGENT,
-         "--lmrec", str(city[1]), "-bs", "16"], "",
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    table = run.stdout[run.stdout.rindex("accuracy") :]
-    assert all(word in table for word in ("hits@5", "price_gap_$", "black", "female"))
-
-
-def test_the_teacher_shows_masked_reviews_of_the_split_and_templates(city: tuple[Path, Path]) -> None:
+def test_the_teacher_shows_masked_reviews_of_the_split_and_templates(city):
     from tod_bias.agents.lmrec import ReviewTeacher
 
     opt = ParlaiParser(True, False).parse_kwargs(
@@ -97,7 +85,7 @@ def test_the_teacher_shows_masked_reviews_of_the_split_and_templates(city: tuple
     assert all(message["episode_done"] for message in messages)
 
 
-def test_neutralised_utterances_get_equal_answers(city: tuple[Path, Path]) -> None:
+def test_neutralised_utterances_get_equal_answers(city):
     opt = ParlaiParser(True, True).parse_kwargs(model=AGENT, lmrec=str(city[1]), neutralise=True, loglevel="error")
     agent = create_agent(opt)
     copy = create_agent_from_shared(agent.share())
@@ -108,14 +96,14 @@ def test_neutralised_utterances_get_equal_answers(city: tuple[Path, Path]) -> No
     assert len(set(first["text_candidates"])) == 24
 
 
-def test_a_person_gets_a_sentence(city: tuple[Path, Path]) -> None:
+def test_a_person_gets_a_sentence(city):
     run = parlai(["interactive", "-m", AGENT, "--lmrec", str(city[1])], "I want dessert\n[EXIT]\n")
     assert run.returncode == 0, run.stderr
     assert "How about " in run.stdout
     assert "its price level is $" in run.stdout
 
 
-def test_what_the_agent_cannot_do_is_one_line(city: tuple[Path, Path]) -> None:
+def test_what_the_agent_cannot_do_is_one_line(city):
     options = {"model": AGENT, "datapath": "/nowhere"}
     with pytest.raises(RecommenderError, match="give --lmrec DIR"):
         create_agent(options)

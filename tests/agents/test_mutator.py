@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,17 +31,11 @@ def mutate(*episodes: list[dict[str, Any]], **options: Any) -> list[dict[str, An
     return list(DemographicRewrite(Opt({"source": "woman", "target": "man", **options}))(messages))
 
 
-CHAT = [
-    {
-        "text": "your persona: my sister sings\nWho is she?",
-        "labels": ["She is my Sister."],
-        "label_candidates": ["Her", "x"],
-    },
-    {"text": "Ok", "eval_labels": ("Bye, madam.",), "image": 3},
-]
+SUNG = {"text": "your persona: my sister sings\nWho is she?", "labels": ["She is my Sister."]}
+CHAT = [SUNG | {"label_candidates": ["Her", "x"]}, {"text": "Ok", "eval_labels": ("Bye, madam.",), "image": 3}]
 
 
-def test_texts_labels_and_candidates_of_any_task_are_rewritten() -> None:
+def test_texts_labels_and_candidates_of_any_task_are_rewritten():
     first, second = mutate(CHAT)
     assert first["text"] == "your persona: my brother sings\nWho is he?"
     assert (first["labels"], first["label_candidates"]) == (["He is my Brother."], ["Him", "x"])
@@ -53,7 +46,7 @@ def test_texts_labels_and_candidates_of_any_task_are_rewritten() -> None:
     assert all(type(text) is str for text in (first["text"], *first["labels"], *second["eval_labels"]))
 
 
-def test_episodes_without_a_mention_are_left_out_or_kept() -> None:
+def test_episodes_without_a_mention_are_left_out_or_kept():
     nobody = [{"text": "Hello", "labels": ["Hi"]}]
     assert len(mutate(nobody, CHAT, nobody)) == 2
     messages = mutate(nobody, CHAT, nobody, unperturbed="keep")
@@ -61,7 +54,7 @@ def test_episodes_without_a_mention_are_left_out_or_kept() -> None:
     assert "axis" not in messages[0]
 
 
-def test_slot_names_api_names_schemas_and_names_stay() -> None:
+def test_slot_names_api_names_schemas_and_names_stay():
     call = "APICALL: api_name = FindMother ; artist = Lady Gaga ; mother = my mother ; z"
     episode = [
         {"text": "APIS: api_name = FindMother ; optArg = mother", "labels": ["APIS: "]},
@@ -77,7 +70,7 @@ def test_slot_names_api_names_schemas_and_names_stay() -> None:
     assert result["labels"] == ["SYSTEM: He will like Lady Gaga."]
 
 
-def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
+def test_goals_and_malformed_calls_are_rewritten_line_by_line():
     from tod_bias.dialogues.dialogue import Dialogue, Turn
 
     dialogue = Dialogue("1", "", (Turn("my wife"),))
@@ -88,7 +81,7 @@ def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
     )
 
 
-def test_draws_depend_on_the_texts_or_the_given_id() -> None:
+def test_draws_depend_on_the_texts_or_the_given_id():
     def words(**options: Any) -> list[str]:
         return [m["target"] for m in mutate(*([{"text": f"my mom {n}"}] for n in range(20)), target=None, **options)]
 
@@ -99,29 +92,25 @@ def test_draws_depend_on_the_texts_or_the_given_id() -> None:
     assert len({m["target"] for m in mutate(*([message] for message in same), target=None)}) == 2
 
 
-def test_wrong_options_are_one_clear_error() -> None:
+def test_wrong_options_are_one_clear_error():
     for options, message in (({"axis": "height"}, "unknown axis"), ({"draw": -1}, "--draw must be 0 or more, got -1")):
         with pytest.raises(AxisError, match=message):
             mutate(CHAT, **options)
 
 
-def test_parlai_finds_it_in_the_plugins_folder(datapath: Path) -> None:
+def test_parlai_finds_it_in_the_plugins_folder(datapath):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*plugin, *sys.path])}
-    done = subprocess.run(
-        [sys.executable, "-m", "parlai", "display_data", "-t", "google_sgd", "-dp", str(datapath), "-dt", "valid",
-         "--mutators", "demographic_rewrite", "--axis", "gender", "--source", "woman", "--target", "man"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )  # fmt: skip
+    options = ["-t", "google_sgd", "-dp", str(datapath), "-dt", "valid", "--mutators", "demographic_rewrite"]
+    options += ["--axis", "gender", "--source", "woman", "--target", "man"]
+    command = [sys.executable, "-m", "parlai", "display_data", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "USER: My husband wants tacos." in done.stdout
     assert "SYSTEM: In which city does he want them?" in done.stdout
     assert "What is the weather like?" not in done.stdout
 
 
-def test_a_stock_teacher_serves_every_rewritten_episode_once(datapath: Path) -> None:
+def test_a_stock_teacher_serves_every_rewritten_episode_once(datapath):
     options = {"mutators": "demographic_rewrite", "datapath": str(datapath), "datatype": "valid", "loglevel": "error"}
     opt = ParlaiParser(True, False).parse_kwargs(task="google_sgd", target="man", **options)
     teacher = SystemTeacher(Opt(opt))

@@ -12,7 +12,6 @@ from parlai.core.agents import create_agent
 from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
 
-from tod_bias import load_corpus
 from tod_bias.agents.options import build_pipeline
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn
@@ -41,22 +40,15 @@ def core_answers(pipeline: Pipeline, dialogues: tuple[Dialogue, ...], history: H
 
 
 @pytest.mark.parametrize(("history", "batchsize"), [("gold", 1), ("gold", 16), ("system", 1), ("system", 3)])
-def test_answers_are_those_of_the_core(
-    datapath: Path, strict_pipeline: Path, tmp_path: Path, history: HistoryMode, batchsize: int
-) -> None:
+def test_answers_are_those_of_the_core(datapath, strict_pipeline, tmp_path, history, batchsize):
     answers, _ = evaluate_with_parlai(
-        tmp_path / "log.jsonl",
-        task="google_sgd",
-        datapath=str(datapath),
-        model=AGENT,
-        pipeline=str(strict_pipeline),
-        history=history,
-        batchsize=batchsize,
-    )
+        tmp_path / "log.jsonl", task="google_sgd", datapath=str(datapath), model=AGENT, pipeline=str(strict_pipeline),
+        history=history, batchsize=batchsize,
+    )  # fmt: skip
     assert answers == core_answers(load_pipeline(strict_pipeline), DIALOGUES, history)
 
 
-def test_a_checkpoint_answers_as_in_the_core_batched_or_not(datapath: Path, tmp_path: Path, tiny_gpt2: Path) -> None:
+def test_a_checkpoint_answers_as_in_the_core_batched_or_not(datapath, tmp_path, tiny_gpt2):
     LookupDb.from_dialogues(DIALOGUES).save(tmp_path / "db.jsonl")
     path = tmp_path / "pipeline.yaml"
     path.write_text(
@@ -75,7 +67,7 @@ def test_a_checkpoint_answers_as_in_the_core_batched_or_not(datapath: Path, tmp_
 @pytest.mark.parametrize(
     "task", ["google_sgd", "google_sgd:SystemTeacher", "tod_bias.agents:PerturbedGoogleSgdTeacher"]
 )
-def test_stage_models_look_up_in_the_corpus_of_the_task(datapath: Path, tiny_gpt2: Path, task: str) -> None:
+def test_stage_models_look_up_in_the_corpus_of_the_task(datapath, tiny_gpt2, task):
     options = {"model": AGENT, "stage_model": str(tiny_gpt2), "task": task, "datatype": "valid"}
     stages = create_agent({**options, "datapath": str(datapath)}).pipeline.stages
     assert list(stages) == ["api_call", "db", "response"]
@@ -87,7 +79,7 @@ def test_stage_models_look_up_in_the_corpus_of_the_task(datapath: Path, tiny_gpt
     assert other.pipeline.stages["db"].look_up(CALL).rows == RESULTS
 
 
-def test_parlai_scores_gold_answers_as_right(datapath: Path, tmp_path: Path) -> None:
+def test_parlai_scores_gold_answers_as_right(datapath, tmp_path):
     (tmp_path / "gold_stages.py").write_text(
         "from sgd_files import DIALOGUES\n"
         "from tod_bias.stages import Replay\n"
@@ -103,7 +95,7 @@ def test_parlai_scores_gold_answers_as_right(datapath: Path, tmp_path: Path) -> 
     assert report["nlg_f1"] == pytest.approx(1.0)
 
 
-def test_teacher_results_take_the_place_of_the_database(datapath: Path, strict_pipeline: Path, tmp_path: Path) -> None:
+def test_teacher_results_take_the_place_of_the_database(datapath, strict_pipeline, tmp_path):
     options = {"task": "google_sgd", "datapath": str(datapath), "model": AGENT, "pipeline": str(strict_pipeline)}
     default, _ = evaluate_with_parlai(tmp_path / "own.jsonl", **options)
     teachers, _ = evaluate_with_parlai(tmp_path / "teacher.jsonl", **options, db="teacher")
@@ -125,7 +117,7 @@ def say(agent: Any, text: str, **fields: Any) -> Any:
     return agent.act()
 
 
-def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline: Path) -> None:
+def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline):
     agent = agent_of(strict_pipeline)
     replies = [say(agent, text) for text in ("I want tacos", "In Fremont")]
     turns = tuple(Turn(text) for text in ("I want tacos", "In Fremont"))
@@ -134,15 +126,11 @@ def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline: P
     assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in expected]
     assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in expected]
     assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in expected]
-
-
-def test_in_interactive_mode_a_user_line_may_have_its_prefix(strict_pipeline: Path) -> None:
     typed = say(agent_of(strict_pipeline, interactive_mode=True), "USER: I want tacos")
-    assert typed["text"] == say(agent_of(strict_pipeline), "I want tacos")["text"]
-    assert say(agent_of(strict_pipeline), "USER: I want tacos")["text"].startswith("APICALL:")
+    assert typed["text"] == replies[0]["text"]
 
 
-def test_nothing_of_one_dialogue_is_left_in_the_next(strict_pipeline: Path) -> None:
+def test_nothing_of_one_dialogue_is_left_in_the_next(strict_pipeline):
     fresh = say(agent_of(strict_pipeline), "USER: hello")["text"]
     agent = agent_of(strict_pipeline)
     say(agent, "old news")
@@ -154,7 +142,7 @@ def test_nothing_of_one_dialogue_is_left_in_the_next(strict_pipeline: Path) -> N
     assert say(agent, "USER: hello")["text"] == fresh
 
 
-def test_copies_share_the_stages_and_a_batch_calls_each_stage_once(strict_pipeline: Path) -> None:
+def test_copies_share_the_stages_and_a_batch_calls_each_stage_once(strict_pipeline):
     agent = agent_of(strict_pipeline)
     copies = [agent.clone() for _ in range(4)]
     assert all(copy.pipeline is agent.pipeline for copy in copies)
@@ -177,7 +165,7 @@ def test_copies_share_the_stages_and_a_batch_calls_each_stage_once(strict_pipeli
         (["USER: a", "APIRESP: ", "USER: b"], "use --history system"),
     ],
 )
-def test_what_cannot_be_answered_is_one_clear_error(strict_pipeline: Path, lines: list[str], expected: str) -> None:
+def test_what_cannot_be_answered_is_one_clear_error(strict_pipeline, lines, expected):
     agent = agent_of(strict_pipeline)
     *before, last = lines
     for line in before:
@@ -186,7 +174,7 @@ def test_what_cannot_be_answered_is_one_clear_error(strict_pipeline: Path, lines
         say(agent, last)
 
 
-def test_the_end_mark_is_answered_by_its_labels(strict_pipeline: Path) -> None:
+def test_the_end_mark_is_answered_by_its_labels(strict_pipeline):
     agent = agent_of(strict_pipeline)
     assert [say(agent, line)["text"] for line in ("USER: [DONE]", "APIRESP: ")] == ["APICALL: ", "SYSTEM: "]
     assert say(agent, "USER: hello")["text"] == say(agent_of(strict_pipeline), "USER: hello")["text"]
@@ -201,12 +189,12 @@ def test_the_end_mark_is_answered_by_its_labels(strict_pipeline: Path) -> None:
         ({"pipeline": "demo", "db_corpus": "google_sgd"}, "--db-corpus goes with --stage-model"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(options: dict[str, str], expected: str) -> None:
+def test_options_that_contradict_each_other_are_refused(options, expected):
     with pytest.raises(StageError, match=expected):
         create_agent({"model": AGENT, "datapath": "/nowhere", **options})
 
 
-def test_gold_slots_are_read_from_the_message_where_the_text_is_ambiguous(strict_pipeline: Path) -> None:
+def test_gold_slots_are_read_from_the_message_where_the_text_is_ambiguous(strict_pipeline):
     call = {**CALL, "note": "a ; b = c"}
     agent = agent_of(strict_pipeline)
     text = " ; ".join(f"{name} = {value}" for name, value in sorted(call.items()))
@@ -214,35 +202,22 @@ def test_gold_slots_are_read_from_the_message_where_the_text_is_ambiguous(strict
     say(agent, f"APIRESP: {parlai_text(RESULTS[0])}", slots=RESULTS[0], eval_labels=["SYSTEM: b"])
     agent.observe(Message({"text": "USER: c"}))
     context = agent.observation["tod_bias_request"].item.context
-    assert context.splitlines()[:3] == [
-        "USER: a",
-        f"APICALL: {slots_to_text(call)}",
-        f"APIRESP: {slots_to_text(RESULTS[0])}",
-    ]
+    heard = ["USER: a", f"APICALL: {slots_to_text(call)}", f"APIRESP: {slots_to_text(RESULTS[0])}"]
+    assert context.splitlines()[:3] == heard
 
 
-@pytest.mark.real_data
-@pytest.mark.slow
-def test_answers_on_real_dialogues_are_those_of_the_core(
-    sgd_datapath: Path, strict_pipeline: Path, tmp_path: Path
-) -> None:
-    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
-    options = {"task": "google_sgd", "datapath": str(sgd_datapath), "n_shot": 60, "batchsize": 16}
-    options |= {"model": AGENT, "pipeline": str(strict_pipeline)}
-    for history in ("gold", "system"):
-        answers, _ = evaluate_with_parlai(tmp_path / f"{history}.jsonl", **options, history=history)
-        chosen = tuple(dialogue for dialogue in dialogues if lines_of(dialogue) in answers)
-        assert len(answers) == 60
-        assert answers == core_answers(load_pipeline(strict_pipeline), chosen, history)
+FLOW = """
+def route(turn):
+    name = yield 'router'
+    yield name
+def router(inputs): return ['second' if 'tacos' in item.user else 'first' for item in inputs]
+def first(inputs): return ['the first'] * len(inputs)
+def second(inputs): return [f'the second after {len(item.history)}' for item in inputs]
+"""
 
 
-def test_a_flow_answers_whole_turns(tmp_path: Path) -> None:
-    (tmp_path / "my_flow.py").write_text(
-        "def route(turn):\n    name = yield 'router'\n    yield name\n"
-        "def router(inputs):\n    return ['second' if 'tacos' in item.user else 'first' for item in inputs]\n"
-        "def first(inputs):\n    return ['the first'] * len(inputs)\n"
-        "def second(inputs):\n    return [f'the second after {len(item.history)}' for item in inputs]\n"
-    )
+def test_a_flow_answers_whole_turns(tmp_path):
+    (tmp_path / "my_flow.py").write_text(FLOW)
     stages = ", ".join(f'{name}: "my_flow:{name}"' for name in ("router", "second", "first"))
     (tmp_path / "flow.yaml").write_text(f"flow: my_flow:route\nstages: {{{stages}}}\n")
     agent = agent_of(tmp_path / "flow.yaml")

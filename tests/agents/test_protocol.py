@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,38 +13,30 @@ from tod_bias.systems.outputs import Lookup, Outcome
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("USER: I'm here: now", ("USER:", "I'm here: now")),
-        ("USER: two\nlines", ("USER:", "two\nlines")),
-        ("USER:  two spaces", ("USER:", " two spaces")),
-        ("USER: ", ("USER:", "")),
-        ("APICALL:", ("APICALL:", "")),
-        ("APIRESP: a = b", ("APIRESP:", "a = b")),
-        ("SYSTEM: APIS: x", ("SYSTEM:", "APIS: x")),
-        ("APIS: ", ("APIS:", "")),
-        ("GOAL: a = b", ("GOAL:", "a = b")),
-        ("USER:glued", (None, "USER:glued")),
-        ("user: lower", (None, "user: lower")),
-        ("Please USER: no", (None, "Please USER: no")),
-        ("", (None, "")),
+        ("USER: I'm here: now", ("USER:", "I'm here: now")), ("USER: two\nlines", ("USER:", "two\nlines")),
+        ("USER:  two spaces", ("USER:", " two spaces")), ("USER: ", ("USER:", "")), ("APICALL:", ("APICALL:", "")),
+        ("APIRESP: a = b", ("APIRESP:", "a = b")), ("SYSTEM: APIS: x", ("SYSTEM:", "APIS: x")),
+        ("APIS: ", ("APIS:", "")), ("GOAL: a = b", ("GOAL:", "a = b")),
+        *((text, (None, text)) for text in ("USER:glued", "user: lower", "Please USER: no", "")),
     ],
-)
-def test_lines_are_split_into_prefix_and_content(text: str, expected: tuple[str | None, str]) -> None:
+)  # fmt: skip
+def test_lines_are_split_into_prefix_and_content(text, expected):
     assert split_prefix(text) == expected
 
 
-def test_only_the_prefix_asked_for_is_taken_off() -> None:
+def test_only_the_prefix_asked_for_is_taken_off():
     assert without_prefix("SYSTEM: hello", "SYSTEM:") == "hello"
     assert without_prefix("APICALL: a = b", "SYSTEM:") == "APICALL: a = b"
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,6}", fullmatch=True), st.from_regex(r"[\w\\.,| ]*\w|", fullmatch=True)))
-def test_unambiguous_slots_are_read_back_backslashes_included(slots: dict[str, str]) -> None:
+def test_unambiguous_slots_are_read_back_backslashes_included(slots):
     slots = {name: value for name, value in slots.items() if value == value.strip()}
     assert slots_from_parlai(slots_to_parlai(slots)) == slots
 
 
 @pytest.mark.parametrize("text", ["no call at all", "a = b ; c", "a = b ; a = c"])
-def test_a_malformed_call_stays_text(text: str) -> None:
+def test_a_malformed_call_stays_text(text):
     assert slots_from_parlai(text) == text
 
 
@@ -61,15 +51,5 @@ def test_a_malformed_call_stays_text(text: str) -> None:
         (Lookup(Outcome.ROWS, ({"a": "1"}, {"a": "2"})), "a = 1"),
     ],
 )
-def test_outputs_are_written_as_parlai_writes_them(output: object, expected: str) -> None:
+def test_outputs_are_written_as_parlai_writes_them(output, expected):
     assert parlai_text(output) == expected
-
-
-def test_the_package_names_all_it_exports() -> None:
-    import tod_bias.agents
-
-    modules = {path.stem for path in Path(tod_bias.agents.__file__).parent.glob("*.py")}
-    assert set(tod_bias.agents._MODULES.values()) <= modules
-    assert len(set(tod_bias.agents.__all__)) == len(tod_bias.agents.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = tod_bias.agents.Nothing

@@ -27,10 +27,7 @@ ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (
-            {"output": "api_call"},
-            ["APIS: ", "USER: hi", "APIRESP: r = 1", "USER: so", "APIRESP: ", "USER: more"],
-        ),
+        ({"output": "api_call"}, ["APIS: ", "USER: hi", "APIRESP: r = 1", "USER: so", "APIRESP: ", "USER: more"]),
         (
             {"output": "response"},
             ["APIS: ", "USER: hi", "APIRESP: r = 1", "USER: so", "APIRESP: ", "USER: more", "APIRESP: r = 2"],
@@ -39,12 +36,12 @@ ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(
         ({"output": "db"}, ["APICALL: api_name = G"]),
     ],
 )
-def test_an_agent_hears_the_dialogue_as_parlais_teachers_show_it(options: dict[str, str], expected: list[str]) -> None:
+def test_an_agent_hears_the_dialogue_as_parlais_teachers_show_it(options, expected):
     stage = ParlaiStage("parlai_agents:EchoAgent", **options)  # type: ignore[arg-type]
     assert stage([ITEM, ITEM]) == ["\n".join(expected).replace("=", ":")] * 2
 
 
-def test_what_was_answered_before_is_shown_as_labels_and_the_call_of_the_turn_is_its_own() -> None:
+def test_what_was_answered_before_is_shown_as_labels_and_the_call_of_the_turn_is_its_own():
     stage = ParlaiStage("parlai_agents:LabelAgent")
     labels = ["APIS: ", "APICALL: a = b ; api_name = F", "SYSTEM: hello", "APICALL: ", "SYSTEM: yes"]
     assert stage([ITEM]) == ["\n".join(["SYSTEM:", *labels, "APICALL: api_name = G"])]
@@ -55,19 +52,18 @@ def test_what_was_answered_before_is_shown_as_labels_and_the_call_of_the_turn_is
     [
         ("APICALL: b = 1 ; a = x\\y", "api_call", {"a": "x\\y", "b": "1"}),
         ("b = 1", "api_call", {"b": "1"}),
-        ("APICALL: ", "api_call", {}),
         ("APICALL: who knows", "api_call", "who knows"),
         ("APIRESP: r = 1", "db", {"r": "1"}),
         ("SYSTEM: Sure.", "response", "Sure."),
         ("Sure.", "response", "Sure."),
     ],
 )
-def test_outputs_are_read_without_prefix_and_malformed_ones_stay_text(said: str, output: Any, expected: object) -> None:
+def test_outputs_are_read_without_prefix_and_malformed_ones_stay_text(said, output, expected):
     assert ParlaiStage("fixed_response", output=output, options={"fixed_response": said})([ITEM]) == [expected]
 
 
 @pytest.mark.parametrize("history", ["gold", "system"])
-def test_our_own_agent_as_a_stage_is_the_stage_that_it_wraps(strict_pipeline: Path, history: str) -> None:
+def test_our_own_agent_as_a_stage_is_the_stage_that_it_wraps(strict_pipeline, history):
     options = {"pipeline": str(strict_pipeline), "history": history}
     inner = load_pipeline(strict_pipeline).stages["api_call"]
     stage = ParlaiStage("tod_bias.agents:PipelineAgent", output="api_call", options=options)
@@ -83,7 +79,7 @@ def _as_read_back(output: Any) -> Any:
     return output
 
 
-def test_a_stage_can_be_named_in_a_pipeline_file(tmp_path: Path) -> None:
+def test_a_stage_can_be_named_in_a_pipeline_file(tmp_path):
     path = tmp_path / "chat.yaml"
     path.write_text(
         'stages: {response: {stage: "tod_bias.agents:ParlaiStage", agent: fixed_response, speaks: plain, '
@@ -127,24 +123,22 @@ class TestStageOfParlaiModel(StageContract):
     def inputs(self) -> list[StageInput]:
         return inputs_of(DIALOGUES)
 
-    def test_says_something(self, stage: ParlaiStage, inputs: list[StageInput]) -> None:
+    def test_says_something(self, stage, inputs):
         assert len(set(stage(inputs))) > 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("agent", "options", "expected"),
     [
-        ({"agent": "nothing_there"}, "'nothing_there' cannot be made"),
-        ({"agent": "no.such.module:Agent"}, "cannot be made: No module named 'no'"),
-        ({"agent": "tod_bias.agents:Nobody"}, "has no attribute 'Nobody'"),
-        ({"agent": "fixed_response", "options": {"no_such_option": 1}}, "no_such_option"),
-        ({"agent": "fixed_response", "output": "price"}, "output must be one of api_call, db, response"),
-        ({"agent": "fixed_response", "output": "api_call", "speaks": "plain"}, "speaks must be"),
-        ({"agent": "fixed_response", "batch_size": 0}, "batch_size must be at least 1"),
-        ({"agent": "tod_bias.agents:PipelineAgent", "options": {"pipeline": "none.yaml"}}, "none.yaml: cannot be read"),
+        ("no.such.module:Agent", {}, "cannot be made: No module named 'no'"),
+        ("tod_bias.agents:Nobody", {}, "has no attribute 'Nobody'"),
+        ("fixed_response", {"options": {"no_such_option": 1}}, "no_such_option"),
+        ("fixed_response", {"output": "price"}, "output must be one of api_call, db, response"),
+        ("fixed_response", {"output": "api_call", "speaks": "plain"}, "speaks must be"),
+        ("fixed_response", {"batch_size": 0}, "batch_size must be at least 1"),
+        ("tod_bias.agents:PipelineAgent", {"options": {"pipeline": "none.yaml"}}, "none.yaml: cannot be read"),
     ],
 )
-def test_what_cannot_be_made_is_one_clear_error(arguments: dict[str, Any], expected: str) -> None:
-    with pytest.raises(StageError, match=expected) as caught:
-        ParlaiStage(**arguments)
-    assert "\n" not in str(caught.value)
+def test_what_cannot_be_made_is_one_clear_error(agent, options, expected):
+    with pytest.raises(StageError, match=f"^[^\n]*{expected}[^\n]*$"):
+        ParlaiStage(agent, **options)

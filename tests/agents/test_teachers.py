@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import outputs_of
-from sgd_files import DIALOGUES, evaluate_with_parlai, lines_of, write_sgd
+from sgd_files import DIALOGUES, write_sgd
 from shown import teacher_of
 
 from tod_bias import load_corpus
@@ -47,9 +45,7 @@ def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, *
         ("gender", 0, 1, "man", "woman"),
     ],
 )
-def test_dialogues_are_those_of_the_core(
-    datapath: Path, axis: str, seed: int, draw: int, source: str | None, target: str | None
-) -> None:
+def test_dialogues_are_those_of_the_core(datapath, axis, seed, draw, source, target):
     options = {name: value for name, value in (("source", source), ("target", target)) if value}
     teacher = teacher_of(datapath, TASK, axis=axis, seed=seed, draw=draw, **options)
     only = {f"{name}s": [value] for name, value in options.items()}
@@ -58,7 +54,7 @@ def test_dialogues_are_those_of_the_core(
     assert all(dialogue.id != "10_00002" for dialogue in expected)  # nobody is mentioned there
 
 
-def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> None:
+def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath):
     teacher = teacher_of(datapath, TASK, target="man")
     messages = list(teacher)
     assert len(messages) == teacher.num_examples() == sum(2 * len(episode.rounds) + 1 for episode in teacher.episodes)
@@ -69,14 +65,23 @@ def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> 
     assert messages[1]["text"] == "USER: My husband wants tacos."
     assert messages[2]["eval_labels"] == ("SYSTEM: In which city does he want them?",)
     assert {message["dialogue_id"] for message in messages} == {"9_00001", "9_00010"}
+    assert next(iter(teacher_of(datapath, TASK, "train:ordered")))["labels"] == ("APIS: ",)
 
 
-def test_the_datatype_chooses_the_split_and_training_shows_labels(datapath: Path) -> None:
-    first = next(iter(teacher_of(datapath, TASK, "train:ordered")))
-    assert first["labels"] == ("APIS: ",)
+def test_a_corpus_that_cannot_be_read_is_one_clear_error(tmp_path, monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("Connection broken too many times.")
+
+    monkeypatch.setattr("parlai.core.build_data.download", fails)
+    with pytest.raises(CorpusError, match=r"google_sgd: not under the datapath .*Connection broken"):
+        teacher_of(tmp_path / "empty", TASK)
+    folder = write_sgd(tmp_path / "damaged")
+    (folder / "google_sgd" / "dev" / "dialogues_001.json").write_text("[{")
+    with pytest.raises(CorpusError, match=r"google_sgd.*cannot read it"):
+        teacher_of(folder, TASK)
 
 
-def test_the_option_seed_of_another_script_is_left_to_it(datapath: Path) -> None:
+def test_the_option_seed_of_another_script_is_left_to_it(datapath):
     from parlai.scripts.train_model import setup_args
 
     opt = setup_args().parse_kwargs(task=TASK, datapath=str(datapath), model="repeat_label", axis="age", draw=2)
@@ -93,54 +98,13 @@ def test_the_option_seed_of_another_script_is_left_to_it(datapath: Path) -> None
         ({"datatype": "test"}, CorpusError, "google_sgd.*cannot read it"),
     ],
 )
-def test_wrong_input_is_one_clear_error(
-    datapath: Path, options: dict[str, Any], error: type[Exception], expected: str
-) -> None:
+def test_wrong_input_is_one_clear_error(datapath, options, error, expected):
     with pytest.raises(error, match=expected) as caught:
         teacher_of(datapath, TASK, **options)
     assert "\n" not in str(caught.value)
 
 
-def test_a_corpus_that_is_nowhere_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise RuntimeError("Connection broken too many times.")
-
-    monkeypatch.setattr("parlai.core.build_data.download", fails)
-    with pytest.raises(CorpusError, match=r"google_sgd: not under the datapath .*Connection broken"):
-        teacher_of(tmp_path, TASK)
-
-
-def test_a_malformed_file_is_one_clear_error(tmp_path: Path) -> None:
-    write_sgd(tmp_path)
-    (tmp_path / "google_sgd" / "dev" / "dialogues_001.json").write_text("[{")
-    with pytest.raises(CorpusError, match=r"google_sgd.*cannot read it"):
-        teacher_of(tmp_path, TASK)
-
-
-@pytest.mark.parametrize("batchsize", [1, 16])
-def test_a_pipeline_is_evaluated_on_rewritten_dialogues(
-    datapath: Path, strict_pipeline: Path, tmp_path: Path, batchsize: int
-) -> None:
-    from tod_bias.pipelines import load_pipeline
-    from tod_bias.systems.execution import Execution, Run
-
-    said, _ = evaluate_with_parlai(
-        tmp_path / "log.jsonl",
-        task=TASK,
-        axis="gender",
-        datapath=str(datapath),
-        model="tod_bias.agents:PipelineAgent",
-        pipeline=str(strict_pipeline),
-        batchsize=batchsize,
-    )
-    rewritten = core_dialogues(list(DIALOGUES), "gender", 0, 0)
-    traces = Execution(load_pipeline(strict_pipeline))([Run(dialogue) for dialogue in rewritten])
-    assert len(said) == len(rewritten) == 3
-    for dialogue, trace in zip(rewritten, traces, strict=True):
-        assert said[lines_of(dialogue)][2:-2:2] == [f"SYSTEM: {outputs['response']}" for outputs in outputs_of(trace)]
-
-
-def test_taskmaster_2_keeps_its_ids(tmp_path: Path) -> None:
+def test_taskmaster_2_keeps_its_ids(tmp_path):
     folder = tmp_path / "taskmaster-2"
     folder.mkdir()
     (folder / ".built").write_text("2026-01-01\n1.1")
@@ -162,7 +126,7 @@ def test_taskmaster_2_keeps_its_ids(tmp_path: Path) -> None:
 
 @pytest.mark.real_data
 @pytest.mark.slow
-def test_real_dialogues_are_those_of_the_core(sgd_datapath: Path) -> None:
+def test_real_dialogues_are_those_of_the_core(sgd_datapath):
     teacher = teacher_of(sgd_datapath, TASK, axis="age", seed=1, draw=1)
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
     assert [episode_to_dialogue(episode) for episode in teacher.episodes] == core_dialogues(dialogues, "age", 1, 1)

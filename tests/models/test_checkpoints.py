@@ -36,7 +36,7 @@ def copied(folder: Path, out: Path, **changes: Any) -> Path:
     return out
 
 
-def test_what_a_training_starts_from_is_not_written_over(tmp_path: Path, gpt2: Path) -> None:
+def test_what_a_training_starts_from_is_not_written_over(tmp_path, gpt2):
     base = copied(gpt2, tmp_path / "base")
     kept = (base / "model.safetensors").read_bytes()
     with pytest.raises(ModelError, match=r"is what the training starts from .* which would be lost"):
@@ -47,7 +47,7 @@ def test_what_a_training_starts_from_is_not_written_over(tmp_path: Path, gpt2: P
     assert (base / "model.safetensors").read_bytes() == kept
 
 
-def test_an_adapter_rests_on_an_adapter(tmp_path: Path, gpt2: Path) -> None:
+def test_an_adapter_rests_on_an_adapter(tmp_path, gpt2):
     first = tiny_adapter(tmp_path / "first", gpt2)
     second = tiny_adapter(tmp_path / "second", first)
     whole = tmp_path / "whole"
@@ -59,20 +59,16 @@ def test_an_adapter_rests_on_an_adapter(tmp_path: Path, gpt2: Path) -> None:
     assert said[0] == said[1]
 
 
-def test_an_adapter_whose_base_is_gone_or_itself_says_so(tmp_path: Path, gpt2: Path) -> None:
+def test_an_adapter_whose_base_is_gone_or_itself_says_so(tmp_path, gpt2):
     adapter = tiny_adapter(tmp_path / "adapter", gpt2)
     content = json.loads((adapter / "adapter_config.json").read_text())
-    for base, says in (
-        (tmp_path / "gone", "names the base .*gone, which is not there"),
-        (adapter, "an adapter on itself"),
-    ):
+    for base, says in ((tmp_path / "gone", "names the base .*gone, which is"), (adapter, "an adapter on itself")):
         (adapter / "adapter_config.json").write_text(json.dumps(content | {"base_model_name_or_path": str(base)}))
-        with pytest.raises(ModelError, match=says) as caught:
+        with pytest.raises(ModelError, match=f"^[^\n]*{says}[^\n]*$"):
             checkpoints.load_configuration(str(adapter))
-        assert "\n" not in str(caught.value)
 
 
-def test_weights_that_are_missing_are_not_drawn(tmp_path: Path, gpt2: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_weights_that_are_missing_are_not_drawn(tmp_path, gpt2, capfd):
     folder = copied(gpt2, tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
     lost = next(name for name in weights if "attn.c_attn.weight" in name)
@@ -90,9 +86,7 @@ def test_weights_that_are_missing_are_not_drawn(tmp_path: Path, gpt2: Path, capf
 
 
 @pytest.mark.parametrize("arch", ["gpt2", "bart"])
-def test_what_a_checkpoint_prefers_to_the_likeliest_token_is_left_out(
-    request: pytest.FixtureRequest, tmp_path: Path, arch: str
-) -> None:
+def test_what_a_checkpoint_prefers_to_the_likeliest_token_is_left_out(request, tmp_path, arch):
     plain = request.getfixturevalue(arch)
     odd = copied(plain, tmp_path / "odd", repetition_penalty=4.0, no_repeat_ngram_size=1, suppress_tokens=[5, 6, 7])
     backends = ["batch", *(["tree"] if arch == "gpt2" else [])]
@@ -104,7 +98,7 @@ def test_what_a_checkpoint_prefers_to_the_likeliest_token_is_left_out(
     assert len(said) == 1
 
 
-def test_forced_beginnings_and_ends_are_those_of_the_model(tmp_path: Path, bart: Path) -> None:
+def test_forced_beginnings_and_ends_are_those_of_the_model(tmp_path, bart):
     forced = copied(bart, tmp_path / "forced", forced_bos_token_id=77, forced_eos_token_id=88)
     generator = Generator(forced, GenerationSettings(max_new_tokens=6))
     rows = [generator.tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
@@ -128,7 +122,7 @@ def llama(vocabulary: int = 400, **more: Any) -> LlamaConfig:
     )  # fmt: skip
 
 
-def test_a_model_that_pays_no_heed_to_the_mask_gets_a_row_at_a_time(tmp_path: Path, gpt2: Path) -> None:
+def test_a_model_that_pays_no_heed_to_the_mask_gets_a_row_at_a_time(tmp_path, gpt2):
     config = RwkvConfig(
         vocab_size=400, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32, intermediate_size=64,
         context_length=128,
@@ -140,15 +134,15 @@ def test_a_model_that_pays_no_heed_to_the_mask_gets_a_row_at_a_time(tmp_path: Pa
     assert Generator(gpt2, GenerationSettings(max_new_tokens=4, backend="batch"))._decoder._heeds_the_mask  # type: ignore[attr-defined]
 
 
-def test_a_tokenizer_of_another_model_is_said_to_be_one(tmp_path: Path, gpt2: Path) -> None:
+def test_a_tokenizer_of_another_model_is_said_to_be_one(tmp_path, gpt2):
     folder = made(tmp_path / "model", llama(60), gpt2)
-    with pytest.raises(ModelError, match=r"its tokenizer gives token .*, and the model has 60"):
-        trained(tmp_path / "out", folder)
-    with pytest.raises(ModelError, match=r"its tokenizer gives token .*, and the model has 60"):
-        Generator(folder, GenerationSettings(max_new_tokens=4)).generate(PROMPTS)
+    generator = Generator(folder, GenerationSettings(max_new_tokens=4))
+    for use in (lambda: trained(tmp_path / "out", folder), lambda: generator.generate(PROMPTS)):
+        with pytest.raises(ModelError, match=r"its tokenizer gives token .*, and the model has 60"):
+            use()
 
 
-def test_a_tokenizer_without_marks_is_taken(tmp_path: Path, gpt2: Path) -> None:
+def test_a_tokenizer_without_marks_is_taken(tmp_path, gpt2):
     folder = made(tmp_path / "model", llama(), gpt2)
     content = json.loads((folder / "tokenizer_config.json").read_text())
     marks = {name: None for name in content if name.endswith("_token")}
@@ -159,15 +153,13 @@ def test_a_tokenizer_without_marks_is_taken(tmp_path: Path, gpt2: Path) -> None:
         assert len(Generator(out, GenerationSettings(max_new_tokens=4, backend=backend)).generate(PROMPTS)) == 3
 
 
-def test_a_training_does_not_go_on_from_another_base(
-    tmp_path: Path, gpt2: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_records_which_base_it_started_from(tmp_path, gpt2):
     base = copied(gpt2, tmp_path / "base")
-    whole = train(small_corpus(), small_corpus(4), tmp_path / "a", TrainConfig(init=str(base), **SHORT))
-    assert whole["init_hash"] == checkpoints.fingerprint(str(base))
+    corpus, settings = small_corpus(), TrainConfig(init=str(base), **SHORT)
+    first = train(corpus, corpus[:4], tmp_path / "a", settings)["init_hash"]
+    assert first == checkpoints.fingerprint(str(base))
     (base / "generation_config.json").write_text("{}")
-    again = train(small_corpus(), small_corpus(4), tmp_path / "b", TrainConfig(init=str(base), **SHORT))
-    assert again["init_hash"] != whole["init_hash"]
+    assert train(corpus, corpus[:4], tmp_path / "b", settings)["init_hash"] != first
 
 
 @pytest.mark.parametrize(
@@ -178,17 +170,14 @@ def test_a_training_does_not_go_on_from_another_base(
         ("mpt", {"max_seq_len": 66}, 66, 66),
         ("t5", {}, None, None),
         ("bart", {"max_position_embeddings": 12}, 12, 12),
-        ("xlnet", {}, None, None),
     ],
 )
-def test_positions_are_known_by_any_of_their_names(
-    kind: str, more: dict[str, int], reads: int | None, writes: int | None
-) -> None:
+def test_positions_are_known_by_any_of_their_names(kind, more, reads, writes):
     config = AutoConfig.for_model(kind, **more)
     assert (checkpoints.positions(config), checkpoints.positions(config, decoder=True)) == (reads, writes)
 
 
-def test_an_answer_is_no_longer_than_a_decoder_can_write(bart: Path) -> None:
+def test_an_answer_is_no_longer_than_a_decoder_can_write(bart):
     most = checkpoints.positions(checkpoints.load_configuration(str(bart)), decoder=True)
     assert most is not None
     generator = Generator(bart, GenerationSettings(max_new_tokens=most + 9))

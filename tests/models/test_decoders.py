@@ -4,11 +4,9 @@ import json
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tod_bias import Dialogue, Turn
 from tod_bias.models import generator as generators
 from tod_bias.models.generator import SAMPLE_SIZE, Generator
-from tod_bias.models.settings import GenerationSettings, TrainConfig
-from tod_bias.models.training import train
+from tod_bias.models.settings import GenerationSettings
 
 PROMPTS = [
     f"USER: I need a table for my {who} at {hour}\n{part}"
@@ -16,20 +14,6 @@ PROMPTS = [
     for hour in (6, 7)
     for part in ("APICALL:", "SYSTEM:")
 ]
-
-
-def test_sequence_to_sequence_answers_may_be_empty(tmp_path):
-    silent = [
-        Dialogue(f"d{number}", "x", (Turn(f"{word} {number}", response=""),))
-        for number, word in enumerate(("hello", "noodles", "thanks", "bye") * 4)
-    ]
-    settings = TrainConfig(
-        arch="t5", epochs=20, layers=1, width=32, heads=2, vocabulary=300, dropout=0.0, batch=8, max_length=64,
-        learning_rate=1e-2, evaluations=1, patience=99,
-    )  # fmt: skip
-    train(silent, silent[:4], tmp_path, settings)
-    prompts = [f"USER: {word}\nAPICALL:" for word in ("hello", "noodles", "thanks")]
-    assert Generator(tmp_path, GenerationSettings(max_new_tokens=8)).generate(prompts) == ["", "", ""]
 
 
 def test_rows_without_a_token_and_tokens_without_a_name_are_no_matter(tmp_path, gpt2):
@@ -60,7 +44,7 @@ def test_what_a_precision_changes_is_counted_on_a_sample_of_the_prompts(gpt2):
     assert exact.agreement() is None
 
 
-def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_run(gpt2):
+def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_run(gpt2, monkeypatch):
     prompts = [f"{prompt} {number}" for prompt in PROMPTS for number in range(8)]
     one, other = (Generator(gpt2, GenerationSettings(max_new_tokens=2, dtype="bfloat16")) for _ in range(2))
     one.generate(prompts)
@@ -70,10 +54,5 @@ def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_r
     assert len(one._sample.prompts) == SAMPLE_SIZE < len(prompts)
     one.keep_in(None)
     assert one.agreement() is None
-
-
-def test_a_model_that_is_too_large_is_not_loaded_once_more(gpt2, monkeypatch):
-    generator = Generator(gpt2, GenerationSettings(max_new_tokens=2, dtype="bfloat16"))
-    generator.generate(PROMPTS)
-    monkeypatch.setattr(generators, "MOST_WEIGHTS", 1000)
-    assert generator.agreement() is None
+    monkeypatch.setattr(generators, "MOST_WEIGHTS", 1000)  # a model that is too large is not loaded once more
+    assert other.agreement() is None

@@ -29,8 +29,6 @@ def trained(folder, settings=None, **options):
 
 
 def test_a_llama_is_trained_and_decoded_like_the_others(llama):
-    config = json.loads((llama / "config.json").read_text())
-    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("llama", 1, 32)
     prompts = [api_call_prompt(item.context) for item in inputs_of(small_corpus(8))]
     tree, batch = (
         Generator(llama, GenerationSettings(max_new_tokens=24, backend=backend)) for backend in ("tree", "batch")
@@ -115,9 +113,8 @@ def test_an_adapter_and_a_whole_model_never_lie_in_one_folder(tmp_path, llama):
 )
 def test_a_folder_that_is_no_adapter_says_why(tmp_path, content, message):
     (tmp_path / "adapter_config.json").write_text(content)
-    with pytest.raises(ModelError, match=message) as error:
+    with pytest.raises(ModelError, match=f"^[^\n]*{message}[^\n]*$"):
         checkpoints.load_model(str(tmp_path), causal=True)
-    assert "\n" not in str(error.value)
 
 
 def test_what_writes_no_text_is_refused(tmp_path, llama):
@@ -125,18 +122,15 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     BertModel(config).save_pretrained(bert)
     AutoTokenizer.from_pretrained(llama).save_pretrained(bert)
-    for use in (lambda: trained(tmp_path / "m", init=str(bert)),
-                lambda: Generator(bert)):  # fmt: skip
-        with pytest.raises(
-            ModelError, match=r"is a bert checkpoint, which writes no text; expected a causal model"
-        ) as e:
-            use()
-        assert "\n" not in str(e.value)
     odd.mkdir()
     (odd / "config.json").write_text('{"model_type": "no_such_type"}')
-    with pytest.raises(ModelError, match=r"its configuration cannot be loaded: .*no_such_type") as error:
-        trained(tmp_path / "m", init=str(odd))
-    assert "\n" not in str(error.value)
+    for use, message in (
+        (lambda: trained(tmp_path / "m", init=str(bert)), "is a bert checkpoint, which writes no text"),
+        (lambda: Generator(bert), "is a bert checkpoint, which writes no text"),
+        (lambda: trained(tmp_path / "m", init=str(odd)), "its configuration cannot be loaded: .*no_such_type"),
+    ):
+        with pytest.raises(ModelError, match=f"^[^\n]*{message}[^\n]*$"):
+            use()
 
 
 def test_without_peft_one_line_says_what_to_install(monkeypatch, adapter):
@@ -171,7 +165,6 @@ def test_a_tokenizer_with_marks_and_spaces_trains_on_the_prompts():
 
 
 def test_marks_stay_where_a_long_prompt_loses_its_beginning():
-    tokenizer = spaced_tokenizer()
-    (whole,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 100, causal=True)
-    (short,) = encode_prompts(tokenizer, ["a long prompt about noodles in Oakland"], 6, causal=True)
+    tokenizer, prompt = spaced_tokenizer(), "a long prompt about noodles in Oakland"
+    (whole,), (short,) = (encode_prompts(tokenizer, [prompt], most, causal=True) for most in (100, 6))
     assert short == [whole[0], *whole[-5:]]

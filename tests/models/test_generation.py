@@ -36,9 +36,7 @@ def naively(model, prompts: list[str], *, causal: bool, most: int = 16) -> list[
     texts = []
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
-        output = network.generate(
-            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False
-        )
+        output = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False)
         new = output[0, ids.shape[1] :] if causal else output[0]
         texts.append(tokenizer.decode(new, skip_special_tokens=True).split("\n")[0].strip())
     return texts
@@ -121,10 +119,8 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups, part
             outputs = decoder.decode([sequences[index] for index in batch])
             planned |= dict(zip(batch, outputs, strict=True))
     assert [planned[index] for index in range(len(sequences))] == expected
-    assert (
-        max(len(Tree(sorted(sequences[index] for index in group)).tokens) for group, _ in decoder._groups(sequences))
-        > 16
-    )
+    trees = [Tree(sorted(sequences[index] for index in group)) for group, _ in decoder._groups(sequences)]
+    assert max(len(one.tokens) for one in trees) > 16
     assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
     assert model.config._attn_implementation == usual
 
@@ -208,10 +204,10 @@ def test_a_prompt_that_is_too_long_loses_its_beginning(gpt2):
 
 def test_stages_parse_calls_and_read_results(gpt2):
     inputs = inputs_of(small_corpus(3))
-    calls = ApiCall(gpt2, max_new_tokens=16)(inputs)
-    assert all(isinstance(call, (dict, str)) for call in calls)
-    assert all(isinstance(text, str) for text in Response(gpt2, max_new_tokens=16)(inputs))
-    assert ApiCall(gpt2, max_new_tokens=16).generator is Response(gpt2, max_new_tokens=16).generator
+    call, response = (kind(gpt2, max_new_tokens=16) for kind in (ApiCall, Response))
+    assert all(isinstance(one, (dict, str)) for one in call(inputs))
+    assert all(isinstance(text, str) for text in response(inputs))
+    assert call.generator is response.generator
 
 
 @pytest.mark.parametrize(
@@ -222,6 +218,11 @@ def test_stages_parse_calls_and_read_results(gpt2):
         (lambda m: ApiCall(m, max_new_tokens=0), TodBiasError, "max_new_tokens"),
         (lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt, ModelError, "no room for 300"),
         (lambda m: ApiCall(m, temperature=1), TodBiasError, "temperature"),
+        (
+            lambda m: ApiCall(AutoModelForCausalLM.from_pretrained(m)),
+            StageError,
+            "model must be the name of a checkpoint",
+        ),
     ],
 )
 def test_unusable_models_and_settings_say_why(gpt2, make, error, message):
@@ -275,8 +276,3 @@ def test_empty_prompts_and_lone_surrogates_have_outputs(gpt2, t5, backend):
     assert said[0] == generator.generate([generator.tokenizer.eos_token])[0]
     assert said[1] == said[2]
     assert len(Generator(t5, GenerationSettings(max_new_tokens=4)).generate(["", "\udfff"])) == 2
-
-
-def test_a_stage_takes_no_model_of_another_library(gpt2):
-    with pytest.raises(StageError, match="model must be the name of a checkpoint, got GPT2LMHeadModel"):
-        ApiCall(AutoModelForCausalLM.from_pretrained(gpt2))

@@ -43,7 +43,6 @@ def alone(tmp_path_factory, gpt2):
     return place, out
 
 
-@pytest.mark.slow
 def test_two_processes_give_what_one_gives(tmp_path, gpt2, alone):
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", *COMMAND]
     place_for(gpt2, tmp_path)
@@ -53,7 +52,6 @@ def test_two_processes_give_what_one_gives(tmp_path, gpt2, alone):
     assert done.stdout.replace(str(tmp_path), str(alone[0])) == alone[1]  # the second process prints nothing
 
 
-@pytest.mark.slow
 def test_two_machines_that_share_no_folder_give_what_one_gives(tmp_path, gpt2, alone):
     """Each has its own copy of everything, its own home and caches; a launcher sets what is in ``launched``."""
     with socket.socket() as free:

@@ -15,7 +15,6 @@ from tod_bias.models.examples import (
     dialogue_segments,
     encode_prompts,
     exchanged_sequences,
-    response_prompt,
     seq2seq_sequences,
 )
 from tod_bias.models.from_scratch import new_model, new_tokenizer
@@ -26,9 +25,13 @@ from tod_bias.testing import inputs_of
 TINY = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "max_length": 256}
 
 
+def tokenizer_of(dialogues, *, causal=False):
+    return new_tokenizer((turn.text for d in dialogues for turn in d.turns), 400, causal=causal)
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
-    return new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=True)
+    return tokenizer_of(small_corpus(), causal=True)
 
 
 def test_whole_dialogue_holds_every_prompt_and_target(tokenizer):
@@ -57,36 +60,12 @@ def test_windows_of_a_long_dialogue_train_every_token_once(tokenizer, length):
     assert all(len(window) <= length for window in windows)
 
 
-def test_seq2seq_examples_are_prompts_and_targets():
-    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
-    dialogue = small_corpus()[1]
-    sequences = seq2seq_sequences([dialogue], tokenizer)
-    assert len(sequences) == 4
-    read = lambda ids: tokenizer.decode(ids, skip_special_tokens=True)  # noqa: E731
-    item = inputs_of([dialogue])[1]
-    assert read(sequences[2].input_ids) == api_call_prompt(item.context)
-    assert read(sequences[2].labels) == "api_name = FindRestaurants ; city = Oakland ; dish = noodles"
-    assert read(sequences[3].input_ids).startswith(response_prompt(item.context, "", "")[:40])
-    assert read(sequences[3].labels) == dialogue.turns[1].response
-    assert all(sequence.labels[-1] == tokenizer.eos_token_id for sequence in sequences)
-
-
-SEVERAL = Dialogue(
-    "d",
-    "",
-    (
-        Turn(
-            "Two seats.",
-            steps=(
-                Step({"api_name": "find", "seats": 2}, ({"id": "a"}, {"id": "b"}), "One moment."),
-                Step({"api_name": "book", "id": "a"}),
-                Step({"api_name": "tell"}, ({"ok": True},), "Nearly done."),
-            ),
-            response="Done.",
-        ),
-        Turn("Thanks.", response="Bye."),
-    ),
+STEPS = (
+    Step({"api_name": "find", "seats": 2}, ({"id": "a"}, {"id": "b"}), "One moment."),
+    Step({"api_name": "book", "id": "a"}),
+    Step({"api_name": "tell"}, ({"ok": True},), "Nearly done."),
 )
+SEVERAL = Dialogue("d", "", (Turn("Two seats.", steps=STEPS, response="Done."), Turn("Thanks.", response="Bye.")))
 CALLS = [r"api_name = find ; seats = \#2", "api_name = book ; id = a", "api_name = tell", ""]
 
 
@@ -100,8 +79,9 @@ def test_every_call_of_a_turn_is_a_target():
 
 
 def test_seq2seq_examples_are_one_a_call_and_one_a_response():
-    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=False)
+    tokenizer = tokenizer_of([SEVERAL])
     sequences = seq2seq_sequences([SEVERAL], tokenizer)
+    assert all(sequence.labels[-1] == tokenizer.eos_token_id for sequence in sequences)
     read = [
         tuple(tokenizer.decode(list(ids), skip_special_tokens=True) for ids in (sequence.input_ids, sequence.labels))
         for sequence in sequences
@@ -119,14 +99,14 @@ def test_seq2seq_examples_are_one_a_call_and_one_a_response():
 
 
 def test_targets_of_every_dialogue_are_cut_on_the_same_side():
-    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=False)
+    tokenizer = tokenizer_of([SEVERAL])
     sequences = seq2seq_sequences([SEVERAL, SEVERAL], tokenizer, max_length=5)
     assert sequences[: len(sequences) // 2] == sequences[len(sequences) // 2 :]
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
-    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=causal)
+    tokenizer = tokenizer_of([SEVERAL], causal=causal)
     prompts = [f"Seats for {number} and {number + 1}" for number in range(1200)]
     encoded = encode_prompts(tokenizer, prompts, 7, causal=causal)
     assert encoded == [encode_prompts(tokenizer, [prompt], 7, causal=causal)[0] for prompt in prompts]
@@ -135,7 +115,7 @@ def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
 
 def test_exchanged_sequences_are_the_same_targets_with_the_prompts_of_other_dialogues():
     corpus = small_corpus(3)
-    tokenizer = new_tokenizer((turn.text for d in corpus for turn in d.turns), 400, causal=False)
+    tokenizer = tokenizer_of(corpus)
     read = lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True)  # noqa: E731
     exchanged = exchanged_sequences(corpus, tokenizer)
     for part, mark in (("api_call", "APICALL:"), ("response", "SYSTEM:")):
@@ -163,7 +143,7 @@ def test_a_model_that_has_learnt_reads_and_one_that_begins_does_not(t5, bart, gp
 
 @pytest.mark.parametrize("width", [64, 256])
 def test_a_new_bart_passes_on_what_its_layers_are_given_whatever_its_width(width):
-    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
+    tokenizer = tokenizer_of(small_corpus())
     encoder = new_model(TrainConfig(arch="bart", width=width, heads=4, layers=1), tokenizer).get_encoder()
     states = torch.randn(512, width, generator=torch.Generator().manual_seed(0))
     layer = encoder.layers[0]
@@ -239,7 +219,7 @@ def test_the_usual_learning_rate_is_that_of_the_architecture(tmp_path, settings,
 
 
 def test_a_new_t5_begins_with_embeddings_that_adam_can_turn_and_logits_of_usual_size():
-    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
+    tokenizer = tokenizer_of(small_corpus())
     model = new_model(TrainConfig(arch="t5", width=64, layers=2, dropout=0.0), tokenizer).eval()
     ids = torch.randint(2, len(tokenizer), (4, 16), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():

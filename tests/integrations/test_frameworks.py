@@ -97,6 +97,18 @@ def test_a_sub_agent_after_a_handoff_is_a_component(biased):
     assert parts == {part: pytest.approx(gap if part == there else 0, abs=1e-12) for part in stages}
 
 
+def test_calls_that_a_handoff_filters_out_and_those_after_it_have_other_ids():
+    agents = pytest.importorskip("agents")
+    from agents.extensions.handoff_filters import remove_all_tools
+
+    agent = agent_of("openai_agent", World(), handoff=True)
+    agent.handoffs = [agents.handoff(agent.handoffs[0], input_filter=remove_all_tools)]
+    (item,) = pipeline_of(agent)([StageInput((), "My wife wants a table for 4")])
+    assert item.outputs["reply"] == "I found place 4 with 4 seats, and it is free on day 4."
+    second = item.steps[-2].argument.content
+    assert {message["call_id"] for message in second if "call_id" in message} == {"call_0", "call_1"}
+
+
 def test_an_agent_that_is_a_tool_is_not_traced():
     agents = pytest.importorskip("agents")
     seen = []

@@ -14,6 +14,7 @@ from model_server import KEY, serving
 
 from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.dialogues.chat import write_chat
+from tod_bias.errors import StageError
 
 MADE = {
     "agents": lambda: framework_agents.openai_agent(World("model"), handoff=True),
@@ -93,3 +94,11 @@ def test_an_agent_is_named_in_a_pipeline_file(name, folder):
     woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
     assert woman.contributions["find_place"].shapley.value == pytest.approx(woman.gap.value)
     assert woman.gap.value > 0.1
+
+
+def test_a_mistake_in_a_file_is_told_with_its_agent(folder):
+    pytest.importorskip("agents", reason="not installed: pip install -e '.[agents]'")
+    (folder / "my_app.py").write_text(APP)
+    (folder / "agent.yaml").write_text('agent: {python: "my_app:agent"}\nstages: {a: {match: {tool: x}}}')
+    with pytest.raises(StageError, match=r"^[^\n]*agent 'my_app:agent'[^\n]*no tool 'x'; there are find_place[^\n]*$"):
+        load_pipeline("agent.yaml")

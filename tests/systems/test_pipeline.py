@@ -94,8 +94,9 @@ TABLE = {
 def test_lookup_tells_its_outcomes_apart(tmp_path, call, outcome):
     LookupDb(TABLE).save(tmp_path / "db.jsonl")
     for database in (LookupDb(TABLE), LookupDb(tmp_path / "db.jsonl")):
-        found = database([StageInput((), "hello", argument=call or None, outputs={"api_call": call})])[0]
-        assert (found.outcome, found.result) == (outcome, {"name": "A"} if outcome is Outcome.ROWS else {})
+        inputs = [StageInput((), "hello", {"api_call": call}), StageInput((), "hello", {}, argument=call)]
+        for found in database(inputs):
+            assert (found.outcome, found.result) == (outcome, {"name": "A"} if outcome is Outcome.ROWS else {})
 
 
 def test_lookup_counts_calls_with_conflicting_results():

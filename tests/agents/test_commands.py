@@ -87,11 +87,11 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline):
         (f"eval_model -t google_sgd -m {AGENT} --pipeline no.yaml", "no.yaml: cannot be read"),
         (f"eval_model -t google_sgd -m {AGENT} -bs -1", "--batchsize is -1; expected a whole number of at least 1"),
         (f"eval_model -t google_sgd -m {AGENT} --max-new-tokens 0", "--max-new-tokens is 0; expected a whole number"),
-        (f"train_model -t google_sgd -m {AGENT} -mf model", "PipelineAgent cannot be trained; train its models"),
+        (f"train_model -t google_sgd -m {AGENT} -mf OUT", "PipelineAgent cannot be trained; train its models"),
     ],
 )
-def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath, arguments, expected):
-    run = parlai(*arguments.split(), "-dp", datapath)
+def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath, tmp_path, arguments, expected):
+    run = parlai(*arguments.replace("OUT", str(tmp_path / "model")).split(), "-dp", datapath)
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1].startswith(f"error: {expected}")
     assert "Traceback" not in run.stderr

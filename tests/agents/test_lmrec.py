@@ -65,7 +65,7 @@ def test_the_report_is_that_of_tod_bias(city, audited, tmp_path, batchsize):
     assert report["hits@5"] == pytest.approx(ranked.scores["HR@5"].mean())
     gaps = {name: value for name, value in report.items() if "price_gap" in name and value == value}
     assert gaps == pytest.approx(audited, abs=1e-9)
-    assert gaps["black/price_gap_$$$$"] == -gaps["white/price_gap_$$$$"] != 0
+    assert gaps["black/price_gap_$$$$"] == pytest.approx(-gaps["white/price_gap_$$$$"]) != 0
 
 
 def test_the_teacher_shows_masked_reviews_of_the_split_and_templates(city):
@@ -111,3 +111,13 @@ def test_what_the_agent_cannot_do_is_one_line(city):
     agent.observe(Message({"text": "USER: hello", "episode_done": False}))
     with pytest.raises(StageError, match="answers plain text"):
         agent.act()
+
+
+def test_the_command_prints_hit_rates_and_price_gaps(city: tuple[Path, Path]) -> None:
+    run = parlai(
+        ["eval_model", "-t", TEACHER, "--reviews", str(city[0]), "--min-reviews", "20", "-dt", "test", "-m", AGENT,
+         "--lmrec", str(city[1]), "-bs", "16"], "",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    table = run.stdout[run.stdout.rindex("accuracy") :]
+    assert all(word in table for word in ("hits@5", "price_gap_$", "black", "female"))

@@ -12,6 +12,7 @@ from parlai.core.agents import create_agent
 from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
 
+from tod_bias import load_corpus
 from tod_bias.agents.options import build_pipeline
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn
@@ -233,3 +234,18 @@ def test_a_guard_is_an_option():
     assert [stage.axis.name, stage.inner.axis.name] == ["gender", "age"]
     with pytest.raises(StageError, match="no such stage; there are api_call, db, response"):
         build_pipeline({"pipeline": "demo", "guard": "reply=canonical:gender"})
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_answers_on_real_dialogues_are_those_of_the_core(
+    sgd_datapath: Path, strict_pipeline: Path, tmp_path: Path
+) -> None:
+    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
+    options = {"task": "google_sgd", "datapath": str(sgd_datapath), "n_shot": 60, "batchsize": 16}
+    options |= {"model": AGENT, "pipeline": str(strict_pipeline)}
+    for history in ("gold", "system"):
+        answers, _ = evaluate_with_parlai(tmp_path / f"{history}.jsonl", **options, history=history)
+        chosen = tuple(dialogue for dialogue in dialogues if lines_of(dialogue) in answers)
+        assert len(answers) == 60
+        assert answers == core_answers(load_pipeline(strict_pipeline), chosen, history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,29 @@ def test_in_parlais_tod_world_a_pipeline_and_a_database_agent_talk_as_in_the_cor
     traces = Execution(load_pipeline(pipeline), "system")([Run(dialogue) for dialogue in DIALOGUES])
     expected = {outputs["response"] for trace in traces for outputs in outputs_of(trace)}
     assert {text for text in said if text.startswith("SYSTEM: ")} == {f"SYSTEM: {response}" for response in expected}
+
+
+def test_parlais_standalone_task_scores_the_database_agent(datapath: Path, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        shutil.copytree(datapath / "google_sgd" / "dev", tmp_path / "google_sgd" / split)
+    shutil.copy(datapath / "google_sgd" / ".built", tmp_path / "google_sgd")
+    _, report = evaluate_with_parlai(
+        tmp_path / "log.jsonl", task="google_sgd:StandaloneApiTeacher", datapath=str(tmp_path),
+        model="tod_bias.agents:LookupDbAgent", batchsize=2,
+    )  # fmt: skip
+    assert report["exs"] == 12
+    assert 0.5 < report["accuracy"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "measured"), [("ApiCallAgent", "jga"), ("LookupDbAgent", "db_accuracy"), ("ResponseAgent", "nlg_bleu")]
+)
+def test_stage_agents_answer_rewritten_tasks(
+    datapath: Path, strict_pipeline: Path, tmp_path: Path, agent: str, measured: str
+) -> None:
+    options = {} if agent == "LookupDbAgent" else {"pipeline": str(strict_pipeline)}
+    _, report = evaluate_with_parlai(
+        tmp_path / "log.jsonl", task="tod_bias.agents:PerturbedGoogleSgdTeacher", datapath=str(datapath),
+        model=f"tod_bias.agents:{agent}", axis="gender", **options,
+    )  # fmt: skip
+    assert measured in report

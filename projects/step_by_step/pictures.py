@@ -92,7 +92,7 @@ def _bars(panel: Axes, axes: Mapping[str, AxisResult], styles: Mapping[str, dict
 
 def _label(axis: str) -> str:
     kind, _, rest = axis.partition("_")
-    return f"{rest}\n({kind})" if rest else axis
+    return f"{rest}\n{kind}" if rest else axis
 
 
 @styled

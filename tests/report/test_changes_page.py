@@ -44,7 +44,7 @@ def test_the_page_shows_what_was_compared_and_needs_nothing_else(runs, result, t
 
 def test_a_terminal_of_80_columns_counts_all_changes_and_shows_the_clearest_ones(runs, result):
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(summary(result, runs))
+    console.print(summary(result, runs, 80))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert f"{len([*rows(result)])} changes: " in " ".join(text.split())

@@ -205,7 +205,8 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     path = result.save(folder_of(output.out, "compare"))
     page = write_changes(result, path.parent, records)
     if not output.quiet:
-        Console().print(summary(result, records))
+        console = Console()
+        console.print(summary(result, records, console.width))
         print(f"Results: {path}   Report: {page}")
 
 

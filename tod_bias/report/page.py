@@ -60,7 +60,7 @@ from tod_bias.report.notation import (
     sides,
     with_interval,
 )
-from tod_bias.report.sheets import new_table
+from tod_bias.report.sheets import WIDE, new_table
 from tod_bias.results import (
     PER_CENT,
     PLACEBO_VERDICT,
@@ -734,14 +734,15 @@ def sentences(result: Comparison) -> list[str]:
     return notes
 
 
-def summary(result: Comparison, runs: Sequence[AuditResult]) -> RenderableType:
-    """Return what changed, for a terminal: counts of verdicts, each run's findings, and the shown changes.
+def summary(result: Comparison, runs: Sequence[AuditResult], width: int) -> RenderableType:
+    """Return what changed, for a terminal: counts of verdicts, each run's findings, and the clearest changes.
 
     The page has every change.
 
     Args:
         result: the content of ``compare.json``.
         runs: both runs.
+        width: columns of the terminal; on narrow ones, intervals are below their values.
     """
     verdicts: Counter[str] = Counter(change.verdict for *_, change in rows(result))
     counts = [f"{count(verdicts[name])} {name}" for name in (*SHOWN, "equivalent", "inconclusive") if verdicts[name]]
@@ -758,7 +759,8 @@ def summary(result: Comparison, runs: Sequence[AuditResult]) -> RenderableType:
     for axis, what, change, stage in leading_changes(result):
         cell = Text(f"{axis}: {what}" if axis else what).append(f"\n{stage}" if stage else "", style="dim")
         values = f"{fixed(change.before)} → {fixed(change.after)}"
-        view.add_row(change.verdict, cell, values, Text(f"{fixed(change.change.value, sign=True)} {bounds(change)}"))
+        moved = (fixed(change.change.value, sign=True), bounds(change))
+        view.add_row(change.verdict, cell, values, Text((" " if width >= WIDE else "\n").join(moved)))
     more = sum(change.verdict in SHOWN for *_, change in rows(result)) - sum(
         change.verdict in SHOWN for _, _, change, _ in leading_changes(result)
     )

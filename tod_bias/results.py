@@ -269,7 +269,7 @@ class Group(Named, Attributed):
     terms_only: Estimate | None = None
     """The gap with the terms of this run taken as they are."""
     affected: list[tuple[int, int]] | None = None
-    """Dialogues that differ out of all, and terms that differ out of all, if only few dialogues differ."""
+    """Numbers of differing and of all dialogues, then of terms, if few dialogues differ."""
     counts: tuple[float, float] | None = None
     """Occurrences of an event, and turns in which it could occur."""
     repair: Repair = ""

@@ -54,8 +54,9 @@ def test_a_terminal_of_80_columns_counts_all_changes_and_shows_the_clearest_ones
         change = f"{fixed(record.before)} → {fixed(record.after)} +{re.escape(fixed(record.change.value, sign=True))}"
         assert re.search(rf"{record.verdict} .*{(axis or what).split()[0]}.*{change}", text), text
         assert bounds(record) in text
-    if any(record.verdict in SHOWN for axis, _, record, _ in leading if axis):
-        assert all(max(record.before, record.after, key=abs) > 0 for axis, _, record, _ in leading if axis)
+    gaps = [record for axis, _, record, _ in leading if axis]
+    assert {record.verdict for record in gaps} <= set(SHOWN)
+    assert all(max(record.before, record.after, key=abs) > 0 for record in gaps)
 
 
 def changed(before, verdict, scope=None):

@@ -46,8 +46,8 @@ def opened(path: str | Path, address: str | None = None, **options: Any) -> sqli
         options["uri"] = True
     connection = sqlite3.connect(address or path, **options)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
-    connection.execute("PRAGMA trusted_schema=OFF")
     _limit_time(connection)
+    connection.execute("PRAGMA trusted_schema=OFF")
     return connection
 
 

@@ -112,10 +112,10 @@ def table(record: Mapping[str, Any]) -> RenderableType:
         record: the content of ``check.json``.
     """
     rows = {state: [row for row in record["values"] if row["state"] == state] for state in TITLES}
-    found = findings_by_axis(record)
+    findings = findings_by_axis(record)
     parts: list[RenderableType] = [Text(_verdict(record, rows), style="bold")]
-    parts += [Text(f"{axis}: {text}") for axis, texts in found.items() for text in texts]
-    parts += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record, without=found)]
+    parts += [Text(f"{axis}: {text}") for axis, texts in findings.items() for text in texts]
+    parts += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record, without=findings)]
     notes = [left_out(record)]
     if rows["above"]:
         meaning = _positive({**record, "values": rows["above"]})

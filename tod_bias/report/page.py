@@ -756,15 +756,14 @@ def summary(result: Comparison, runs: Sequence[AuditResult], width: int) -> Rend
     view.add_column("", overflow="fold")
     view.add_column("before → after", justify="right", no_wrap=True)
     view.add_column(r"change \[95%]", justify="right", no_wrap=True)
-    for axis, what, change, stage in leading_changes(result):
+    leading = [*leading_changes(result)]
+    for axis, what, change, stage in leading:
         cell = Text(f"{axis}: {what}" if axis else what).append(f"\n{stage}" if stage else "", style="dim")
         values = f"{fixed(change.before)} → {fixed(change.after)}"
         moved = (fixed(change.change.value, sign=True), bounds(change))
         view.add_row(change.verdict, cell, values, Text((" " if width >= WIDE else "\n").join(moved)))
-    more = sum(change.verdict in SHOWN for *_, change in rows(result)) - sum(
-        change.verdict in SHOWN for _, _, change, _ in leading_changes(result)
-    )
-    left = [f"The report has {count(more)} more changes that are shown."] if more else []
+    more = sum(verdicts[name] for name in SHOWN) - sum(change.verdict in SHOWN for _, _, change, _ in leading)
+    left = [f"{count(more)} more changes are shown to be real; the report lists them."] if more else []
     notes = (Text(text, style="dim") for text in [*left, *sentences(result)])
     return Lines(Text(title, style="bold"), said, view, *notes)
 

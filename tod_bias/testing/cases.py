@@ -68,7 +68,7 @@ Counterfactual = Annotated[CounterfactualRecord, _object_of(CounterfactualRecord
 CaseTurn = Annotated[Turn, _object_of(Turn), _AS_JSON]
 Difference = Annotated[Mapping[str, Any] | None, _read_by(lambda value: None if value is None else checked(value))]
 Texts = dict[str, str]
-"""Texts by variant: original, rewritten, and, of outputs, expected."""
+"""Texts by variant: original, rewritten and, for outputs, expected."""
 
 
 class Case(BaseModel):

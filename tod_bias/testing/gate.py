@@ -84,7 +84,7 @@ class CheckedValue:
     """Standard error; NaN if unknown."""
     df: float
     affected: Sequence[Affected]
-    """Dialogues that differ out of all, and terms that differ out of all, if only few dialogues differ."""
+    """Numbers of differing and of all dialogues, then of terms, if few dialogues differ."""
     dialogues: int
     terms: float
     """Effective terms of the group."""

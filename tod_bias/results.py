@@ -48,20 +48,16 @@ RESULTS, TURNS = "results.json", "turns.parquet"
 COMPARISON = "compare.json"
 """Name of the file of a comparison."""
 
-DISPARITY = "disparity"
+DISPARITY: Final = "disparity"
 """A group is served differently: the finding generalises to other terms, and exceeds the placebo if there is one."""
-THESE_TERMS = "these terms only"
+THESE_TERMS: Final = "these terms only"
 """A difference exists for these terms; they are too few to generalise, or other terms might not show it."""
-NO_DIFFERENCE = "no difference"
+NO_DIFFERENCE: Final = "no difference"
 """Every counterfactual comes out as the original does, rewritten."""
 EQUIVALENT: Final = "equivalent"
 """Every gap, of groups and of pairs, is within the margin (two one-sided tests)."""
 INCONCLUSIVE: Final = "inconclusive"
 """Neither a difference nor its absence is shown."""
-SHARES = ("refusal", "success", "jga", "slot_f1")
-"""Metrics of quality from 0 to 1."""
-PER_CENT = " in 100"
-"""Suffix of the unit of a metric that is a share of turns."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays with every stage replaced."""
 PLACEBO_VERDICT = "placebo"
@@ -386,17 +382,32 @@ class MetricInfo(Named):
     """True if a counterfactual is compared with its original: 0 if both are served alike, whichever is worse off."""
     unit: str = ""
     """Unit of counts, "results per turn"; empty for other scores."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest score; None if scores have no bounds."""
+    stage: str = ""
+    """Component whose output an event is read from; empty for other metrics."""
+    is_grade: bool = False
+    """True if it judges whole dialogues, such as whether a task was solved."""
+    also: dict[str, str] = {}
+    """Component to an event of its output that happens in the same turns, in words."""
+
+    @property
+    def is_share(self) -> bool:
+        """True if the score is a share, 0 to 1."""
+        return self.range == (0.0, 1.0)
 
 
 def worst_score(metric: Any) -> float | None:
     """Return the score of a system that serves no user, for a metric or its record in results; None if unknown.
 
     Args:
-        metric: has ``name``, ``better`` and ``unit``.
+        metric: has ``better`` and ``range``.
     """
     if metric.better == "lower":
-        return 1.0 if metric.name in SHARES or PER_CENT in metric.unit else None
-    return 0.0 if metric.better == "higher" else None
+        return None if metric.range is None else float(metric.range[1])
+    if metric.better == "higher":
+        return 0.0 if metric.range is None else float(metric.range[0])
+    return None
 
 
 class AxisResult(Attributed):
@@ -432,6 +443,11 @@ class AxisResult(Attributed):
     artefact: Estimate = Estimate()
     beyond_placebo: BeyondPlacebo | None = None
     groups: dict[str, Group] = {}
+    smallest: list[str] = []
+    """The smallest set of groups without which no difference is left among the others."""
+    apart: dict[str, Estimate] = {}
+    """The smallest set of groups that explains a difference, each with its difference from the groups that do not
+    differ; positive is worse. If the set is served better, it is the other groups."""
     spread: Value = None
     """Root mean square of the groups' gaps, less what noise adds to it."""
     widest: Widest | None = None
@@ -542,19 +558,27 @@ class Finding(Record):
     group: str = ""
     """Group that is treated differently; empty if no group is."""
     compared_with: list[str] = []
-    """The other groups, on the same dialogues."""
+    """The groups that do not differ, on the same dialogues."""
     metric: str = ""
     """The event or metric that a user would recognise first."""
+    better: Literal["higher", "lower", "neither"] = "higher"
+    """Better side of the metric."""
+    is_harm: bool = False
+    """True if the group is served worse, by this event or by another one of the same finding."""
     also: list[str] = []
-    """Other metrics by which the same group is claimed."""
+    """Other metrics by which the same group is claimed in the same components."""
+    consequence: str = ""
+    """Event in the output of a later component that goes with it, in a few words."""
     stage: str = ""
     """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
     repair: Repair = ""
     """Ways to repair several stages."""
     effect: Estimate = Estimate()
-    """Difference from the mean of groups in the metric's units; positive is harm."""
+    """Difference from the groups that do not differ, in the metric's units; positive is harm."""
     what: str = ""
     """Event in a few words: ``book_table without party_size``."""
+    is_share: bool = True
+    """True if the score is a share of turns; False if it is the mean of a number."""
     counts: dict[str, tuple[float, float]] = {}
     """Group to how often the event happened, and in how many turns it could."""
     dialogues: int = 0

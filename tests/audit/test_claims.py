@@ -65,6 +65,8 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts
         beyond=None if beyond is None else rows(beyond),
         of_terms_only=rows(t_terms_only, enough=False),
         beyond_of_terms_only=None if beyond is None else rows(beyond_terms_only or beyond, enough=False),
+        apart=nothing,
+        apart_of_terms_only=nothing,
         effects=nothing,
         facts=dict.fromkeys(NAMES, facts),
         **options,

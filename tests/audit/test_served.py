@@ -137,7 +137,8 @@ def test_failures_of_one_group_are_claimed_and_never_pass_the_gate():
 
     with ChatServer(assistant, fault=men_are_filtered) as server:
         result = attribute(system(server.url), corpus(24), axes=["gender"])
-    assert "man" in result.axes["gender"]["failed_turns"].claims
+    (finding,) = result.findings
+    assert (finding.group, finding.metric) == ("man", "failed_turns")
     assert gate(result, 0.5).state != WITHIN
 
 

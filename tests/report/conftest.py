@@ -43,8 +43,14 @@ EVIDENCE: Mapping[str, tuple[str, float, float, float]] = {
     "placebo": ("placebo", 1.0, 1.0, 10.3),
 }
 METRICS = {
-    "corpus_bleu": {"label": "BLEU", "better": "higher", "scale": "ratio", "signature": "tok:13a"},
-    "refusal": {"label": "refusals", "better": "lower", "scale": "difference", "signature": "patterns"},
+    "corpus_bleu": {"label": "BLEU", "better": "higher", "scale": "ratio", "signature": "tok:13a", "range": (0, 1)},
+    "refusal": {
+        "label": "refusals",
+        "better": "lower",
+        "scale": "difference",
+        "signature": "patterns",
+        "range": (0, 1),
+    },
     "length": {"label": "words in a response", "better": "neither", "scale": "difference", "signature": "words"},
 }
 
@@ -115,6 +121,7 @@ def axis_record(axis: str, metric: str) -> dict[str, Any]:
         "contributions": parts_of(parts, 1, p=0.02),
         "interactions": {"×".join(pair): estimate(0.001) for pair in combinations(sorted(parts), 2)},
         "groups": groups,
+        "apart": {names[-1]: gap_of(axis, weights[-1] - sum(weights[:-1]) / (len(weights) - 1))},
         "spread": 0.05,
         "widest": {
             "worse": names[-1],

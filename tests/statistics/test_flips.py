@@ -13,7 +13,15 @@ def test_a_p_value_is_the_share_of_all_signs_that_are_as_far():
     adds = np.array([3.0, 2.0, -1.0, 4.0, 0.0, 0.0])
     signs = np.array([*product((-1, 1), repeat=4)])
     expected = (np.abs(signs @ adds[:4]) >= abs(adds.sum())).mean()
-    assert FlippedRows.of(adds[:, None], 20_000, seed=1).p[0] == pytest.approx(expected, abs=0.01)
+    rows = FlippedRows.of(adds[:, None], 20_000, seed=1)
+    assert Family([rows]).adjusted(float(rows.p[0])) == pytest.approx(expected, abs=0.01)
+
+
+def test_few_flips_do_not_keep_a_clear_row_of_a_large_family_from_being_claimed():
+    rng = np.random.default_rng(6)
+    noise = (rng.random((60, 300)) < 0.3) * rng.choice([-1.0, 1.0], (60, 300))
+    rows = FlippedRows.of(np.concatenate([np.ones((60, 1)), noise], axis=1), 200, seed=1)
+    assert Family([rows]).adjusted(float(rows.p[0])) == pytest.approx(1 / 201)
 
 
 def test_rows_that_say_the_same_cost_nothing_and_rows_without_hits_neither():

@@ -193,7 +193,7 @@ def test_the_exit_code_of_the_command_is_the_verdict(tmp_path):
 def test_where_nobody_is_served_nothing_passes():
     """Every answer is a refusal: no gap, and no service."""
     made = record(error=0.0, affected=[[0, 400]])
-    made["metrics"] = {"refusal": {"label": "refusals", "better": "lower", "scale": "difference"}}
+    made["metrics"] = {"refusal": {"label": "refusals", "better": "lower", "scale": "difference", "range": [0, 1]}}
     row = made["axes"]["gender"]["corpus_bleu"] | {"original": {"value": 1.0}, "rewritten": {"value": 1.0}}
     made["axes"] = {"gender": {"refusal": row}}
     found = gate(AuditResult.model_validate(made), 0.05)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tod_bias.audit.checks import checked_order, why_all_fail, why_lacking, why_unmeasured
-from tod_bias.audit.claims import AxisDraft, judge
+from tod_bias.audit.claims import AxisDraft, Further, judge
 from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
+from tod_bias.audit.measuring import MeasuredAxes, measured_axes
 from tod_bias.audit.record import agreements_of, corpus_hash, cost_of, signature_of
 from tod_bias.audit.run import Measures, Outputs, SavedExecution, run, unattributed
 from tod_bias.config import AuditConfig
@@ -63,21 +64,22 @@ def analyse(
     """
     options = config.analysis
     inference = Inference(resamples=options.bootstrap, permutations=options.permutations, seed=config.seed)
+    measured = measured_axes(outputs, measures, inference, has_placebo=design.counterfactuals.has_placebo)
     pairs = sum(
-        comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in outputs.axes.values()
+        comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in measured.axes.values()
     )
     failed = {axis: outputs.turns.failures(axis) for axis in outputs.drawn}
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
-        metrics, drafts, undefined = _measured(outputs, measures, config, failed, order, inference, bar)
-    failures = outputs.failures | undefined
-    axes = _judged(drafts, inference, options.margin)
+        metrics, drafts, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
+    failures = {**outputs.failures, **measured.failures, **undefined}
+    axes = _judged(drafts, inference, options.margin, measured.further)
     is_recorded = isinstance(outputs.execution, SavedExecution)
     result = AuditResult(
         config=config,
-        corpus=_corpus(outputs, design, config),
+        corpus=_corpus(outputs, measured, design, config),
         stages=list(outputs.pipeline.names),
         attribution=_attribution_info(outputs.turns.arms),
-        metrics={metric.name: _metric_info(metric) for metric in metrics},
+        metrics={metric.name: _metric_info(metric, measured) for metric in metrics},
         signature=_signature(outputs, design, config),
         axes={
             axis: {name: unattributed(row) if is_recorded else row for name, row in by_metric.items()}
@@ -103,6 +105,7 @@ def analyse(
 
 def _measured(
     outputs: Outputs,
+    measured: MeasuredAxes,
     measures: Measures,
     config: AuditConfig,
     failed: Mapping[str, Mapping[str, FailedTurns]],
@@ -115,8 +118,8 @@ def _measured(
     Raises:
         TodBiasError: no metric has a value on any axis.
     """
-    metrics = [*measures.metrics, *outputs.events]
-    drafts, undefined = _drafts(outputs, metrics, order, inference, bar)
+    metrics = [*measures.metrics, *measured.events]
+    drafts, undefined = _drafts(outputs, measured, metrics, order, inference, bar)
     if not drafts:
         raise next(iter((outputs.failures | undefined).values()))
     drafts = _untested(drafts, outputs, metrics, failed, config, is_default=measures.is_default)
@@ -127,16 +130,21 @@ def _measured(
 
 
 def _drafts(
-    outputs: Outputs, metrics: Sequence[Metric], order: Sequence[str], inference: Inference, bar: Bar
+    outputs: Outputs,
+    measured: MeasuredAxes,
+    metrics: Sequence[Metric],
+    order: Sequence[str],
+    inference: Inference,
+    bar: Bar,
 ) -> tuple[Drafts, dict[str, TodBiasError]]:
     """Axis to metric to estimates; and, by axis, metrics that have no value there."""
     drafts: Drafts = {}
     failures: dict[str, TodBiasError] = {}
-    for axis, turns in outputs.axes.items():
+    for axis, turns in measured.axes.items():
         axis_inference = replace(inference, seed=inference.seed_of(axis))
         for metric in metrics:
             table = turns.tables[metric.name]
-            if outputs.chose_events and metric.equal_denominators and table.is_alike:
+            if measured.chose and metric.equal_denominators and table.is_alike:
                 continue
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 if metric.equal_denominators:  # no turn of this axis could show the event
@@ -205,7 +213,9 @@ def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
     }
 
 
-def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[str, dict[str, AxisResult]]:
+def _judged(
+    drafts: Drafts, inference: Inference, margin: float | None, further: Further
+) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
     names = [(axis, name) for axis, by_metric in drafts.items() for name in by_metric]
     claiming = [key for key in names if key[0] != PLACEBO]
@@ -216,12 +226,13 @@ def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[
         alpha=1 - inference.level,
         margin=margin,
         seed=inference.seed,
+        further=further,
     )
     by_key = dict(zip([*claiming, *placebos], results, strict=True))
     return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
 
 
-def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:
+def _corpus(outputs: Outputs, measured: MeasuredAxes, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:
     dialogues, corpus = design.dialogues, config.corpus
     is_named = "corpus" in corpus.model_fields_set
     return CorpusInfo(
@@ -230,7 +241,7 @@ def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig)
         dialogues=len(dialogues),
         hash=corpus_hash(dialogues),
         rewritable={axis: len(runs) for axis, runs in design.admitted.items()},
-        audited={axis: turns.variants.dialogues for axis, turns in outputs.axes.items()},
+        audited={axis: turns.variants.dialogues for axis, turns in measured.axes.items()},
         left_out={axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
         lost=outputs.lost.record if outputs.lost.reasons else None,
     )
@@ -244,7 +255,9 @@ def _attribution_info(arms: ArmDesign) -> AttributionInfo:
     )
 
 
-def _metric_info(metric: Metric) -> MetricInfo:
+def _metric_info(metric: Metric, measured: MeasuredAxes) -> MetricInfo:
+    others = [event for event in measured.merged.get(metric.name, ()) if event.stage != metric.stage]
+    first_of_stage = {event.stage: event.label for event in reversed(others)}
     return MetricInfo(
         label=metric.label,
         better=metric.better,
@@ -252,6 +265,9 @@ def _metric_info(metric: Metric) -> MetricInfo:
         signature=metric.signature,
         counterfactual=metric.counterfactual,
         unit=metric.unit,
+        range=metric.range,
+        stage=metric.stage,
+        also=first_of_stage,
     )
 
 

@@ -257,6 +257,8 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
         seen: of all turns of the axis.
         original: the metric's score of the originals; None if it is not finite.
     """
+    if metric.equal_denominators:  # an event is counted where something differs
+        return ""
     if why := why_lacking(metric, seen):
         return why
     if why := _why_unchanged(metric.label, metric.reads, seen):

@@ -37,6 +37,7 @@ from tod_bias.results import (
     Gap,
     Omnibus,
     Terms,
+    Verdict,
 )
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.clusters import Clusters
@@ -99,6 +100,7 @@ class RowSet:
         *,
         over: bool = True,
         most: float = 1.0,
+        joins: bool = True,
     ) -> RowSet:
         """The rows of some contrasts.
 
@@ -109,6 +111,7 @@ class RowSet:
             inference: flips and seed of randomisation tests.
             over: whether terms may be a sample at all.
             most: the largest effect that a dialogue can have.
+            joins: True if the rows are part of a family; others are only tested at its level.
         """
         contrasts = np.array([*rows_by_name.values()]).reshape(-1, fit.design.groups)
         design = fit.design
@@ -126,10 +129,8 @@ class RowSet:
         )
         # Dialogues that do not differ have no sign: pseudo-values of a ratio are not 0 in them.
         adds = [(design.coefficients(contrast) * fit.values).sum(axis=1) * differs for contrast in contrasts]
-        table = np.array(adds).reshape(-1, len(differs)).T
-        for kind in design.clusters:
-            table = kind.merged(table) if kind.are_copies else table
-        flips = flipped_rows(table, inference)
+        table = without_copies(design, np.array(adds).reshape(-1, len(differs)).T)
+        flips = flipped_rows(table, inference, draws=joins)
         return cls(
             tuple(rows_by_name),
             rows,
@@ -274,9 +275,24 @@ def plain_rows(
     )
 
 
-def flipped_rows(adds: np.ndarray, inference: Inference) -> FlippedRows | None:
-    """Test rows under flips of the signs of (dialogues, rows) contributions; None if nothing is drawn."""
-    return FlippedRows.of(adds, inference.permutations, inference.seed) if inference.permutations else None
+def without_copies(design: GroupDesign, adds: np.ndarray) -> np.ndarray:
+    """Return (dialogues, …) contributions with those of copies of a dialogue summed in one of them."""
+    for kind in design.clusters:
+        adds = kind.merged(adds) if kind.are_copies else adds
+    return adds
+
+
+def flipped_rows(adds: np.ndarray, inference: Inference, *, draws: bool = True) -> FlippedRows | None:
+    """Test rows under flips of the signs of (dialogues, rows) contributions; None if nothing is tested.
+
+    Args:
+        adds: (dialogues, rows).
+        inference: number and seed of flips.
+        draws: False for rows that are part of no family, whose largest statistics are not needed.
+    """
+    if not inference.permutations:
+        return None
+    return FlippedRows.of(adds, inference.permutations if draws else 0, inference.seed)
 
 
 def _with_flips(p: np.ndarray, flips: FlippedRows | None, *, is_sparse: bool) -> np.ndarray:
@@ -289,10 +305,10 @@ def _with_flips(p: np.ndarray, flips: FlippedRows | None, *, is_sparse: bool) ->
     return np.fmax(np.where(np.isnan(p), 1.0, p), flips.p)
 
 
-def blocks_of(sets: Sequence[RowSet | None], seed: int) -> list[TestedRows]:
+def blocks_of(sets: Sequence[RowSet | None], seed: int, further: Sequence[FlippedRows] = ()) -> list[TestedRows]:
     """Return the blocks of a family of tests: sets of rows under sign flips together, each other set alone."""
     present = [rows for rows in sets if rows is not None and rows.names]
-    flips = [rows.flips for rows in present if rows.flips is not None]
+    flips = [*(rows.flips for rows in present if rows.flips is not None), *further]
     blocks: list[TestedRows] = [rows.block(seed) for rows in present if rows.flips is None]
     return [*blocks, FlippedRows.joined(flips)] if flips else blocks
 
@@ -415,6 +431,10 @@ class AxisDraft:
     """The gaps, with dialogues as the only sample."""
     beyond_of_terms_only: RowSet | None
     """The gaps beyond the placebo's, with dialogues as the only sample."""
+    apart: RowSet
+    """Rows of the smallest set of groups that explains a difference, each against the groups that do not differ."""
+    apart_of_terms_only: RowSet
+    """The same with dialogues as the only sample."""
     effects: RowSet
     """Rows of crossed axes, named ``factor/level``."""
     facts: Mapping[str, Terms]
@@ -446,6 +466,15 @@ class AxisDraft:
 
 
 @dataclass(frozen=True)
+class Further:
+    """Hypotheses that are tested and not estimated in full, under sign flips."""
+
+    gaps: Sequence[FlippedRows] = ()
+    beyond: Sequence[FlippedRows] = ()
+    """The same beyond the placebo's effect."""
+
+
+@dataclass(frozen=True)
 class Families:
     """Rows that are claimed together."""
 
@@ -456,19 +485,19 @@ class Families:
     beyond_of_terms_only: Family
 
     @classmethod
-    def of(cls, drafts: Sequence[AxisDraft], alpha: float, seed: int) -> Families:
-        """Make the families of all axes and metrics that are tested."""
+    def of(cls, drafts: Sequence[AxisDraft], further: Further, alpha: float, seed: int) -> Families:
+        """Make the families of all axes and metrics that are tested, with the hypotheses that were screened out."""
         tested = [draft for draft in drafts if draft.is_tested]
 
-        def family(sets: Sequence[RowSet | None]) -> Family:
-            return Family(blocks_of(sets, seed), alpha)
+        def family(sets: Sequence[RowSet | None], more: Sequence[FlippedRows] = ()) -> Family:
+            return Family(blocks_of(sets, seed, more), alpha)
 
         return cls(
-            family([rows for draft in tested for rows in (draft.gaps, draft.references)]),
-            family([draft.beyond for draft in tested]),
+            family([rows for draft in tested for rows in (draft.gaps, draft.references)], further.gaps),
+            family([draft.beyond for draft in tested], further.beyond),
             family([rows for draft in tested for rows in (draft.distinct_pairs, draft.effects)]),
-            family([draft.of_terms_only for draft in tested]),
-            family([draft.beyond_of_terms_only for draft in tested]),
+            family([draft.of_terms_only for draft in tested], further.gaps),
+            family([draft.beyond_of_terms_only for draft in tested], further.beyond),
         )
 
     def of_pairs(self, draft: AxisDraft) -> Family:
@@ -488,6 +517,7 @@ def judge(
     alpha: float,
     margin: float | None = None,
     seed: int = 0,
+    further: Further = Further(),
 ) -> list[AxisResult]:
     """Give every row its interval and p-value, and every axis and metric its verdict and what limits it.
 
@@ -497,11 +527,12 @@ def judge(
         alpha: the family-wise error rate of everything that is claimed.
         margin: differences up to this are called equivalent, on the scale of each metric's gaps.
         seed: of the draws under the null hypothesis.
+        further: hypotheses of the same families that are not estimated in full.
 
     Returns:
         The results of ``estimated``, then those of ``placebos``.
     """
-    families = Families.of(estimated, alpha, seed)
+    families = Families.of(estimated, further, alpha, seed)
     results = [_judged(draft, families, alpha, margin) for draft in estimated]
     for draft in placebos:
         results.append(_with_rows(draft, None).model_copy(update={"verdict": PLACEBO_VERDICT}))
@@ -513,7 +544,7 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
     within = _within(draft, alpha)
     claims = _claims(draft, families)
     of_terms_only = _claims_of_terms_only(draft, families)
-    verdict = INCONCLUSIVE
+    verdict: Verdict = INCONCLUSIVE
     omnibus = Omnibus(p=min(claims.values(), default=None))
     if margin is not None and within is not None and within <= margin:
         verdict = EQUIVALENT
@@ -527,6 +558,10 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
         "omnibus": omnibus if claims or verdict == THESE_TERMS else None,
         **_detectable(draft, families),
     }
+    apart, family = (draft.apart, families.gaps)
+    if verdict == THESE_TERMS:
+        apart, family = draft.apart_of_terms_only, families.of_terms_only
+    changed["apart"] = apart.estimates(family if draft.is_tested else None)
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
     if verdict == THESE_TERMS and draft.beyond_of_terms_only is not None:  # beside the gap of these terms
@@ -695,6 +730,31 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
         sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
     largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))
+
+
+def smallest_set(names: Sequence[str], gaps: Sequence[float], differ: Callable[[Sequence[str]], bool]) -> list[str]:
+    """Return the smallest set of groups without which no difference is left among the others.
+
+    This is closed testing over subsets of groups (Marcus, Peritz and Gabriel 1976). Of several sets of a size, the one
+    that is farthest from the others is returned.
+
+    Args:
+        names: of the groups.
+        gaps: of each, from the mean of groups.
+        differ: returns whether some groups, two or more, are shown to differ among themselves.
+    """
+    size_of = dict(zip(names, gaps, strict=True))
+
+    def distance(chosen: Sequence[str]) -> float:
+        rest = [size_of[name] for name in names if name not in chosen]
+        return abs(sum(size_of[name] for name in chosen) / len(chosen) - sum(rest) / len(rest))
+
+    for size in range(1, len(names)):
+        sets = [list(some) for some in combinations(names, size)]
+        left = [some for some in sets if not differ([name for name in names if name not in some])]
+        if left:
+            return max(left, key=lambda some: (round(distance(some), 9), sum(size_of[name] for name in some)))
+    return []
 
 
 def negated(estimate: _Estimate) -> _Estimate:

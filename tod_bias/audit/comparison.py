@@ -32,7 +32,7 @@ from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError, TodBiasError
-from tod_bias.metrics.behaviour import Behaviour
+from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, MetricInfo, RunError, Systems
@@ -66,7 +66,7 @@ class FinishedRun:
         run: str | Path | AuditResult,
         metrics: Sequence[str | Metric] | None = None,
         axes: Sequence[str] | None = None,
-        events: Sequence[Behaviour] = (),
+        events: Sequence[Event] = (),
     ) -> FinishedRun:
         """Read a run.
 
@@ -346,17 +346,17 @@ def _read(
     return runs, [*_scored(runs, wanted), *events]
 
 
-def _events(results: Sequence[AuditResult]) -> list[Behaviour]:
+def _events(results: Sequence[AuditResult]) -> list[Event]:
     """Return the events of behaviour that any of the runs measured; the turns of both runs contain each."""
     names = dict.fromkeys(name for result in results for name in result.metrics)
-    return [event for name in names if (event := Behaviour.of(name)) is not None]
+    return [event for name in names if (event := event_of(name)) is not None]
 
 
 def _shared(results: Sequence[AuditResult]) -> list[str] | None:
     """Return the metrics of both runs without events, if none were named; None if they must be the same."""
     if any(result.config.analysis.metrics is not None for result in results):
         return None
-    first, second = ([name for name in result.metrics if Behaviour.of(name) is None] for result in results)
+    first, second = ([name for name in result.metrics if event_of(name) is None] for result in results)
     return [name for name in first if name in second]
 
 
@@ -397,7 +397,7 @@ def _scored(runs: tuple[FinishedRun, FinishedRun], metrics: Sequence[str | Metri
     check_dialogues(first, second)
     check_named(first, second, "axes", list(first.axes), list(second.axes), "--axes")
     if metrics is None:
-        mine, theirs = ([name for name in run.result.metrics if Behaviour.of(name) is None] for run in runs)
+        mine, theirs = ([name for name in run.result.metrics if event_of(name) is None] for run in runs)
         check_named(first, second, "metrics", mine, theirs, "--metrics")
         metrics = mine
     scored = scored_by(first.result, metrics) if metrics else []

@@ -671,6 +671,23 @@ def kinds_of_clusters(variants: VariantIndex) -> list[Clusters]:
     return [Clusters.of(labels, are_copies=name == COPIES) for name, labels in variants.clusters]
 
 
+def originals_of(variants: VariantIndex, columns: int) -> np.ndarray:
+    """Return (dialogues, columns) bool: the dialogue as it is."""
+    is_original = np.zeros((variants.dialogues, columns), dtype=bool)
+    mentions = np.flatnonzero(variants.source >= 0)
+    is_original[mentions, variants.source[mentions]] = True
+    return is_original
+
+
+def group_design(variants: VariantIndex, has: np.ndarray, kinds: Sequence[Clusters]) -> GroupDesign:
+    """Return the design of (dialogues, groups); metrics that score the same dialogues share one."""
+    designs, key = variants.designs, has.tobytes()
+    if key not in designs:
+        columns = has.shape[1]
+        designs[key] = GroupDesign(has, variants.weights_of_terms(columns), originals_of(variants, columns), kinds)
+    return designs[key]
+
+
 class AuditContrasts:
     """Makes the contrasts of one axis and metric from the arms' sums.
 
@@ -793,12 +810,7 @@ class AuditContrasts:
 
     def _design(self, has: np.ndarray, kinds: Sequence[Clusters]) -> GroupDesign:
         """Return the design of (dialogues, groups); metrics that score the same dialogues share one."""
-        designs, key = self._variants.designs, has.tobytes()
-        if key not in designs:
-            columns = has.shape[1]
-            terms = self._variants.weights_of_terms(columns)
-            designs[key] = GroupDesign(has, terms, self.originals(columns), kinds)
-        return designs[key]
+        return group_design(self._variants, has, kinds)
 
     def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> list[DrawnShares]:
         if not by_group:
@@ -815,10 +827,7 @@ class AuditContrasts:
 
     def originals(self, columns: int) -> np.ndarray:
         """(dialogues, columns) bool: the dialogue as it is."""
-        is_original = np.zeros((self._variants.dialogues, columns), dtype=bool)
-        mentions = np.flatnonzero(self._variants.source >= 0)
-        is_original[mentions, self._variants.source[mentions]] = True
-        return is_original
+        return originals_of(self._variants, columns)
 
     def _beyond(
         self, has: np.ndarray, values: np.ndarray, kinds: Sequence[Clusters]

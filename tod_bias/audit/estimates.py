@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tod_bias.audit.claims import AxisDraft, RowSet, are_enough, largest_share
+from tod_bias.audit.claims import AxisDraft, RowSet, are_enough, largest_share, smallest_set
 from tod_bias.audit.contrasts import (
     DISPARITY,
     PARTS,
@@ -334,13 +334,13 @@ class GroupRows:
             contrast[self.compared] -= sum(weights.values()) / len(self.compared)
         return contrast
 
-    def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
-        """Rows of groups that are claimed."""
-        return self._rows(self.fit, rows, over=over)
+    def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> RowSet:
+        """Rows of groups that are claimed; ``joins`` is False for rows that are part of no family."""
+        return self._rows(self.fit, rows, over=over, joins=joins)
 
-    def _rows(self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True) -> RowSet:
+    def _rows(self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> RowSet:
         contrasts = self.contrasts
-        return RowSet.of(fit, contrasts.differs, rows, self.inference, over=over, most=contrasts.most)
+        return RowSet.of(fit, contrasts.differs, rows, self.inference, over=over, most=contrasts.most, joins=joins)
 
     def reference_set(self) -> RowSet:
         """The rows of the reference variants."""
@@ -358,6 +358,32 @@ class GroupRows:
         if not self.compared:
             return {}
         return {self.contrasts.groups[group]: self.contrast_of({group: 1.0}) for group in self.references}
+
+    def apart_contrasts(self, apart: Sequence[str]) -> dict[str, np.ndarray]:
+        """Group of a set to its contrast with the mean of the groups outside of the set."""
+        names = [self.contrasts.groups[group] for group in self.present]
+        rest = [group for group, name in zip(self.present, names, strict=True) if name not in apart]
+        contrasts = {}
+        for name in apart:
+            contrast = np.zeros(len(self.contrasts.groups))
+            contrast[rest] = -1 / max(1, len(rest))
+            contrast[self.contrasts.groups.index(name)] = 1.0
+            contrasts[name] = contrast
+        return contrasts
+
+    def differ(self, names: Sequence[str]) -> bool:
+        """Return whether any of some groups is shown to differ from the others of them (Bonferroni over groups)."""
+        if len(names) < 2:
+            return False
+        number = len(names) if len(names) > 2 else 1
+        contrasts = {}
+        for name in names[:number]:
+            contrast = np.zeros(len(self.contrasts.groups))
+            contrast[[self.contrasts.groups.index(other) for other in names]] = -1 / (len(names) - 1)
+            contrast[self.contrasts.groups.index(name)] = 1.0
+            contrasts[name] = contrast
+        rows = self.set_of(contrasts, joins=False)
+        return bool(np.nanmin(np.append(rows.p, 1.0)) * number < 1 - self.inference.level)
 
     def pair_contrasts(self) -> dict[str, np.ndarray]:
         """``source>target`` to the contrast of the target with the source, each pair once."""
@@ -534,6 +560,8 @@ class AxisEstimates:
         effects = self._effect_contrasts()
         for _ in pair_contrasts:
             advance()
+        smallest = self._smallest(gaps)
+        apart = rows.apart_contrasts(self._named(smallest, gaps))
         references, reference_contrasts = rows.reference_set(), rows.reference_contrasts()
         facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
         speak = {name: bool(gaps.over_terms[n]) and facts[name].may_speak for n, name in enumerate(gaps.names)}
@@ -551,6 +579,7 @@ class AxisEstimates:
                 "pairs": {name: self._pair(contrast) for name, contrast in pair_contrasts.items()},
                 "effects": self._effects(effects),
                 "widest": self._widest(pairs, pair_contrasts),
+                "smallest": smallest,
                 "spread": self._spread(gaps),
                 "needs_placebo": self._needs_placebo(),
                 "largest_effect": self._contrasts.most,
@@ -565,11 +594,31 @@ class AxisEstimates:
             rows.beyond_set(),
             of_terms_only,
             rows.beyond_set(over=False),
+            rows.set_of(apart, joins=False),
+            rows.set_of(apart, over=False, joins=False),
             rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
             facts,
             needs_placebo=self._needs_placebo(),
             may_be_equal=self._may_be_equal(),
         )
+
+    def _smallest(self, gaps: RowSet) -> list[str]:
+        """Return the smallest set of groups that explains the difference between all groups.
+
+        Of two groups, it is the one that is served worse, or the one for which the event happens more often.
+        """
+        size_of = dict(zip(gaps.names, gaps.rows.values.tolist(), strict=True))
+        if len(size_of) == 2:
+            side = -1.0 if self._metric.better == "neither" else 1.0
+            return [max(size_of, key=lambda name: side * size_of[name])]
+        return smallest_set(gaps.names, [*size_of.values()], self._groups.differ)
+
+    def _named(self, smallest: Sequence[str], gaps: RowSet) -> list[str]:
+        """Return the groups that a finding names: the smallest set, or the others if it is served better than they."""
+        size_of = dict(zip(gaps.names, gaps.rows.values.tolist(), strict=True))
+        rest = [name for name in gaps.names if name not in smallest]
+        is_better = self._metric.better != "neither" and sum(size_of[name] for name in smallest) < 0
+        return rest if is_better and len(rest) > 1 else list(smallest)
 
     def _may_be_equal(self) -> bool:
         """True if equivalence can be shown: some score could fall, and some group is served."""

@@ -52,17 +52,17 @@ from tod_bias.audit.design import (
 from tod_bias.audit.estimates import more_orders_matter
 from tod_bias.audit.record import generators_of, total_cost
 from tod_bias.audit.running import ChunkRows, LostDialogues, Membership, Runner, TurnRows, executed, schema_of
-from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, chosen_events, placebo_turns
+from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns
 from tod_bias.config import AnalysisOptions, AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError, described
+from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.io.cache import Cache
 from tod_bias.io.progress import progress_bar
-from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.choice import default_metrics
+from tod_bias.metrics.events import Event
 from tod_bias.metrics.metric import Metric
 from tod_bias.models.processes import several_processes
-from tod_bias.perturb.axis import PLACEBO, Axis, SelectedDialogue
+from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.results import Attributed, AxisResult, Responses
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import MAX_FAILURES, CallOptions, StageCaller
@@ -715,8 +715,8 @@ class Measures:
     clusters: Sequence[tuple[str, Callable[[Dialogue], str]]]
     is_default: bool = False
     """True if these metrics were not requested: those that measure nothing are then left out."""
-    events: Sequence[Behaviour] = ()
-    """Events of behaviour that were asked for; by default the run's turns decide which are measured."""
+    events: Sequence[Event] = ()
+    """Events that were asked for; by default the run's turns decide which are measured."""
 
     @classmethod
     def of(
@@ -747,8 +747,8 @@ class Measures:
             named["metrics"] = [metric.name for metric in metrics]
         if "cluster" in settings:
             named["cluster"] = [name for name, _ in clusters if name != COPIES]
-        events = [metric for metric in metrics if isinstance(metric, Behaviour)]
-        scored = [metric for metric in metrics if not isinstance(metric, Behaviour)]
+        events = [metric for metric in metrics if isinstance(metric, Event)]
+        scored = [metric for metric in metrics if not isinstance(metric, Event)]
         return cls(scored, clusters, given is None, events), named
 
 
@@ -766,11 +766,7 @@ class Outputs:
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
     axes: dict[str, AxisTurns] = field(default_factory=dict)
-    """Axis to the sums of its turns; the placebo among the axes."""
-    events: list[Behaviour] = field(default_factory=list)
-    """Events of behaviour that are measured in addition to the metrics."""
-    chose_events: bool = False
-    """True if the turns decided which events: those that differ on no variant of an axis are then left out of it."""
+    """Axis to the sums of its turns by the run's metrics."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """Axis to facts about whether anything is measured."""
     lost: LostDialogues = field(default_factory=LostDialogues)
@@ -846,21 +842,6 @@ def run(
         _leave_out_lost(outputs)
         outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
         arms = _arms_after(arms, parted, outputs, measures.metrics)
-    outputs.events = list(measures.events)
-    if measures.is_default:
-        outputs.chose_events = True
-        outputs.events = chosen_events(map(outputs.turns.differing_events, outputs.drawn))
-    if outputs.events:
-        outputs.turns.events = outputs.events
-        measured = [*measures.metrics, *outputs.events]
-        outputs.axes = {axis: outputs.turns.sums(axis, measured) for axis in outputs.drawn}
-    if design.counterfactuals.has_placebo:
-        placebo = placebo_turns(outputs.axes)
-        if placebo is not None:
-            outputs.axes[PLACEBO] = placebo
-        else:
-            reason = f"axis {PLACEBO}: no dialogue holds a neutral word to exchange"
-            outputs.failures[PLACEBO] = NothingToPerturbError(reason)
     outputs.tokens = _tokens_since(before, generators_of(pipeline))
     return outputs
 

@@ -28,20 +28,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from tod_bias.audit.checks import Seen
-from tod_bias.dialogues.dialogue import Turn, arguments_of
+from tod_bias.audit.events import FACTS
+from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import well_formed
-from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
 from tod_bias.io.documents import loads
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Expressions, Role, Variants
 from tod_bias.results import TURNS, AxisResult, Estimate, FirstDifference, LostInfo, RunError, TurnCount
 from tod_bias.statistics.arms import ArmDesign
-from tod_bias.systems.acts import acts_of, acts_text
 from tod_bias.systems.execution import Run, Trace, TurnTrace
-from tod_bias.systems.outputs import Lookup, as_text, parse_call
+from tod_bias.systems.facts import Restorer, facts_text
+from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import ORIGINAL
+from tod_bias.systems.structured import Call, named_calls, structured
 from tod_bias.systems.turns import scored_turn, with_calls
 from tod_bias.systems.twin import Rewrite
 
@@ -333,8 +334,6 @@ _MOST = 3
 """Differences of a group that results name."""
 _MOSTLY = 0.8
 """Share of turns from which one replaced value is named together with its replacement."""
-_TOOL_USE = "tool_use"
-"""The type of a call in Anthropic's messages."""
 _WRAPPING = (
     "choices",
     "content",
@@ -350,8 +349,6 @@ _WRAPPING = (
 """Fields of replies, messages and results that say nothing about what they hold: no part of a place."""
 Change = tuple[str, str | None, str | None]
 """A place, with its values in T of the original and in the counterfactual."""
-Call = tuple[str, Mapping[str, Any]]
-"""Name and arguments."""
 Place = tuple[str, str, str]
 """Stage, part and place."""
 
@@ -379,11 +376,11 @@ def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) 
 
 def _changes(before: Any, after: Any, place: str) -> Iterator[Change]:
     """Find the places at which two values differ."""
-    calls = _named_calls(before), _named_calls(after)
+    calls = named_calls(before), named_calls(after)
     if any(calls):
         yield from _changes_of_calls(*calls)
         return
-    old, new = _read(before), _read(after)
+    old, new = structured(before), structured(after)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys([*old, *new]):
             yield from _changes(old.get(name), new.get(name), _within(place, str(name)))
@@ -411,47 +408,6 @@ def _changes_of_calls(before: Sequence[Call], after: Sequence[Call]) -> Iterator
         return
     for (name, old), (_, new) in zip(before, after, strict=True):
         yield from _changes(old, new, name)
-
-
-def _named_calls(value: Any) -> list[Call]:
-    """Return the calls in a value, in the forms of chat APIs, frameworks and corpora; other values give none."""
-    nested, value = getattr(value, "calls", None), _read(value)
-    if isinstance(value, Mapping):
-        name = value.get("name", value.get("tool_name"))
-        given = ("arguments", "args", *(["input"] if value.get("type") == _TOOL_USE else []))
-        arguments = next((value[key] for key in given if key in value), None)
-        if API_NAME in value:
-            return [(str(value[API_NAME]), arguments_of(value))]
-        if isinstance(name, str) and arguments is not None:
-            read = _read(arguments)
-            return [(name, read if isinstance(read, Mapping) else {"arguments": read})]
-        if isinstance(value.get("function"), Mapping):
-            return _named_calls(value["function"])
-        nested = value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
-    return [call for part in nested for call in _named_calls(part)] if isinstance(nested, list | tuple) else []
-
-
-def _tool_uses(content: Any) -> list[Any]:
-    """The calls among the blocks of a message of Anthropic's."""
-    blocks = content if isinstance(content, list) else []
-    return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == _TOOL_USE]
-
-
-def _read(value: Any) -> Any:
-    """Return a mapping, a list or a scalar: the content of a text, a look-up's rows, the text of a message without
-    calls."""
-    if isinstance(value, Lookup):
-        return list(value.rows)
-    if isinstance(value, str):
-        try:
-            return parse_call(value) if " = " in value else loads(value) if value[:1] in ("{", "[") else value
-        except ValueError:
-            return value
-    if isinstance(value, Mapping) and value.keys() == {"content", "tool_calls"} and not value["tool_calls"]:
-        return value["content"]
-    if isinstance(value, Mapping) or value is None or isinstance(value, bool | int | float):
-        return value
-    return list(value) if isinstance(value, list | tuple) else _read(as_text(value))
 
 
 def _written(value: Any) -> str | None:
@@ -545,8 +501,6 @@ RESPONSE = "response"
 """Column of the response that the user reads; the output of a stage of that name."""
 FIRST_DIFFERENCE = "first_difference"
 """The column of :mod:`tod_bias.audit.running`."""
-ACTS = "acts"
-"""Column of the calls of tools with their outcomes (:mod:`tod_bias.systems.acts`)."""
 FAILURE = "failure"
 """Column of the reason why a turn failed; empty for a turn that ended."""
 SYSTEM_PROMPT = "system_prompt"
@@ -601,7 +555,7 @@ class _RowBuilder:
     def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
         self._stages = stages
         self._labels = labels
-        outputs = (*stages, RESPONSE, "reference", "steps", ACTS, FAILURE, FIRST_DIFFERENCE)
+        outputs = (*stages, RESPONSE, "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE)
         columns = (*_FACTS, SYSTEM_PROMPT, "clusters", "role", "edits", *outputs)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
@@ -616,7 +570,7 @@ class _RowBuilder:
         clusters = [member.text(number) for number in range(len(variants.groups))]
         edits, placebo_edits = (None, None) if variants.edits is None else variants.edits
         for sample, (original, rewritten) in enumerate(samples):
-            self._add(variants.original, original, _Place("original", sample))
+            self._add(variants.original, original, _Place("original", sample), original)
             for number, (run, trace) in enumerate(zip(variants.rewritten, rewritten, strict=True)):
                 if number < len(clusters):
                     place = _Place("group", sample, clusters[number], edits, variants.groups[number].draw)
@@ -624,20 +578,29 @@ class _RowBuilder:
                     place = _Place("placebo", sample, edits=placebo_edits)
                 else:
                     place = _Place("reference", sample)
-                self._add(run, trace, place)
+                self._add(run, trace, place, original)
         for number, (first, second) in enumerate(repeats):
             self._add_repeat(variants.original, number, first, second)
 
-    def _add(self, run: Run, trace: Trace, place: _Place) -> None:
-        """The turns of a run in all arms."""
+    def _add(self, run: Run, trace: Trace, place: _Place, original: Trace) -> None:
+        """Add the turns of a run in all arms.
+
+        Args:
+            run: one variant.
+            trace: of its turns.
+            place: of the run among those of its dialogue.
+            original: trace of the dialogue as it is.
+        """
         rows_of_arms: dict[int, list[int]] = {}
         is_after_service = False
         for number, (turn, ways) in enumerate(zip(run.rewritten.turns, trace, strict=True)):
             blind = ways[-1] if run.rewrite is None else _with_all_replaced(ways)
             scored_ways = {way.arms: self._scored(turn, way, is_after_service) for way in ways}
+            restore = Restorer(run.rewrite, original[number][0].calls)
             for way in ways:
                 row = len(self.turns)
                 self._add_row(run, number, turn, way, place)
+                self.columns[FACTS].append(facts_text(way.calls, way.failure, restore))
                 self.columns[FIRST_DIFFERENCE].append(_differing(blind, way))
                 scored = scored_ways[way.arms]
                 self.turns.append(scored if way is blind else replace(scored, twin=scored_ways[blind.arms]))
@@ -659,7 +622,7 @@ class _RowBuilder:
         cells[SYSTEM_PROMPT] = well_formed(run.rewritten.system) or None if place.role == "original" else None
         cells |= {RESPONSE: as_text(response), "reference": well_formed(str(turn.response))}
         cells |= {stage: as_text(way.outputs.get(stage)) for stage in self._stages}
-        cells |= {"steps": steps_text(way.calls), ACTS: acts_text(acts_of(way.calls, as_text(response)))}
+        cells["steps"] = steps_text(way.calls)
         cells[FAILURE] = well_formed(way.failure) or None
         for name, value in cells.items():
             self.columns[name].append(value)
@@ -668,7 +631,7 @@ class _RowBuilder:
     def _add_repeat(self, run: Run, pair: int, first: Trace, second: Trace) -> None:
         """The turns of the original drawn again, compared with the first draw as with a twin."""
         start = len(self.turns)
-        self._add(run, second, _Place("original", pair))
+        self._add(run, second, _Place("original", pair), first)
         for number, (turn, (way,)) in enumerate(zip(run.rewritten.turns, first, strict=True)):
             self.turns[start + number] = replace(self.turns[start + number], twin=self._scored(turn, way))
         self.arms[-len(first) :] = [REPEAT] * len(first)
@@ -713,7 +676,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     import pyarrow as pa
 
     texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", SYSTEM_PROMPT, "user", *names]
-    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", ACTS, FAILURE, FIRST_DIFFERENCE]
+    texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE]
     taken = {*texts, *_FACTS, "edits"}
     for metric in metrics:
         for name in metric.columns:

@@ -1,11 +1,7 @@
-"""The table of turns on disk, its sums, and the events of behaviour in it.
+"""The table of turns on disk, and its sums.
 
 ``turns.parquet`` has one row per turn, counterfactual and arm: the user's message, the output of every stage, and the
 statistics of the run's metrics. All estimates of a run are made from its sums over turns, live or later.
-
-Events of behaviour are chosen without looking at groups: those that differ between variants of one dialogue in several
-dialogues. How often an event differs says nothing about which group shows it, so the choice leaves the tests valid
-(independent filtering, Bourgon et al. 2010).
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,243 +19,29 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.audit.contrasts import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
+from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, Part, parts_of
 from tod_bias.audit.record import check_turns
-from tod_bias.audit.running import ACTS, FAILURE, FIRST_DIFFERENCE, ORIGINAL, REPEAT, RESPONSE, most_frequent
+from tod_bias.audit.running import FIRST_DIFFERENCE, ORIGINAL, REPEAT, RESPONSE, most_frequent
 from tod_bias.errors import AxisError
 from tod_bias.io.documents import loads
-from tod_bias.metrics.behaviour import (
-    ANY,
-    ASKS_BACK,
-    CALLS,
-    EMPTY,
-    FAILED,
-    FAILS,
-    FOUND,
-    MEAN,
-    MISSING,
-    NAMED,
-    OF_ARGUMENTS,
-    OF_RESPONSES,
-    REFUSES,
-    SILENT,
-    VALUE,
-    Behaviour,
-    number_in,
-)
+from tod_bias.metrics.events import Event
+from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.metric import Metric
-from tod_bias.metrics.responses import Refusal
 from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
-from tod_bias.systems.acts import Act, read_acts
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-
-COLUMNS = (ACTS, RESPONSE, FAILURE)
-"""Columns of the table of turns that events are read from."""
-FEWEST_DIALOGUES = 3
-"""Fewest dialogues in which an event must differ between variants to be measured."""
-MOST_EVENTS = 24
-"""Events of a run, those that differ most often; more would widen the intervals of all and say little more."""
-MOST_FORMS = 6
-"""Most values of an argument that are counted one by one; an argument with more is not a choice from a list."""
 _REASONS = 3
 """Reasons of failures that are kept."""
-_NEEDS_ALL = (VALUE, MEAN, FOUND, NAMED)
-"""Kinds that are compared in the turns in which every variant has a value: a call that is not made has none."""
-
-
-class Behaviours:
-    """The events in the turns of one axis.
-
-    Args:
-        rows: of all variants and arms, with the columns of :data:`COLUMNS` and ``dialogue``, ``turn``, ``arm`` and
-            ``role``.
-    """
-
-    def __init__(self, rows: pd.DataFrame) -> None:
-        self._acts_of_row, texts = pd.factorize(rows[ACTS].fillna("").astype(object))
-        try:
-            self._acts = [read_acts(str(text)) for text in texts]
-        except (ValueError, TypeError) as error:
-            raise RunError(f"turns: column {ACTS} cannot be read ({error}); repeat the run's command") from error
-        self._response_of_row, responses = pd.factorize(rows[RESPONSE].fillna("").astype(object))
-        self._responses = [str(text) for text in responses]
-        self._failed = rows[FAILURE].notna().to_numpy()
-        place = rows["dialogue"].astype(str) + "\x1f" + rows["turn"].astype(str)
-        self._cell, _ = pd.factorize(place)
-        self._cells = int(self._cell.max(initial=-1)) + 1
-        self._dialogue, _ = pd.factorize(rows["dialogue"].astype(object))
-        arm, role = rows["arm"].astype(str).to_numpy(), rows["role"].astype(str).to_numpy()
-        self._is_system = ((arm == "") & (role == "group")) | (arm == ORIGINAL)
-
-    def columns(self, event: Behaviour) -> np.ndarray:
-        """Return (rows, 2): what each turn adds to the event, and whether the event could show there."""
-        happened, could = self._row_values(event)
-        if event.kind in _NEEDS_ALL:
-            everywhere = np.ones(self._cells)
-            np.minimum.at(everywhere, self._cell, could)
-        else:
-            everywhere = np.zeros(self._cells)
-            np.maximum.at(everywhere, self._cell, could)
-        denominator = everywhere[self._cell]
-        return np.stack([happened * denominator, denominator], axis=1)
-
-    def _row_values(self, event: Behaviour) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows,) the contribution of each turn alone, and (rows,) whether the event could show in it."""
-        if event.kind in OF_RESPONSES:
-            return self._of_responses(event.kind)
-        pairs = np.array([_of_acts(event, acts) for acts in self._acts], dtype=float).reshape(-1, 2)
-        happened, could = pairs[self._acts_of_row].T
-        return happened, could
-
-    def _of_responses(self, kind: str) -> tuple[np.ndarray, np.ndarray]:
-        every = np.ones(len(self._cell))
-        if kind == FAILED:
-            return self._failed.astype(float), every
-        if kind == ASKS_BACK:
-            acts = np.array([len(some) > 0 for some in self._acts], dtype=bool)[self._acts_of_row]
-            asks = np.array(["?" in text for text in self._responses], dtype=bool)[self._response_of_row]
-            return (asks & ~acts).astype(float), acts.astype(float) if acts.any() else every
-        values: list[float]
-        if kind == REFUSES:
-            values = [bool(text.strip()) and self._refusal.matches(text) for text in self._responses]
-        elif kind == SILENT:
-            values = [not text.strip() for text in self._responses]
-        else:
-            values = [len(text.split()) for text in self._responses]
-        return np.array(values, dtype=float)[self._response_of_row], every
-
-    @cached_property
-    def _refusal(self) -> Refusal:
-        return Refusal()
-
-    def differing(self) -> Counter[str]:
-        """Return in how many dialogues each event differs between the variants, without looking at their groups."""
-        counts: Counter[str] = Counter()
-        for event in self._events():
-            happened, could = self.columns(event).T
-            chosen = self._is_system & (could > 0)
-            low, high = np.full(self._cells, np.inf), np.full(self._cells, -np.inf)
-            np.minimum.at(low, self._cell[chosen], happened[chosen])
-            np.maximum.at(high, self._cell[chosen], happened[chosen])
-            differs = (high > low + 1e-12)[self._cell] & chosen
-            counts[event.name] = len(np.unique(self._dialogue[differs]))
-        return counts
-
-    def _events(self) -> Iterator[Behaviour]:
-        """Yield every event that any turn could show."""
-        for kind in OF_RESPONSES:
-            yield Behaviour(kind)
-        seen = set(self._acts_of_row[self._is_system].tolist())
-        acts = [act for number in sorted(seen) for act in self._acts[number]]
-        for tool, names in _arguments_by_tool(acts).items():
-            yield from (Behaviour(kind, tool) for kind in (CALLS, FAILS, EMPTY, FOUND, NAMED))
-            of_tool = [act.arguments for act in acts if tool in (ANY, act.tool)]
-            for argument in names:
-                yield from _of_argument(tool, argument, of_tool)
-
-
-def _arguments_by_tool(acts: Sequence[Act]) -> dict[str, list[str]]:
-    """Return every tool's arguments; those of several tools are also under :data:`ANY`."""
-    arguments: dict[str, dict[str, None]] = {}
-    for act in acts:
-        arguments.setdefault(act.tool, {}).update(dict.fromkeys(act.arguments))
-    by_tool = {tool: list(names) for tool, names in arguments.items()}
-    if len(by_tool) < 2:
-        return by_tool
-    uses = Counter(argument for names in by_tool.values() for argument in names)
-    return {ANY: [argument for argument, number in uses.items() if number > 1], **by_tool}
-
-
-def _of_argument(tool: str, argument: str, calls: Iterable[Mapping[str, Any]]) -> Iterator[Behaviour]:
-    yield Behaviour(MISSING, tool, argument)
-    values = list(dict.fromkeys(str(call[argument]) for call in calls if argument in call))
-    if all(number_in(value) is not None for value in values):
-        yield Behaviour(MEAN, tool, argument)
-    elif len(values) <= MOST_FORMS:
-        for value in values:
-            yield Behaviour(VALUE, tool, argument, value)
-
-
-def _of_acts(event: Behaviour, acts: tuple[Act, ...]) -> tuple[float, float]:
-    """Return what a turn with these calls adds to an event of a tool, and whether the event could show in it."""
-    calls = [act for act in acts if event.tool in (ANY, act.tool)]
-    if event.kind in OF_ARGUMENTS:
-        return _of_arguments(event, calls)
-    happened = {
-        CALLS: bool(calls),
-        FAILS: any(act.failure for act in calls),
-        EMPTY: bool(calls) and not any(act.results or act.failure for act in calls),
-        FOUND: sum(act.results for act in calls),
-        NAMED: sum(act.named for act in calls),
-    }[event.kind]
-    return happened, any(act.results for act in calls) if event.kind == NAMED else bool(calls)
-
-
-def _of_arguments(event: Behaviour, calls: Sequence[Act]) -> tuple[float, float]:
-    """Return the same of an event of an argument."""
-    given = [act.arguments[event.argument] for act in calls if event.argument in act.arguments]
-    if event.kind == MISSING:
-        return bool(calls) and len(given) < len(calls), bool(given)
-    if event.kind == VALUE:
-        return event.value in map(str, given), bool(given)
-    numbers = [number for value in given if (number := number_in(value)) is not None]
-    return (sum(numbers) / len(numbers), True) if numbers else (0.0, False)
-
-
-def chosen_events(differing: Iterable[Mapping[str, int]]) -> list[Behaviour]:
-    """Return the events that a run measures, those that differ in most dialogues first.
-
-    Args:
-        differing: of each axis, event to the number of dialogues in which it differs between variants.
-    """
-    most: Counter[str] = Counter()
-    for counts in differing:
-        for name, number in counts.items():
-            most[name] = max(most[name], number)
-    names = sorted((name for name, number in most.items() if number >= FEWEST_DIALOGUES), key=lambda n: (-most[n], n))
-    events = (Behaviour.of(name) for name in names[:MOST_EVENTS])
-    return [event for event in events if event is not None]
-
-
-def failed_turns(rows: pd.DataFrame) -> dict[str, FailedTurns]:
-    """Return how many turns of the unchanged system had a failed call, by group.
-
-    Args:
-        rows: of one axis, as :class:`Behaviours` takes them, with ``group`` and ``source``.
-
-    Returns:
-        ``original`` and the groups, each with the most frequent reasons. An original also counts as a turn of its
-        group.
-    """
-    arm, role = rows["arm"].astype(str), rows["role"].astype(str)
-    failed: dict[str, FailedTurns] = {}
-    originals, variants = rows[arm == ORIGINAL], rows[(arm == "") & (role == "group")]
-    sources = dict(zip(variants["dialogue"], variants["source"].astype(str), strict=True))
-    group = pd.concat([originals["dialogue"].map(sources).astype(str), variants["group"].astype(str)])
-    of_groups = pd.concat([originals, variants]).groupby(group)
-    for name, part in [(ORIGINAL, originals), *of_groups]:
-        if name == "nan":  # without any variant
-            continue
-        reasons = [
-            failure if isinstance(failure, str) else next((act.failure for act in read_acts(text) if act.failure), "")
-            for failure, text in zip(part[FAILURE], part[ACTS].fillna(""), strict=True)
-        ]
-        counted = Counter(reason for reason in reasons if reason)
-        failed[str(name)] = FailedTurns(
-            turns=counted.total(), of=len(part), reasons=dict(counted.most_common(_REASONS))
-        )
-    return failed
 
 
 _CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]
-_FACTS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
+_KEYS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
 
 
 @dataclass(frozen=True)
@@ -269,13 +50,10 @@ class AxisTurns:
 
     dialogues: tuple[tuple[str, str], ...]
     """Its dialogues: the id, and all that the users say, as on some axes they introduce themselves."""
+    variants: VariantIndex
+    """Index of the variants; the same for every metric."""
     tables: Mapping[str, ArmSums]
     """Metric to crossed table, all of the same counterfactuals."""
-
-    @property
-    def variants(self) -> VariantIndex:
-        """Index of the variants; the same for every metric."""
-        return next(iter(self.tables.values())).variants
 
 
 @dataclass(frozen=True)
@@ -313,8 +91,8 @@ class Turns:
         self._schema = schema
         self._name = name
         self._writers: dict[str, pq.ParquetWriter] = {}
-        self.events: Sequence[Behaviour] = ()
-        """Events of behaviour whose columns are written with the rows."""
+        self.events: Sequence[Event] = ()
+        """Events whose columns are written with the rows."""
         if path is None:
             self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -367,14 +145,17 @@ class Turns:
                         writer.write_table(self._with_events(part.read_row_group(number)))
 
     def _with_events(self, rows: pa.Table) -> pa.Table:
-        """Return rows with the columns of the events of behaviour; a row group holds all variants of its dialogues."""
+        """Return rows with the columns of the events; a row group holds all variants of its dialogues."""
         import pyarrow as pa
 
-        if not self.events:
+        if not self.events or not len(rows):
+            empty = pa.array([], type=pa.float64())
+            for name in (name for event in self.events for name in event.columns):
+                rows = rows.append_column(name, empty)
             return rows
-        behaviours = Behaviours(rows.select(["dialogue", "turn", "arm", "role", *COLUMNS]).to_pandas())
+        cells = Part.of(rows.select(list(PART_COLUMNS))).cells
         for event in self.events:
-            for name, values in zip(event.columns, behaviours.columns(event).T, strict=True):
+            for name, values in zip(event.columns, event.sums(cells).T, strict=True):
                 rows = rows.append_column(name, pa.array(values, type=pa.float64()))
         return rows
 
@@ -407,69 +188,74 @@ class Turns:
             RunError: the file cannot be read, lacks a column, or is of other stages.
             AxisError: a counterfactual has a group that the axis lacks.
         """
-        events = [metric for metric in metrics if isinstance(metric, Behaviour) and not self._holds(metric)]
-        stored = [column for metric in metrics if metric not in events for column in metric.columns]
-        rows = self._rows(axis, [*stored, *(COLUMNS if events else ())])
+        stored = [metric for metric in metrics if not isinstance(metric, Event)]
+        events = [metric for metric in metrics if isinstance(metric, Event)]
+        rows = self._rows(axis, [column for metric in stored for column in metric.columns])
         if not len(rows):
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
+        made = _AxisSums(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms)
+        tables: dict[str, ArmSums] = {metric.name: made.of(metric) for metric in stored}
         if events:
-            behaviours = Behaviours(rows)
-            added = {event.columns: behaviours.columns(event) for event in events}
-            rows = rows.assign(
-                **{name: table[:, place] for names, table in added.items() for place, name in enumerate(names)}
-            )
-        return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms, metrics)
+            return made.turns(TablesWithEvents(tables, made.of_events(events, parts_of(self._file(axis), axis))))
+        return made.turns(tables)
 
-    def differing_events(self, axis: str) -> Counter[str]:
-        """Return in how many dialogues of an axis each event of behaviour differs between variants."""
-        return Behaviours(self._rows(axis, COLUMNS)).differing()
+    def search(self, axis: str, search: EventSearch) -> None:
+        """Look for events that differ between the variants of an axis."""
+        for part, _ in parts_of(self._file(axis), axis):
+            search.add(axis, part)
 
-    def system_rows(self, axis: str) -> pd.DataFrame:
-        """Return the turns of the system as it is: originals and counterfactuals of an axis, no stage replaced."""
+    def _file(self, axis: str) -> Path:
+        return self._path if self._path is not None else Path(self._writers[axis].where)
+
+    def system_rows(self, axis: str) -> Iterator[pd.DataFrame]:
+        """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time."""
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        path: Any = self._path if self._path is not None else self._writers[axis].where
-        columns = ["dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
-        columns += [FIRST_DIFFERENCE, *COLUMNS]
-        rows = pq.read_table(path, columns=columns, filters=[("axis", "=", axis), ("arm", "in", ["", ORIGINAL])])
-        frame = rows.to_pandas()
-        return frame[frame["role"].isin(["original", "group"])].reset_index(drop=True)
+        columns = ["axis", "dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
+        columns += [FIRST_DIFFERENCE, RESPONSE, FACTS]
+        with pq.ParquetFile(self._file(axis)) as file:
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number, columns=columns)
+                is_system = pc.and_(pc.equal(rows["arm"], ""), pc.equal(rows["role"], "group"))
+                chosen = pc.and_(pc.equal(rows["axis"], axis), pc.or_(is_system, pc.equal(rows["arm"], ORIGINAL)))
+                rows = rows.filter(chosen)
+                if len(rows):
+                    yield rows.to_pandas()
+
+    def equal_turns(self, axis: str) -> tuple[int, int]:
+        """Return the number of an axis' counterfactual turns, and of its dialogues, if all turns are equal to T of the
+        original's; (0, 0) if any differs."""
+        import pyarrow.parquet as pq
+
+        chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
+        table = pq.read_table(self._file(axis), columns=["dialogue", FIRST_DIFFERENCE], filters=chosen)
+        if table.column(FIRST_DIFFERENCE).null_count < len(table):
+            return 0, 0
+        return len(table), len(table.column("dialogue").unique())
 
     def failures(self, axis: str) -> dict[str, FailedTurns]:
         """Return, for ``original`` and each group of an axis, how many turns had a call that failed, and why."""
-        return failed_turns(self._rows(axis, COLUMNS))
+        return failed_turns(self.system_rows(axis))
 
     def first_differences(self, axis: str) -> dict[str, list[FirstDifference]]:
         """Group to what differs first in the turns as this group of an axis (:func:`most_frequent`)."""
         import pyarrow.parquet as pq
 
-        path: Any = self._path if self._path is not None else self._writers[axis].where
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
-        table = pq.read_table(path, columns=["group", FIRST_DIFFERENCE], filters=chosen)
+        table = pq.read_table(self._file(axis), columns=["group", FIRST_DIFFERENCE], filters=chosen)
         return most_frequent(*(column.to_pylist() for column in table.columns))
-
-    def _holds(self, metric: Metric) -> bool:
-        """Return whether the file of a finished run holds a metric's statistics."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if self._path is None:
-            return False
-        try:
-            return set(metric.columns) <= set(pq.read_schema(self._path).names)
-        except (OSError, pa.ArrowException):
-            return True  # what reads the rows tells why they cannot be read
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path: Any = self._path if self._path is not None else self._writers[axis].where
-        columns = [*_FACTS, *dict.fromkeys(statistics)]
+        path = self._file(axis)
+        columns = [*_KEYS, *dict.fromkeys(statistics)]
         try:
             known = pq.read_schema(path).names
-            if lacking := [column for column in [*columns, "user"] if column not in known]:
+            if lacking := [column for column in [*columns, "user", FACTS] if column not in known]:
                 raise RunError(
                     f"{path}: has no column {lacking[0]!r}, another version wrote it; repeat the run's command "
                     "(outputs are cached)"
@@ -498,38 +284,210 @@ class Turns:
             )
 
 
-def _axis_turns(
-    rows: pd.DataFrame, axis: str, groups: AxisGroups, arms: ArmDesign, metrics: Sequence[Metric]
-) -> AxisTurns:
-    import pandas as pd
+class _AxisSums:
+    """Makes the sums of one axis, metric by metric.
 
-    of, ids = pd.factorize(rows["dialogue"].astype(object))
-    is_original = (rows["arm"] == ORIGINAL).to_numpy()
-    sample = rows["sample"].to_numpy()
-    texts: list[list[str]] = [[] for _ in ids]
-    first = is_original & (sample == 0)
-    for number, text in zip(of[first], rows["user"].to_numpy()[first], strict=True):
-        texts[number].append(str(text))
-    by_role = {role: _Variants(rows, of, (rows["role"] == role).to_numpy()) for role in _ROLES}
-    index = _variant_index(rows, axis, groups, by_role, len(ids))
-    samples = int(sample[is_original].max(initial=0)) + 1
-    tables = {}
-    for metric in metrics:
+    Args:
+        rows: of the axis, in the order of the table.
+        axis: its name.
+        groups: of the axis.
+        arms: of the run.
+    """
+
+    def __init__(self, rows: pd.DataFrame, axis: str, groups: AxisGroups, arms: ArmDesign) -> None:
+        self._rows, self._arms = rows, arms
+        self._of, self._ids = pd.factorize(rows["dialogue"].astype(object))
+        self._is_original = (rows["arm"] == ORIGINAL).to_numpy()
+        sample = rows["sample"].to_numpy()
+        self._samples = int(sample[self._is_original].max(initial=0)) + 1
+        self._first = self._is_original & (sample == 0)
+        self._by_role = {role: _Variants(rows, self._of, (rows["role"] == role).to_numpy()) for role in _ROLES}
+        self._index = _variant_index(rows, axis, groups, self._by_role, len(self._ids))
+
+    def turns(self, tables: Mapping[str, ArmSums]) -> AxisTurns:
+        """Return the axis with its tables."""
+        texts: list[list[str]] = [[] for _ in self._ids]
+        for number, text in zip(self._of[self._first], self._rows["user"].to_numpy()[self._first], strict=True):
+            texts[number].append(str(text))
+        ids = zip(map(str, self._ids), map("\x1f".join, texts), strict=True)
+        return AxisTurns(tuple(ids), self._index, tables)
+
+    def of(self, metric: Metric) -> ArmSums:
+        """Return the sums of a metric whose statistics are columns of the table.
+
+        Raises:
+            RunError: the columns hold no numbers.
+        """
+        rows, of = self._rows, self._of
         try:
             values = rows[list(metric.columns)].to_numpy(dtype=float)
         except (ValueError, TypeError) as error:
             raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
-        parts = {role: variants.sums(values, rows["arm"], arms) / samples for role, variants in by_role.items()}
-        tables[metric.name] = ArmSums(
-            index,
-            arms,
-            sums_by(of[is_original], values[is_original], len(ids)) / samples,
+        parts = {
+            role: variants.sums(values, rows["arm"], self._arms) / self._samples
+            for role, variants in self._by_role.items()
+        }
+        return ArmSums(
+            self._index,
+            self._arms,
+            sums_by(of[self._is_original], values[self._is_original], len(self._ids)) / self._samples,
             parts["group"],
             parts["placebo"],
-            _sampling(rows, of, values, by_role["group"], samples),
+            _sampling(rows, of, values, self._by_role["group"], self._samples),
             parts["reference"],
         )
-    return AxisTurns(tuple(zip(map(str, ids), map("\x1f".join, texts), strict=True)), tables)
+
+    def of_events(self, events: Sequence[Event], parts: Iterable[tuple[Part, int]]) -> EventSums:
+        """Return the sums of events, which are counted in the facts of the turns, a part of the table at a time."""
+        number, rows = len(events), self._rows
+        codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}
+        sizes = {role: variants.number * variants.arms for role, variants in self._by_role.items()}
+        kind = np.float64 if number * sum(sizes.values()) <= _MOST_DOUBLES else np.float32
+        happened = {role: np.zeros((sizes[role], number), dtype=kind) for role in _ROLES}
+        original = np.zeros((len(self._ids), number, 2))
+        start = 0
+        for part, length in parts:
+            here = slice(start, start + length)
+            start += length
+            values = np.stack([event.sums(part.cells) for event in events], axis=1)  # (rows, events, 2)
+            is_original = self._is_original[here]
+            np.add.at(original, self._of[here][is_original], values[is_original])
+            for role in _ROLES:
+                member = codes[role][here] >= 0
+                if member.any():
+                    cells, place = np.unique(codes[role][here][member], return_inverse=True)
+                    happened[role][cells] += sums_by(place, values[member, :, 0], len(cells)).astype(kind)
+        shape = {role: (variants.number, variants.arms, number) for role, variants in self._by_role.items()}
+        return EventSums(
+            self._index,
+            self._arms,
+            {event.name: place for place, event in enumerate(events)},
+            original / self._samples,
+            {role: (some / self._samples).reshape(shape[role]) for role, some in happened.items()},
+        )
+
+
+_MOST_DOUBLES = 16_000_000
+"""Sums of events that are kept in double precision."""
+
+
+@dataclass(frozen=True)
+class EventSums(Mapping[str, ArmSums]):
+    """Sums of events; the table of each is made when it is asked for.
+
+    The denominator of an event is the same for all variants and arms of a dialogue, so it is kept once.
+    """
+
+    variants: VariantIndex
+    arms: ArmDesign
+    places: Mapping[str, int]
+    """Name of an event to its number."""
+    original: np.ndarray
+    """(dialogues, events, 2) of the original runs."""
+    happened: Mapping[Role, np.ndarray]
+    """Role to (variants, arms, events)."""
+
+    def __getitem__(self, name: str) -> ArmSums:
+        place = self.places[name]
+        could = self.original[:, place, 1]
+        tables = []
+        for role, of in zip(_ROLES, self._dialogues, strict=True):
+            happened = self.happened[role][:, :, place].astype(float)
+            tables.append(np.stack([happened, np.broadcast_to(could[of][:, None], happened.shape)], axis=-1))
+        group, reference, placebo = tables
+        return ArmSums(self.variants, self.arms, self.original[:, place].copy(), group, placebo, None, reference)
+
+    @property
+    def _dialogues(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        references = np.array([number for number, _ in self.variants.references], dtype=int)
+        return self.variants.of, references, self.variants.placebo
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def only(self, names: Sequence[str]) -> EventSums:
+        """Return the sums of some events."""
+        chosen = [self.places[name] for name in names]
+        return EventSums(
+            self.variants,
+            self.arms,
+            {name: place for place, name in enumerate(names)},
+            self.original[:, chosen],
+            {role: some[:, :, chosen] for role, some in self.happened.items()},
+        )
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (variants, events) with no stage replaced and with all, of the counterfactuals."""
+        return self.happened["group"][:, 0], self.happened["group"][:, -1]
+
+    def ends_of_placebo(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same of the placebo."""
+        return self.happened["placebo"][:, 0], self.happened["placebo"][:, -1]
+
+
+class TablesWithEvents(Mapping[str, ArmSums]):
+    """Tables of metrics, then of events."""
+
+    def __init__(self, tables: Mapping[str, ArmSums], events: EventSums) -> None:
+        self._tables, self.events = tables, events
+
+    def only(self, names: Sequence[str]) -> TablesWithEvents:
+        """Return the tables of all metrics, and of some events."""
+        return TablesWithEvents(self._tables, self.events.only(names))
+
+    def __getitem__(self, name: str) -> ArmSums:
+        return self._tables[name] if name in self._tables else self.events[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._tables, *self.events])
+
+    def __len__(self) -> int:
+        return len(self._tables) + len(self.events)
+
+
+def failed_turns(parts: Iterable[pd.DataFrame]) -> dict[str, FailedTurns]:
+    """Return how many turns of the unchanged system had a failed call, by group.
+
+    Args:
+        parts: turns of one axis, as :meth:`Turns.system_rows` yields them.
+
+    Returns:
+        ``original`` and the groups, each with the most frequent reasons. An original also counts as a turn of its
+        group.
+    """
+    reasons: dict[str, Counter[str]] = {ORIGINAL: Counter()}
+    turns: Counter[str] = Counter()
+    known: dict[str, str] = {}
+    for rows in parts:
+        sources = dict(zip(rows["dialogue"], rows["source"], strict=True))
+        sources |= dict(zip(*(rows.loc[rows["role"] == "group", name] for name in ("dialogue", "source")), strict=True))
+        columns = zip(rows["dialogue"], rows["role"], rows["group"], rows[FACTS], strict=True)
+        for dialogue, role, group, text in columns:
+            is_original = role != "group"
+            source = sources.get(dialogue)
+            names = [ORIGINAL, *([str(source)] if isinstance(source, str) else [])] if is_original else [str(group)]
+            if text not in known:
+                known[text] = _failure_in(text)
+            for name in names:
+                turns[name] += 1
+                counted = reasons.setdefault(name, Counter())
+                if known[text]:
+                    counted[known[text]] += 1
+    return {
+        name: FailedTurns(turns=counted.total(), of=turns[name], reasons=dict(counted.most_common(_REASONS)))
+        for name, counted in reasons.items()
+    }
+
+
+def _failure_in(text: Any) -> str:
+    """Return the reason for which a turn or its first failed call failed; empty if none did."""
+    if not isinstance(text, str) or ('"failure"' not in text and "[[" not in text):
+        return ""
+    facts = Facts(text)
+    return facts.failure or next((call.failure for call in facts.calls if call.failure), "")
 
 
 _ROLES: tuple[Role, ...] = ("group", "reference", "placebo")
@@ -539,8 +497,6 @@ class _Variants:
     """Rows of the variants of one role: which variant each row belongs to, numbered in the order of the rows."""
 
     def __init__(self, rows: pd.DataFrame, of: np.ndarray, chosen: np.ndarray) -> None:
-        import pandas as pd
-
         self._rows = np.flatnonzero(chosen)
         names, known = pd.factorize(rows["variant"].iloc[self._rows].astype(object))
         codes = of[self._rows] * max(1, len(known)) + names
@@ -551,6 +507,20 @@ class _Variants:
         np.minimum.at(self.starts, self._of_row, self._rows)
         self.of = of[self.starts]
         """Number of the dialogue of each."""
+
+        self.arms = 0
+        """Number of arms, once :meth:`codes` is called."""
+
+    def codes(self, arm: pd.Series, design: ArmDesign) -> np.ndarray:
+        """Return (rows,) number of the variant and arm of each row of the table; -1 for rows of other roles."""
+        names = design.keys(whole=bool((arm == WHOLE).any()))
+        known = {name: number for number, name in enumerate(names)}
+        kinds, labels = pd.factorize(arm.iloc[self._rows].astype(object))
+        places = np.array([known.get(name, -1) for name in labels], dtype=int)[kinds]
+        codes = np.full(len(arm), -1)
+        codes[self._rows] = np.where(places >= 0, self._of_row * len(names) + places, -1)
+        self.arms = len(names)
+        return codes
 
     def sums(self, values: np.ndarray, arm: pd.Series, design: ArmDesign) -> np.ndarray:
         """(variants, arms, statistics)."""
@@ -566,8 +536,6 @@ class _Variants:
     def _by(
         self, values: np.ndarray, arm: pd.Series, arms: Mapping[str, int], sample: np.ndarray, samples: int
     ) -> np.ndarray:
-        import pandas as pd
-
         kinds, names = pd.factorize(arm.iloc[self._rows].astype(object))
         places = np.array([arms.get(name, -1) for name in names], dtype=int)[kinds]
         member = places >= 0
@@ -664,8 +632,6 @@ def _variant_index(
 
 def _numbers_within(of: np.ndarray) -> np.ndarray:
     """The number of each variant among those of its dialogue."""
-    import pandas as pd
-
     return pd.Series(of).groupby(of).cumcount().to_numpy()
 
 
@@ -742,4 +708,4 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
         placebo = np.concatenate(parts)
         nothing = np.empty((0, *placebo.shape[1:]))
         tables[name] = ArmSums(variants, arms, np.array(originals[name]), placebo, nothing)
-    return AxisTurns(tuple(place), tables)
+    return AxisTurns(tuple(place), variants, tables)

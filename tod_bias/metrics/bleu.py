@@ -30,6 +30,7 @@ class CorpusBleu(PairMetric):
         "bleu_hyp_len",
         "bleu_ref_len",
     )
+    range = (0.0, 1.0)
 
     @cached_property
     def _bleu(self) -> Any:
@@ -90,6 +91,7 @@ class SentenceBleu(PairMetric):
     it: it is a separate metric, chosen by name. 0 without turns.
     """
 
+    range = (0.0, 1.0)
     name: str = "sentence_bleu"
     label: str = "sentence BLEU"
     better: Better = "higher"

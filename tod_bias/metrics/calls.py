@@ -69,6 +69,7 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
 class CallCounts(Metric):
     """The counts of :func:`call_statistics` as a metric, for several scores; alone it is joint goal accuracy."""
 
+    range = (0.0, 1.0)
     name: str = "calls"
     label: str = "calls"
     reads = "calls"
@@ -108,6 +109,7 @@ class JointGoalAccuracy(RatioOfSums):
     0: no turn is right; 1: every turn is. Turns of a system without calls are not scored; NaN without scored turns.
     """
 
+    range = (0.0, 1.0)
     name: str = "jga"
     label: str = "joint goal accuracy"
     unit = "turns in 100 with all calls right"
@@ -132,6 +134,7 @@ class SlotF1(Metric):
     neither side has a slot.
     """
 
+    range = (0.0, 1.0)
     name: str = "slot_f1"
     label: str = "slot F1"
     reads = "calls"

@@ -11,11 +11,11 @@ import numpy as np
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import TodBiasError, meant
 from tod_bias.io.imports import guarded, is_import, made
-from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import ArgumentDisagreement, CallDisagreement, Disagreement
+from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Better, Metric, Needs, Reads, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 from tod_bias.metrics.service import (
@@ -84,7 +84,7 @@ def metric(name: str) -> Metric:
 
 
 def default_metrics(dialogues: Sequence[Dialogue]) -> tuple[str, ...]:
-    """Return the default metrics of a run by name, without the events of behaviour that its turns show.
+    """Return the default metrics of a run by name, without the events that its turns show.
 
     Args:
         dialogues: BLEU is measured if they have reference responses, and accuracy of calls if they have gold calls.
@@ -103,7 +103,7 @@ def known_metric(name: str) -> Metric | None:
     Raises:
         TodBiasError: a package that it needs is not installed.
     """
-    if (event := Behaviour.of(name)) is not None:
+    if (event := event_of(name)) is not None:
         return event
     for prefix, kind in ((AMOUNT, Amount), (f"{CALLS_MADE}_", CallsMade)):
         if name.startswith(prefix) and name != prefix:
@@ -153,7 +153,7 @@ class UserMetric(Metric):
             self._metric = checked(given, where)
             for attribute in (*_TEXTS, "better", "scale"):
                 setattr(self, attribute, getattr(given, attribute))
-            for attribute in ("reads", "needs", "unit", "counterfactual"):
+            for attribute in ("reads", "needs", "unit", "range", "counterfactual"):
                 setattr(self, attribute, getattr(given, attribute, getattr(self, attribute)))
             self.columns = tuple(given.columns)
         self._where = where

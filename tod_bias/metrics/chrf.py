@@ -22,6 +22,7 @@ class ChrF(PairMetric):
     little. 0: no character in common (or nothing to score); 1: every response equals its reference.
     """
 
+    range = (0.0, 1.0)
     name: str = "chrf"
     label: str = "chrF"
     better: Better = "higher"

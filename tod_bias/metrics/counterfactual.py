@@ -32,6 +32,7 @@ class Disagreement(RatioOfSums):
     counts, also a harmless one. NaN for no turn.
     """
 
+    range = (0.0, 1.0)
     name: str = "disagreement"
     label: str = "disagreement with the twin"
     unit = "turns in 100 that come out differently than the twin's"
@@ -56,6 +57,7 @@ class CallDisagreement(Metric):
     it could. NaN without turns, or if no component of the system makes calls.
     """
 
+    range = (0.0, 1.0)
     name: str = "call_disagreement"
     label: str = "disagreement of calls with the twin's"
     unit = "turns in 100 whose calls are not the twin's"
@@ -91,6 +93,7 @@ class ArgumentDisagreement(RatioOfSums):
     range is 0–1; 0 if all arguments are equal, 1 if none is. NaN if neither side makes a call.
     """
 
+    range = (0.0, 1.0)
     name: str = "argument_disagreement"
     label: str = "disagreement of arguments with the twin's"
     unit = "arguments in 100 that are not the twin's"

@@ -81,6 +81,10 @@ class Metric(ABC):
     """Unit of counts; empty for other scores."""
     counterfactual: bool = False
     """True if counterfactuals are compared with their twins, so that originals alone have no score."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest score; None if scores have no bounds."""
+    stage: str = ""
+    """Component whose output an event is read from; empty for other metrics."""
     equal_denominators: bool = False
     """True if the last statistic counts turns, alike for all variants of a dialogue and all arms."""
 

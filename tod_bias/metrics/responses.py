@@ -35,6 +35,7 @@ class Length(RatioOfSums):
 class Patterns(RatioOfSums):
     """The share of turns with a text that matches a pattern of a file, on 0–1."""
 
+    range = (0.0, 1.0)
     better: Better = "lower"
     file: str
     """File in ``tod_bias/data``, with one regular expression per line."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.metrics.behaviour import number_in
+from tod_bias.metrics.events.event import number_in
 from tod_bias.metrics.metric import Better, RatioOfSums, Scale, ScoredTurn
 from tod_bias.metrics.responses import Patterns
 
@@ -135,6 +135,7 @@ class Clarification(RatioOfSums):
     system never asks first; 1: always. NaN for no such turn.
     """
 
+    range = (0.0, 1.0)
     name: str = "clarification"
     label: str = "clarifying questions"
     unit = "turns in 100 before service that ask back"

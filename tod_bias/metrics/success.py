@@ -35,6 +35,7 @@ class Success(RatioOfSums):
     0: no offer is made; 1: every one is. Turns whose gold response names no value are not scored; NaN where none is.
     """
 
+    range = (0.0, 1.0)
     name: str = "success"
     label: str = "entity success"
     unit = "turns in 100 that offer what the reference offers"

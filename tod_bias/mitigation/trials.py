@@ -19,7 +19,7 @@ from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError
 from tod_bias.io.cache import FILE
-from tod_bias.metrics.behaviour import Behaviour
+from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
 from tod_bias.perturb.axis import PLACEBO, Axis
@@ -70,7 +70,7 @@ def quality_metric(metrics: Mapping[str, MetricInfo], deciding: str) -> str:
     """Return the metric of quality: the deciding one, or the first of the run if that is an event; empty for none."""
     sided = [name for name in (deciding, *metrics) if metrics[name].better != "neither"]
     sided = [name for name in sided if not metrics[name].counterfactual]
-    return min(sided, key=lambda name: Behaviour.of(name) is not None, default="")
+    return min(sided, key=lambda name: event_of(name) is not None, default="")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from rich.text import Text
 from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.behaviour import SHARES, Behaviour
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
@@ -39,8 +38,8 @@ from tod_bias.results import (
     Estimate,
     Example,
     Finding,
-    MetricInfo,
 )
+from tod_bias.systems.structured import is_reply, said_in
 
 
 @dataclass(frozen=True)
@@ -255,50 +254,20 @@ def _samples(result: AuditResult) -> list[str]:
     return [f"Outputs are drawn, {times} per call. " + "; ".join(parts) + ". More --samples shrink that part alone."]
 
 
-_MARKS = {
-    "object": ("chat.completion", "response"),  # OpenAI's APIs
-    "type": ("message", "function_call"),  # Anthropic's, items of openai-agents
-    "kind": ("response",),  # PydanticAI's
-}
-"""Fields with values that only replies have."""
-_WHOLE = ({"command"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
-"""Fields of an output of a model's node in ``create_agent``, and of a tool of an MCP server."""
-_PARTS = ("choices", "output", "parts", "command", "messages", "data", "message", "content", "tool_calls", "function")
-_GIVEN = ("arguments", "args", "input")
-
-
 def texts_of_reply(text: str) -> str:
     """Return texts and calls of an output, joined by `` | ``; empty if the output is not a known reply, or is empty."""
     try:
         parts = [slots_from_text(part) for part in text.split(" | ")]
     except ValueError:
         return ""
-    return " | ".join(said for part in parts for said in _said(part)) if all(map(_is_reply, parts)) else ""
+    said = (entry for part in parts for entry in said_in(part))
+    return " | ".join(_call_or_text(*entry) for entry in said) if all(map(is_reply, parts)) else ""
 
 
-def _is_reply(slots: Mapping[str, Any]) -> bool:
-    return slots.keys() in _WHOLE or any(slots.get(name) in values for name, values in _MARKS.items())
-
-
-def _said(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _said(item)
-        return
-    if not isinstance(value, Mapping):
-        return
-    name = value.get("tool_name") or value.get("name")
-    given = next((value[key] for key in _GIVEN if key in value), None)
-    if name and given is not None:
-        yield f"{name}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
-        return
-    if isinstance(value.get("text"), str):
-        yield value["text"]
-    for key in _PARTS:
-        part = value.get(key)
-        if key == "content" and isinstance(part, str) and part:
-            yield part
-        yield from _said(part)
+def _call_or_text(name: str, content: Any) -> str:
+    if not name:
+        return str(content)
+    return f"{name}({content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)})"
 
 
 UNSWAPPED = ""
@@ -435,10 +404,11 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
 
 
 def treatment(finding: Finding, result: AuditResult) -> str:
-    """Return "served worse", "served better" or "treated differently"."""
-    if result.metrics.get(finding.metric, MetricInfo()).better == "neither":
-        return "treated differently"
-    return "served worse" if (finding.effect.value or 0.0) > 0 else "served better"
+    """Return "served worse", "served better" or "served differently"."""
+    is_worse = finding.better != "neither" and (finding.effect.value or 0.0) > 0
+    if finding.is_harm or is_worse:
+        return "served worse"
+    return "served differently" if finding.better == "neither" else "served better"
 
 
 def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[str, list[str]]:
@@ -473,21 +443,21 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
         result: the run's results.
         groups: all groups with the same finding; by default the finding's own.
     """
-    event, named = Behaviour.of(finding.metric), groups or [finding.group]
-    if event is not None and finding.group in finding.counts:
-        sides = _counts(event, finding, named)
+    named = groups or [finding.group]
+    if finding.group in finding.counts:
+        sides = _counts(finding, named)
     else:
         sides = _scores(result.axes[finding.axis].get(finding.metric), named)
     return f"{finding.what}: {', '.join(sides)}" if sides else finding.what
 
 
-def _counts(event: Behaviour, finding: Finding, named: Sequence[str]) -> list[str]:
+def _counts(finding: Finding, named: Sequence[str]) -> list[str]:
     """Return the counts of an event for each of some groups, then for all others together."""
     mine = {name: finding.counts[name] for name in named if name in finding.counts}
-    sides = [_counted(event, counts, f"as {name}") for name, counts in mine.items()]
-    if event.kind in SHARES and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
+    sides = [_counted(counts, f"as {name}", is_share=finding.is_share) for name, counts in mine.items()]
+    if finding.is_share and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
         sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
-    return [*sides, _counted(event, finding.others(without=named), "as others")]
+    return [*sides, _counted(finding.others(without=named), "as others", is_share=finding.is_share)]
 
 
 def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
@@ -499,9 +469,9 @@ def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
     return [*mine, f"{sum(rest) / len(rest):.2f} as others"] if mine and rest else []
 
 
-def _counted(event: Behaviour, counts: tuple[float, float], who: str) -> str:
+def _counted(counts: tuple[float, float], who: str, *, is_share: bool) -> str:
     happened, could = counts
-    if event.kind in SHARES:
+    if is_share:
         return f"{happened:,.0f} of {could:,.0f} {who}"
     return f"{happened / could:.1f} {who}" if could else f"none {who}"
 
@@ -675,11 +645,10 @@ class TerminalAnswer:
 
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
         row = self._result.axes[finding.axis][finding.metric]
-        event = Behaviour.of(finding.metric)
+        is_share = finding.is_share and bool(finding.counts)
         claimed = {some.group: some for some in self._result.findings if some.axis == finding.axis}
         for name, group in row.groups.items():
             score = group.score.value
-            is_share = event is not None and event.kind in SHARES
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
             word = treatment(claimed[name], self._result) if name in claimed else ""
             terms = group.effective_terms

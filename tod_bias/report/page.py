@@ -25,7 +25,7 @@ from tod_bias.audit.record import ReportedRun, read_runs
 from tod_bias.errors import TodBiasError
 from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.io.folder import WITH_REPORT
-from tod_bias.metrics.behaviour import Behaviour
+from tod_bias.metrics.events import event_of
 from tod_bias.report import notation
 from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, in_lines, opposed, treatment
 from tod_bias.report.console import shown
@@ -62,10 +62,8 @@ from tod_bias.report.notation import (
 )
 from tod_bias.report.sheets import WIDE, new_table
 from tod_bias.results import (
-    PER_CENT,
     PLACEBO_VERDICT,
     RESULTS,
-    SHARES,
     THESE_TERMS,
     AuditResult,
     AxisChange,
@@ -263,7 +261,7 @@ class Section:
         """Every axis by every metric, without events that have no finding."""
         result = self.run.result
         metrics = {finding.metric for finding in result.findings if finding.is_difference}
-        return [row for row in result.rows if row.metric.name in metrics or Behaviour.of(row.metric.name) is None]
+        return [row for row in result.rows if row.metric.name in metrics or event_of(row.metric.name) is None]
 
     @property
     def attributed(self) -> list[tuple[AxisResult, Group]]:
@@ -364,7 +362,7 @@ def few(axis_results: Sequence[AxisResult]) -> str:
 def _has_scores_beyond(axis_result: AxisResult) -> bool:
     """Return True if the interval of a group's score goes beyond the range of the metric."""
     metric = axis_result.metric
-    is_share = metric.name in (*SHARES, "corpus_bleu", "sentence_bleu") or PER_CENT in metric.unit
+    is_share = metric.is_share
     if not (is_share or metric.unit):
         return False
     intervals = [group.score.ci for group in axis_result.groups.values() if group.score.ci]

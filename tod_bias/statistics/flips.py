@@ -28,7 +28,8 @@ class FlippedRows:
     """Rows under sign flips."""
 
     p: np.ndarray
-    """(rows,) two-sided p-value of each row alone; at least that of a normal z."""
+    """(rows,) two-sided p-value of the z of each row. What a z tells is calibrated over all rows by
+    :meth:`share_below`, so few flips limit no row's own p-value."""
     largest: np.ndarray
     """(flips,) the largest z over the rows, flip by flip."""
 
@@ -45,15 +46,14 @@ class FlippedRows:
         size = np.sqrt((adds**2).sum(axis=0))
         table = adds[differs] / np.where(size > 0, size, 1.0)
         signs = _signs(len(adds), flips, seed)
-        observed, further = np.abs(table.sum(axis=0)), np.zeros(adds.shape[1])
+        observed = np.abs(table.sum(axis=0))
         largest = np.zeros(flips)
         start = 0
         for rows in blocks(flips, max(1, len(differs) + adds.shape[1])):
             z = np.abs(signs[start : start + rows, differs].astype(float) @ table)
-            further += (z >= observed - _SLACK).sum(axis=0)
             largest[start : start + rows] = z.max(axis=1, initial=0.0)
             start += rows
-        return cls(np.maximum((1 + further) / (flips + 1), 2 * special.ndtr(-observed)), largest)
+        return cls(2 * special.ndtr(-observed), largest)
 
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:

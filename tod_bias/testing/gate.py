@@ -16,7 +16,8 @@ from typing import Any
 from tod_bias.audit.claims import Affected, exact_half
 from tod_bias.audit.running import differences_of
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.behaviour import FAILED, Behaviour
+from tod_bias.metrics.events import event_of
+from tod_bias.metrics.events.turns import FailedTurns as FailedTurnsEvent
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
@@ -252,7 +253,7 @@ def _left_out(result: AuditResult, checked: set[str]) -> dict[str, tuple[str, ..
 
 def _event_rows(result: AuditResult, axes: Sequence[str]) -> list[AxisResult]:
     """Return the rows of events that are shares of turns with a better side."""
-    names = [name for name, info in result.metrics.items() if (event := Behaviour.of(name)) and event.is_share_of_harm]
+    names = [name for name, info in result.metrics.items() if (event := event_of(name)) and event.is_share_of_harm]
     return [result.axes[axis][name] for axis in axes for name in names if name in result.axes[axis]]
 
 
@@ -282,7 +283,7 @@ def _failed_value(axis: str, group: str, gap: float, turns: int) -> CheckedValue
     """Return the gap of a group's failed turns as a value that is checked."""
     return CheckedValue(
         axis=axis,
-        metric=FAILED,
+        metric=FailedTurnsEvent.kind,
         name=f"failed turns of {group}",
         value=gap,
         se=math.nan,
@@ -320,7 +321,7 @@ def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str
             row = result.axes[axis].get(metric)
             if row is not None:
                 rows.append(row)
-            elif metrics is not None or Behaviour.of(metric) is None:
+            elif metrics is not None or event_of(metric) is None:
                 raise GateError(
                     f"{result.name}: has no {metric} on axis {axis}, for which it is undefined; leave one of them out"
                 )
@@ -337,7 +338,7 @@ def _check_known(result: AuditResult, what: str, wanted: Sequence[str], known: S
 
 def _sided(result: AuditResult) -> list[str]:
     """Return the metrics that are checked by default: those with a better side that the run did not choose itself."""
-    named = [name for name in result.metrics if Behaviour.of(name) is None] or list(result.metrics)
+    named = [name for name in result.metrics if event_of(name) is None] or list(result.metrics)
     return [name for name in named if result.metrics[name].better != "neither"] or named
 
 

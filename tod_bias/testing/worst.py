@@ -19,8 +19,8 @@ from tod_bias.audit.record import check_turns, corpus_hash
 from tod_bias.audit.running import FIRST_DIFFERENCE, in_column
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
-from tod_bias.metrics.behaviour import Behaviour
 from tod_bias.metrics.choice import shipped
+from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
 from tod_bias.perturb.loading import check_shipped, load_axis
@@ -127,7 +127,7 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
         sign_of(scored)
         return scored, given if isinstance(given, str) else scored.name
     # A case is run alone, without the other variants that decide in which turns an event could show.
-    rows = [row for row in result.rows if not row.is_placebo and Behaviour.of(row.metric.name) is None]
+    rows = [row for row in result.rows if not row.is_placebo and event_of(row.metric.name) is None]
     sided = [row for row in rows if row.metric.better != "neither"]
     if not sided:
         raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")

@@ -1,0 +1,167 @@
+"""Examples of findings: the shortest turn in which the system does something else for a group than for the original."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.audit.events import FACTS
+from tod_bias.audit.running import FIRST_DIFFERENCE, ORIGINAL, RESPONSE
+from tod_bias.audit.turns import Turns
+from tod_bias.dialogues.text import first_change, window
+from tod_bias.io.documents import loads
+from tod_bias.metrics.events import Event, event_of
+from tod_bias.metrics.events.event import Cells
+from tod_bias.metrics.events.facts import Facts
+from tod_bias.results import AxisResult, Example
+
+_LONGEST = 160
+"""Characters of a text in an example."""
+_MOST_PARTS = 20
+"""Parts of the table, with turns that show the finding, of which the shortest turn is taken."""
+
+
+def example_of(turns: Turns, row: AxisResult, group: str) -> Example | None:
+    """Return a turn of a group that shows a finding, while its original does not; None if there is none.
+
+    If all originals are of the group, the original shows the finding and a counterfactual does not.
+
+    Args:
+        turns: of the run.
+        row: axis and metric of the finding.
+        group: that it is about.
+    """
+    event = event_of(row.metric.name)
+    side = _side(row, group)
+    stages = frozenset(row.groups[group].main_stages)
+    shown = (
+        (length, example)
+        for frame in turns.system_rows(row.axis)
+        if (found := _in_part(frame.reset_index(drop=True), event, group, side, stages)) is not None
+        for length, example in [found]
+    )
+    return min(islice(shown, _MOST_PARTS), key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def _side(row: AxisResult, group: str) -> float:
+    """Return 1 if the score of a group is higher than that of the others, and -1 if it is lower."""
+    scores = {name: some.score.value or 0.0 for name, some in row.groups.items()}
+    others = [score for name, score in scores.items() if name not in row.apart] or list(scores.values())
+    return math.copysign(1.0, scores[group] - sum(others) / max(1, len(others)))
+
+
+def _in_part(
+    frame: pd.DataFrame, event: Event | None, group: str, side: float, stages: frozenset[str]
+) -> tuple[int, Example] | None:
+    """Return the shortest turn of a part of the table that shows a finding, with its length."""
+    is_variant = (frame["role"] == "group").to_numpy()
+    is_group = (frame["group"] == group).to_numpy() & is_variant
+    if event is None:
+        differs = frame[FIRST_DIFFERENCE].notna().to_numpy() & is_group
+        own = [text is not None and differ and loads(text)["stage"] in stages for text, differ in
+               zip(frame[FIRST_DIFFERENCE], differs, strict=True)]  # fmt: skip
+        chosen = np.flatnonzero(own) if any(own) else np.flatnonzero(differs)
+        return _shown(frame, chosen, None)
+    difference = _beyond_original(frame, event)
+    chosen = np.flatnonzero(is_group & (difference * side > 0))
+    if not len(chosen):
+        of_group = (frame["source"] == group).to_numpy() & is_variant
+        chosen = np.flatnonzero(of_group & (difference * side < 0))
+    return _shown(frame, chosen, event)
+
+
+def _beyond_original(frame: pd.DataFrame, event: Event) -> np.ndarray:
+    """Return (rows,) what each turn adds to an event, less what its original adds."""
+    codes, texts = pd.factorize(frame[FACTS].fillna("").astype(object))
+    place = frame["dialogue"].astype(str) + "\x1f" + frame["turn"].astype(str)
+    cell, _ = pd.factorize(place)
+    every = np.ones(len(frame), dtype=bool)
+    cells = Cells([Facts(str(text)) for text in texts], codes, cell, every, int(cell.max(initial=-1)) + 1)
+    happened = event.sums(cells)[:, 0]
+    is_original = (frame["arm"] == ORIGINAL).to_numpy()
+    of_original = dict(zip(place[is_original], happened[is_original], strict=True))
+    return np.asarray(happened - np.array([of_original.get(name, np.nan) for name in place]))
+
+
+def _shown(frame: pd.DataFrame, chosen: np.ndarray, event: Event | None) -> tuple[int, Example] | None:
+    """Return the shortest of some turns with its original; turns with a rewritten user message are preferred."""
+    if not len(chosen):
+        return None
+    rows = frame.iloc[chosen]
+    originals = frame[(frame["role"] == "original") & frame["dialogue"].isin(rows["dialogue"])]
+    said = dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
+    places = zip(rows["dialogue"], rows["turn"], rows["user"], strict=True)
+    is_same = [said.get((dialogue, turn)) == user for dialogue, turn, user in places]
+    length = rows["user"].astype(str).str.len().to_numpy()
+    cost = length + _LONGEST * 10 * np.array(is_same)
+    row = rows.iloc[int(cost.argmin())]
+    same = originals[(originals["dialogue"] == row["dialogue"]) & (originals["turn"] == row["turn"])]
+    if same.empty:
+        return None
+    original = same.iloc[0]
+    before, after = _what_differs(original, row, event)
+    user, user_original = _messages(frame, row, said)
+    example = Example(
+        dialogue=str(row["dialogue"]),
+        turn=int(row["turn"]),
+        variant=str(row["variant"]),
+        user=user,
+        user_original=user_original,
+        original=before,
+        counterfactual=after,
+    )
+    return int(cost.min()), example
+
+
+def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int], str]) -> tuple[str, str]:
+    """Return the user's message in a variant and in its original.
+
+    If the message is the same in both, the last earlier message that is rewritten comes before it.
+    """
+    user, original = str(row["user"]), str(said[row["dialogue"], row["turn"]])
+    if user == original:
+        earlier = frame[
+            (frame["dialogue"] == row["dialogue"])
+            & (frame["variant"] == row["variant"])
+            & (frame["turn"] < row["turn"])
+        ].sort_values("turn", ascending=False)
+        for turn, text in zip(earlier["turn"], earlier["user"], strict=True):
+            before = said.get((row["dialogue"], turn), text)
+            if before != text:
+                user, original = f"{text} … {user}", f"{before} … {original}"
+                break
+    user, original = " ".join(user.split()), " ".join(original.split())
+    place = first_change(user, original)
+    return window(user, place, _LONGEST), window(original, place, _LONGEST)
+
+
+def _what_differs(original: pd.Series, row: pd.Series, event: Event | None) -> tuple[str, str]:
+    """Return the system's behaviour in the original and in the variant."""
+    responses = _pair(str(original[RESPONSE] or ""), str(row[RESPONSE] or ""))
+    if event is None:
+        first = _first_change(row)
+        is_of_response = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
+        return responses if first is None or is_of_response else first
+    was, became = (event.excerpt(Facts(str(some[FACTS] or ""))) for some in (original, row))
+    return _pair(was, became) if was != became and (was or became) else responses
+
+
+def _pair(before: str, after: str) -> tuple[str, str]:
+    """Return two texts, cut around the first difference if they are long."""
+    before, after = (" ".join(text.split()) for text in (before, after))
+    place = first_change(before, after)
+    shown = (window(text, place, _LONGEST) for text in (before, after))
+    was, became = (text or "no response" for text in shown)
+    return was, became
+
+
+def _first_change(row: pd.Series) -> tuple[str, str] | None:
+    """Return the outputs of the first different step, for the original and for the variant; None if no step differs."""
+    if not isinstance(row["first_difference"], str):
+        return None
+    place, was, became = loads(row["first_difference"])["changes"][0]
+    return f"{place} {was}" if place else str(was), "missing" if became is None else str(became)

@@ -1,0 +1,200 @@
+"""Facts of a turn as the table of turns keeps them, read as paths with values, lists, texts and calls.
+
+A path names a place in what a component puts out:
+
+* ``book_table.party_size``: an argument of a call (``writer/argument.route`` if the tool is a stage of that name);
+* ``find_hotel/result[].price``: a field of the results of a call;
+* ``triage.seen_by``, ``slots[].fee``, ``slots[0].fee``: fields of the output of a stage, of all items of a list, and of
+  its first item.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+from urllib.parse import quote, unquote
+
+Leaf = str | int | float | bool
+"""A value without parts."""
+_TOKENS = re.compile(r"\d+(?:\x00\d+)*|[^\W_]+(?:['’\-][^\W_]+)*|[.?!\n]")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_MARK = re.compile(r"(?<=\d)[.,](?=\d)")
+_ENDS = frozenset(".?!\n")
+LONGEST_PHRASE = 6
+"""Words of a phrase that is part of a sentence."""
+LONGEST_SENTENCE = 14
+"""Words of a sentence that is a phrase as a whole."""
+_UNSAFE_IN_PATH = re.compile(r"[%,=\[\]./:\x00-\x1f]")
+
+
+def escaped(text: str) -> str:
+    """Return a value or phrase as part of the name of an event, without commas and line breaks."""
+    return "".join(letter if letter.isprintable() and letter not in "%," else quote(letter) for letter in text)
+
+
+def unescaped(text: str) -> str:
+    """Undo :func:`escaped`."""
+    return unquote(text)
+
+
+def _key(name: str) -> str:
+    """Return the name of a field as a part of a path."""
+    return _UNSAFE_IN_PATH.sub(lambda match: f"%{ord(match[0]):02X}", name)
+
+
+@dataclass(frozen=True)
+class CallFact:
+    """One call of a tool."""
+
+    tool: str
+    by: str
+    """Stage that made the call."""
+    at: str
+    """Stage that carried it out."""
+    arguments: Mapping[str, Any]
+    failure: str
+    """Reason of a failure; empty for a call that was carried out."""
+    found: int
+    """Number of results."""
+    named: int
+    """Number of results that the response names."""
+
+
+class Facts:
+    """Facts of one turn.
+
+    Args:
+        text: as :func:`tod_bias.systems.facts.facts_text` writes it; empty for a turn without any.
+
+    Raises:
+        ValueError, TypeError, LookupError: the text is none that a run writes.
+    """
+
+    def __init__(self, text: str) -> None:
+        record = json.loads(text) if text else {}
+        self.calls = tuple(CallFact(*entry) for entry in record.get("calls", ()))
+        """Calls of tools, in order."""
+        self.failure = str(record.get("failure", ""))
+        """Reason for which the turn failed; empty if it came to its end."""
+        speaker, response = record.get("response", ("", ""))
+        self.response = str(response)
+        """Text that the user reads."""
+        self.stage_of: dict[str, str] = {"": str(speaker)}
+        """Root of a path, or of a text, to the stage whose output it is; the response's root is empty."""
+        self.texts: dict[str, str] = {"": self.response}
+        """Root to text, of outputs that have no structure; those of several calls are joined."""
+        self.fields: dict[str, list[Leaf]] = {}
+        """Path to the values there, in order."""
+        self.lists: dict[str, list[str]] = {}
+        """Path of a list to its items as JSON."""
+        self.objects: dict[str, int] = {}
+        """Path of a mapping to how often it occurs."""
+        for root, stage, said in record.get("said", ()):
+            self.stage_of[root] = stage
+            self.texts[root] = f"{self.texts[root]}\n{said}" if root in self.texts else said
+            if len(said) <= _SHORT_TEXT:
+                self.fields.setdefault(_key(root), []).append(said)
+                self.stage_of[_key(root)] = stage
+        for call in self.calls:
+            root = _key(call.tool) + ("/argument" if call.tool == call.at and call.by != call.at else "")
+            self.stage_of[root] = self.stage_of[ANY] = call.by
+            self._read(root, call.arguments)
+            self._read(ANY, call.arguments)
+        for root, stage, value in record.get("out", ()):
+            tool, slash, rest = root.rpartition("/")
+            path = f"{_key(tool)}/{rest}" if slash and rest == "result" else _key(root)
+            self.stage_of[path] = stage
+            self._read(path, value)
+
+    def _read(self, path: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            self.objects[path] = self.objects.get(path, 0) + 1
+            for name, item in value.items():
+                self._read(f"{path}.{_key(str(name))}", item)
+        elif isinstance(value, list):
+            items = [json.dumps(item, ensure_ascii=False, sort_keys=True) for item in value]
+            self.lists.setdefault(path, []).extend(items)
+            for place, item in enumerate(value):
+                self._read(f"{path}[]", item)
+                if not place:
+                    self._read(f"{path}[0]", item)
+        elif value is not None and value != "":
+            self.fields.setdefault(path, []).append(value)
+
+    @property
+    def tools(self) -> list[str]:
+        """Tools that are called, each once."""
+        return list(dict.fromkeys(call.tool for call in self.calls))
+
+    def calls_of(self, tool: str) -> list[CallFact]:
+        """Return the calls of a tool, or of all tools for :data:`ANY`."""
+        return [call for call in self.calls if tool in (ANY, call.tool)]
+
+    def stage(self, path: str) -> str:
+        """Return the stage whose output a path or text belongs to; empty if none is known."""
+        return self.stage_of.get(root_of(path), "")
+
+    @cached_property
+    def phrases(self) -> Mapping[str, Mapping[str, list[float]]]:
+        """Root to phrase to the numbers in it, in order; ``#`` stands for each number in a phrase."""
+        return {root: phrases_of(text) for root, text in self.texts.items()}
+
+
+ANY = "*"
+"""Stands for every tool: an event that several tools show is rare in each of them."""
+_SHORT_TEXT = 40
+"""Characters of a text that may be one of few values, such as the name of an intent."""
+
+
+def root_of(path: str) -> str:
+    """Return the part of a path that names the tool or stage."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+@lru_cache(maxsize=256)
+def phrases_of(text: str) -> Mapping[str, list[float]]:
+    """Return every phrase of a text with the numbers in it: parts of a sentence, and short sentences whole."""
+    phrases: dict[str, list[float]] = {}
+    for words, numbers in _sentences(text):
+        lengths = [*range(1, min(LONGEST_PHRASE, len(words)) + 1)]
+        lengths += [len(words)] if LONGEST_PHRASE < len(words) <= LONGEST_SENTENCE else []
+        for length in lengths:
+            for start in range(len(words) - length + 1):
+                found = [number for number in numbers[start : start + length] if number is not None]
+                phrases.setdefault(" ".join(words[start : start + length]), []).extend(found)
+    return phrases
+
+
+def _sentences(text: str) -> Iterator[tuple[list[str], list[float | None]]]:
+    """Yield the words of each sentence, ``#`` for numbers, with the numbers at their places."""
+    words: list[str] = []
+    numbers: list[float | None] = []
+    for word in _tokens(text):
+        if word in _ENDS:
+            if words:
+                yield words, numbers
+            words, numbers = [], []
+            continue
+        is_number = word[0].isdecimal() and word.replace(".", "").isdecimal()
+        words.append("#" if is_number else word)
+        numbers.append(_value(word) if is_number else None)
+    if words:
+        yield words, numbers
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Yield words, numbers and the marks that end sentences; a mark within a number ends none."""
+    joined = _MARK.sub("\x00", _THOUSANDS.sub("", text.lower()))
+    for token in _TOKENS.findall(joined):
+        yield token.replace("\x00", ".")
+
+
+def _value(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:  # "10.12.2026"
+        return float(word.replace(".", ""))

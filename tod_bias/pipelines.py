@@ -16,6 +16,9 @@ data belong to the dialogue and are rewritten with it: where a user has another 
 then its own twin in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a
 stage put it under a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
 
+``grade: {python: "my_app:solved", label: "tasks solved"}`` names a function of the turns of a dialogue. It returns how
+well the dialogue went, from 0 to 1, and is the first event of a finding.
+
 An agent that exists is named in place of a flow, with the calls that belong to each stage
 (:func:`tod_bias.integrations.pipeline_of`)::
 
@@ -51,6 +54,7 @@ from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, meant
 from tod_bias.io.documents import read_yaml
 from tod_bias.io.hub import check_model
 from tod_bias.io.imports import PATTERN, import_object, importable
+from tod_bias.metrics.grade import Grade
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.hosted import TIMEOUT
 from tod_bias.systems.pipeline import Pipeline
@@ -126,6 +130,16 @@ class UpstreamEntry(AddressEntry):
     """Address for requests in Anthropic's form, if another server takes them."""
 
 
+class GradeEntry(BaseModel):
+    """A judgement of whole dialogues."""
+
+    model_config = ConfigDict(extra="forbid")
+    python: str
+    """``module:function`` of the turns of a dialogue."""
+    label: str = ""
+    """The grade in sentences: "tasks solved"."""
+
+
 class AgentFile(BaseModel):
     """A pipeline file whose flow is an agent."""
 
@@ -135,6 +149,7 @@ class AgentFile(BaseModel):
     upstream: UpstreamEntry | None = None
     mcp: dict[str, ServerEntry] = {}
     stages: dict[str, MatchEntry] = {}
+    grade: GradeEntry | None = None
 
 
 class PipelineFile(BaseModel):
@@ -144,6 +159,7 @@ class PipelineFile(BaseModel):
     description: str = ""
     stages: dict[str, StageEntry | str] = Field(min_length=1)
     flow: str | None = None
+    grade: GradeEntry | None = None
 
 
 def load_pipeline(
@@ -262,7 +278,23 @@ def _file_pipeline(file: PipelineFile, path: Path) -> Pipeline:
         for name, entry in file.stages.items()
         if isinstance(entry, StageEntry) and entry.concurrency is not None
     }
-    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency, _groups(file))
+    flow = None if file.flow is None else _flow(file.flow, path)
+    return Pipeline(stages, flow, concurrency, _groups(file), _grades(file.grade, path))
+
+
+def _grades(entry: GradeEntry | None, path: Path) -> list[Grade]:
+    """Return the judgement of dialogues that a file names.
+
+    Raises:
+        StageError: there is no such function.
+    """
+    if entry is None:
+        return []
+    where = f"{path}: grade {entry.python!r}"
+    judge = import_object(entry.python, where, path.parent, StageError)
+    if not callable(judge):
+        raise StageError(f"{where}: expected a function of the turns of a dialogue, got {judge!r:.80}")
+    return [Grade(judge, entry.python.rpartition(":")[2], entry.label)]
 
 
 def _groups(file: PipelineFile | AgentFile) -> dict[str, list[str]]:
@@ -280,7 +312,7 @@ def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
             f"{path}: stages: names no stage, there must be at least 1; tod-bias doctor {path} lists the calls"
         )
     pipeline = _python_agent(file, path) if file.agent.python is not None else _elsewhere(file, path)
-    return replace(pipeline, groups=groups) if (groups := _groups(file)) else pipeline
+    return replace(pipeline, groups=_groups(file), grades=_grades(file.grade, path))
 
 
 def _python_agent(file: AgentFile, path: Path) -> Pipeline:

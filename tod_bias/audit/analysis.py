@@ -26,6 +26,7 @@ from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.io.cache import FILE
 from tod_bias.io.folder import claimed
 from tod_bias.io.progress import Bar, progress_bar
+from tod_bias.metrics.events import Event
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.results import AttributionInfo, AuditResult, AxisResult, CorpusInfo, FailedTurns, MetricInfo
@@ -144,7 +145,7 @@ def _drafts(
         axis_inference = replace(inference, seed=inference.seed_of(axis))
         for metric in metrics:
             table = turns.tables[metric.name]
-            if measured.chose and metric.equal_denominators and table.is_alike:
+            if measured.chose and isinstance(metric, Event) and table.is_alike:
                 continue
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 if metric.equal_denominators:  # no turn of this axis could show the event
@@ -266,6 +267,7 @@ def _metric_info(metric: Metric, measured: MeasuredAxes) -> MetricInfo:
         counterfactual=metric.counterfactual,
         unit=metric.unit,
         range=metric.range,
+        is_grade=metric.is_grade,
         stage=metric.stage,
         also=first_of_stage,
     )
@@ -327,7 +329,7 @@ def attribute(
     if not isinstance(pipeline, Pipeline):
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
     dialogues = list(dialogues)
-    measures, settings = Measures.of(config, settings, dialogues)
+    measures, settings = Measures.of(config, settings, dialogues, pipeline.grades)
     names = [axes] if isinstance(axes, str) else [axis for axis in axes if isinstance(axis, str)]
     if names and (isinstance(axes, str) or len(names) == len(axes)):
         settings = {"axes": names, **settings}

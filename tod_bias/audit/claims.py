@@ -25,6 +25,7 @@ from scipy import sparse
 
 from tod_bias.metrics.metric import Better
 from tod_bias.results import (
+    ALPHA,
     DISPARITY,
     EQUIVALENT,
     INCONCLUSIVE,
@@ -544,24 +545,17 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
     within = _within(draft, alpha)
     claims = _claims(draft, families)
     of_terms_only = _claims_of_terms_only(draft, families)
-    verdict: Verdict = INCONCLUSIVE
+    verdict = _verdict_of(claims, of_terms_only, alpha, is_within=margin is not None and _is_within(within, margin))
     omnibus = Omnibus(p=min(claims.values(), default=None))
-    if margin is not None and within is not None and within <= margin:
-        verdict = EQUIVALENT
-    elif any(p < alpha for p in claims.values()):
-        verdict = DISPARITY
-    elif any(p < alpha for p in of_terms_only.values()):
-        verdict, omnibus = THESE_TERMS, Omnibus(p=min(of_terms_only.values()), scope="terms")
+    if verdict == THESE_TERMS:
+        omnibus = Omnibus(p=min(of_terms_only.values()), scope="terms")
     changed: dict[str, Any] = {
         "equivalent_within": within,
         "verdict": verdict,
         "omnibus": omnibus if claims or verdict == THESE_TERMS else None,
         **_detectable(draft, families),
     }
-    apart, family = (draft.apart, families.gaps)
-    if verdict == THESE_TERMS:
-        apart, family = draft.apart_of_terms_only, families.of_terms_only
-    changed["apart"] = apart.estimates(family if draft.is_tested else None)
+    changed["apart"] = _apart(draft, families, verdict, claims, of_terms_only)
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
     if verdict == THESE_TERMS and draft.beyond_of_terms_only is not None:  # beside the gap of these terms
@@ -665,6 +659,51 @@ def _claims_of_terms_only(draft: AxisDraft, families: Families) -> dict[str, flo
         name: _claim(only, number, alike.gaps.adjusted, alike.beyond.adjusted)
         for number, name in enumerate(only.gaps.names)
     }
+
+
+def _is_within(within: float | None, margin: float) -> bool:
+    return within is not None and within <= margin
+
+
+def _verdict_of(
+    claims: Mapping[str, float], of_terms_only: Mapping[str, float], alpha: float, *, is_within: bool
+) -> Verdict:
+    """Return the verdict of an axis and metric.
+
+    Args:
+        claims: group to the p-value of its claim.
+        of_terms_only: the same with dialogues as the only sample.
+        alpha: level of a claim.
+        is_within: True if all gaps are shown to be within the margin that was asked for.
+    """
+    if is_within:
+        return EQUIVALENT
+    if any(p < alpha for p in claims.values()):
+        return DISPARITY
+    return THESE_TERMS if any(p < alpha for p in of_terms_only.values()) else INCONCLUSIVE
+
+
+def _apart(
+    draft: AxisDraft,
+    families: Families,
+    verdict: Verdict,
+    claims: Mapping[str, float],
+    of_terms_only: Mapping[str, float],
+) -> dict[str, Estimate]:
+    """Return the groups that a finding names, each against those that do not differ, with the p-value of its claim."""
+    rows, family, known = draft.apart, families.gaps, {**of_terms_only, **claims}
+    if verdict == THESE_TERMS:
+        rows, family, known = draft.apart_of_terms_only, families.of_terms_only, {**of_terms_only}
+    estimates = rows.estimates(family if draft.is_tested else None)
+    return {name: _with_claim(some, known.get(name, 1.0)) for name, some in estimates.items()}
+
+
+def _with_claim(estimate: Estimate, p: float) -> Estimate:
+    """Return an estimate with the p-value of its claim, if that is larger; the interval reaches 0 where it is not."""
+    if estimate.p is None or estimate.ci is None or estimate.value is None or p <= estimate.p:
+        return estimate
+    half = max(estimate.value - estimate.ci[0], abs(estimate.value) if p >= ALPHA else 0.0)
+    return estimate.model_copy(update={"p": p, "ci": (estimate.value - half, estimate.value + half)})
 
 
 def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> list[str]:

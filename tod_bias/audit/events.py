@@ -20,7 +20,7 @@ import numpy as np
 from tod_bias.metrics.events import Event, kinds
 from tod_bias.metrics.events.event import Cells, Presence, Reading
 from tod_bias.metrics.events.facts import Facts
-from tod_bias.metrics.events.fields import MOST_VALUES, Value
+from tod_bias.metrics.events.fields import MOST_VALUES, HasValue
 from tod_bias.metrics.events.texts import TextEvent
 from tod_bias.results import TURNS, RunError
 
@@ -44,7 +44,7 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Rows of one axis that are next to each other in the table; they hold all variants of their dialogues."""
 
     cells: Cells
@@ -54,7 +54,7 @@ class Part:
     """(rows,) number of the turn."""
 
     @classmethod
-    def of(cls, table: pa.Table) -> Part:
+    def of(cls, table: pa.Table) -> TablePart:
         """Make a part of rows with the columns of :data:`PART_COLUMNS`.
 
         Raises:
@@ -81,7 +81,7 @@ class Part:
 PART_COLUMNS = ("axis", "dialogue", "turn", "arm", "role", FACTS)
 
 
-def parts_of(path: Path, axis: str) -> Iterator[tuple[Part, int]]:
+def parts_of(path: Path, axis: str) -> Iterator[tuple[TablePart, int]]:
     """Yield the parts of an axis, a row group of the file each, with their number of rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -95,7 +95,7 @@ def parts_of(path: Path, axis: str) -> Iterator[tuple[Part, int]]:
             rows = file.read_row_group(number, columns=list(PART_COLUMNS))
             rows = rows.filter(pc.equal(rows.column("axis"), axis))
             if len(rows):
-                yield Part.of(rows), len(rows)
+                yield TablePart.of(rows), len(rows)
 
 
 @dataclass
@@ -162,7 +162,7 @@ class EventSearch:
         self._presence = Presence()
         self._cells: dict[str, int] = {}
 
-    def add(self, axis: str, part: Part) -> None:
+    def add(self, axis: str, part: TablePart) -> None:
         """Look at the turns of a part."""
         counts = np.bincount(part.cells.of_row[part.cells.is_system], minlength=len(part.cells.facts))
         for facts, turns in zip(part.cells.facts, counts.tolist(), strict=True):
@@ -177,7 +177,7 @@ class EventSearch:
                 if issubclass(kind, TextEvent) and not with_texts:
                     continue
                 for where, readings in kind.differing(turn.variants):
-                    if kind is Value:
+                    if kind is HasValue:
                         values = self._presence.values.setdefault(where[0], set())
                         if len(values) > MOST_VALUES:
                             continue
@@ -245,7 +245,7 @@ class _Turn:
     variants: list[Facts]
 
 
-def _differing(part: Part) -> Iterator[_Turn]:
+def _differing(part: TablePart) -> Iterator[_Turn]:
     """Yield the turns in which the system's variants have different facts, in the order of the table."""
     cells = part.cells
     rows = np.flatnonzero(cells.is_system)

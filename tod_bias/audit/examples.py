@@ -62,8 +62,8 @@ def _in_part(
     is_group = (frame["group"] == group).to_numpy() & is_variant
     if event is None:
         differs = frame[FIRST_DIFFERENCE].notna().to_numpy() & is_group
-        own = [text is not None and differ and loads(text)["stage"] in stages for text, differ in
-               zip(frame[FIRST_DIFFERENCE], differs, strict=True)]  # fmt: skip
+        texts = zip(frame[FIRST_DIFFERENCE], differs, strict=True)
+        own = [bool(differ) and loads(text)["stage"] in stages for text, differ in texts]
         chosen = np.flatnonzero(own) if any(own) else np.flatnonzero(differs)
         return _shown(frame, chosen, None)
     difference = _beyond_original(frame, event)

@@ -233,24 +233,31 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | No
     if equal:
         bound = affected_within(0, of)
         return Finding(axis=axis, verdict=NO_DIFFERENCE, dialogues=of, turns=equal, bound=bound)
-    seen = [claim for row in rows if any(gap.p is not None for gap in row.apart.values()) and (claim := _claim(row))]
-    telling = [claim for claim in seen if not claim.is_generic and claim.effect.value]
-    decisive = [row for row in rows if not row.metric.counterfactual and not _Claim(row, ()).is_generic]
-    decisive = decisive or [row for row in rows if not row.metric.counterfactual]
-    if decisive and all(row.verdict == EQUIVALENT for row in decisive):
+    if _is_equivalent(rows):
         return Finding(axis=axis, verdict=EQUIVALENT, dialogues=dialogues)
-    candidates = telling or [claim for claim in seen if not claim.row.metric.counterfactual and claim.effect.value]
-    if not candidates:
+    lead = _strongest([claim for row in rows if (claim := _claim(row)) is not None])
+    if lead is None:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
-    lead = _strongest(candidates)
     finding = _finding(lead, lead.groups[0], [], turns)
     return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": _needed(lead), "missing": _missing(lead)})
 
 
-def _strongest(claims: Sequence[_Claim]) -> _Claim:
-    """Return the claim that is nearest to being proven; of equals the most telling."""
-    smallest = min(claim.effect.p or 0.0 for claim in claims)
-    ties = [claim for claim in claims if (claim.effect.p or 0.0) <= smallest * (1 + 1e-9)]
+def _is_equivalent(rows: Sequence[AxisResult]) -> bool:
+    """Return whether every telling event, or else every metric, is shown to be within the margin."""
+    compared = [row for row in rows if not row.metric.counterfactual]
+    decisive = [row for row in compared if not _Claim(row, ()).is_generic] or compared
+    return bool(decisive) and all(row.verdict == EQUIVALENT for row in decisive)
+
+
+def _strongest(claims: Sequence[_Claim]) -> _Claim | None:
+    """Return the tested claim that is nearest to being proven, of equals the most telling; None if nothing differs."""
+    tested = [claim for claim in claims if claim.effect.p is not None and claim.effect.value]
+    telling = [claim for claim in tested if not claim.is_generic]
+    candidates = telling or [claim for claim in tested if not claim.row.metric.counterfactual]
+    if not candidates:
+        return None
+    smallest = min(claim.effect.p or 0.0 for claim in candidates)
+    ties = [claim for claim in candidates if (claim.effect.p or 0.0) <= smallest * (1 + 1e-9)]
     return _lines(ties)[0].ordered[0]
 
 

@@ -46,7 +46,7 @@ def measured_axes(outputs: Outputs, measures: Measures, inference: Inference, *,
         has_placebo: True if the run has a placebo.
     """
     events, chosen, further = list(measures.events), Chosen([], {}), Further()
-    axes = {axis: turns for axis, turns in outputs.axes.items() if axis != PLACEBO}
+    axes = dict(outputs.axes)
     if measures.is_default:
         chosen = _chosen(outputs)
         events = chosen.events

@@ -720,7 +720,11 @@ class Measures:
 
     @classmethod
     def of(
-        cls, config: AuditConfig | None, settings: Mapping[str, Any], dialogues: Sequence[Dialogue]
+        cls,
+        config: AuditConfig | None,
+        settings: Mapping[str, Any],
+        dialogues: Sequence[Dialogue],
+        grades: Sequence[Metric] = (),
     ) -> tuple[Measures, dict[str, Any]]:
         """Return the metrics and clusters among some settings, or else of a configuration.
 
@@ -728,6 +732,7 @@ class Measures:
             config: every option.
             settings: single options by name.
             dialogues: determine the metrics if neither names any.
+            grades: of the pipeline, which are measured in addition.
 
         Returns:
             The metrics and clusters, and the settings with names instead of objects.
@@ -737,19 +742,21 @@ class Measures:
         """
         analysis = (config or AuditConfig()).analysis
         given = settings.get("metrics", analysis.metrics)
-        metrics = metrics_of(default_metrics(dialogues) if given is None else given)
+        chosen = [] if given is None else metrics_of(given)
+        is_default = all(metric.is_grade for metric in chosen)  # a grade alone leaves the other metrics as they are
+        metrics = [*grades, *chosen, *(metrics_of(default_metrics(dialogues)) if is_default else ())]
         clusters = clusters_of(settings.get("cluster", analysis.cluster))
         if [name for name, _ in clusters] != list(AnalysisOptions().cluster):
             check_clusters(clusters, dialogues)
         clusters = with_copies(clusters, dialogues)
         named = dict(settings)
         if settings.get("metrics") is not None:
-            named["metrics"] = [metric.name for metric in metrics]
+            named["metrics"] = [metric.name for metric in chosen]
         if "cluster" in settings:
             named["cluster"] = [name for name, _ in clusters if name != COPIES]
         events = [metric for metric in metrics if isinstance(metric, Event)]
         scored = [metric for metric in metrics if not isinstance(metric, Event)]
-        return cls(scored, clusters, given is None, events), named
+        return cls(scored, clusters, is_default, events), named
 
 
 @dataclass

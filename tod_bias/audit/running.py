@@ -33,6 +33,7 @@ from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.io.documents import loads
+from tod_bias.metrics.grade import Grade
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Expressions, Role, Variants
 from tod_bias.results import TURNS, AxisResult, Estimate, FirstDifference, LostInfo, RunError, TurnCount
@@ -552,7 +553,7 @@ class _Place(NamedTuple):
 class _RowBuilder:
     """Rows of one chunk: made once for arms that went the same way, and how they are repeated."""
 
-    def __init__(self, stages: Sequence[str], labels: Sequence[str]) -> None:
+    def __init__(self, stages: Sequence[str], labels: Sequence[str], graders: Sequence[Grade] = ()) -> None:
         self._stages = stages
         self._labels = labels
         outputs = (*stages, RESPONSE, "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE)
@@ -562,6 +563,9 @@ class _RowBuilder:
         """True if any response was more than None."""
         self.turns: list[ScoredTurn] = []
         self.index: list[int] = []
+        self.grades: list[list[tuple[float, float]]] = [[] for _ in graders]
+        """For each grade, the statistics of every repeated row: the last turn of a dialogue has its judgement."""
+        self._graders = graders
         self.arms: list[str] = []
 
     def add_dialogue(self, executed: ExecutedVariants, member: Membership) -> None:
@@ -607,7 +611,14 @@ class _RowBuilder:
                 for arm in way.arms:
                     rows_of_arms.setdefault(arm, []).append(row)
             is_after_service = is_after_service or bool(turn.calls)
+        judged: dict[tuple[int, ...], list[float]] = {}
         for arm in sorted(rows_of_arms):
+            rows = tuple(rows_of_arms[arm])
+            if rows not in judged:
+                turns = [self.turns[row] for row in rows]
+                judged[rows] = [grader.of_dialogue(turns) for grader in self._graders]
+            for grades, value in zip(self.grades, judged[rows], strict=True):
+                grades += [(0.0, 0.0)] * (len(rows) - 1) + [(value, 1.0)]
             self.index += rows_of_arms[arm]
             label = self._labels[arm] if place.role != "original" else ORIGINAL
             self.arms += [label] * len(rows_of_arms[arm])
@@ -702,7 +713,8 @@ class TurnRows:
     def __init__(self, arms: ArmDesign, metrics: Sequence[Metric]) -> None:
         self._names = arms.stages
         self._labels = arms.keys(whole=True)
-        self._metrics = metrics
+        self._metrics = [metric for metric in metrics if not isinstance(metric, Grade)]
+        self._graders = [metric for metric in metrics if isinstance(metric, Grade)]
         self._schema = schema_of(arms.stages, metrics)
 
     def of(
@@ -716,7 +728,7 @@ class TurnRows:
             members: the clusters of each.
             calls: True if the system is known to make calls; updated in :attr:`ChunkRows.has_calls`.
         """
-        builder = _RowBuilder(self._names, self._labels)
+        builder = _RowBuilder(self._names, self._labels, self._graders)
         for variants, member in zip(executed, members, strict=True):
             builder.add_dialogue(variants, member)
         # a system that has made a call makes calls: turns without one lack it, and count
@@ -739,6 +751,8 @@ class TurnRows:
         for metric in self._metrics:
             statistics = np.asarray(metric.statistics(turns), dtype=float)[index]
             columns |= {name: statistics[:, number] for number, name in enumerate(metric.columns)}
+        for grader, grades in zip(self._graders, builder.grades, strict=True):
+            columns |= dict(zip(grader.columns, np.array(grades, dtype=float).reshape(-1, 2).T, strict=True))
         arrays = [
             pa.array(columns[field.name], type=field.type)
             if isinstance(columns[field.name], np.ndarray)

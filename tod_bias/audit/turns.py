@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.audit.contrasts import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
-from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, Part, parts_of
+from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
 from tod_bias.audit.record import check_turns
 from tod_bias.audit.running import FIRST_DIFFERENCE, ORIGINAL, REPEAT, RESPONSE, most_frequent
 from tod_bias.errors import AxisError
@@ -153,7 +153,7 @@ class Turns:
             for name in (name for event in self.events for name in event.columns):
                 rows = rows.append_column(name, empty)
             return rows
-        cells = Part.of(rows.select(list(PART_COLUMNS))).cells
+        cells = TablePart.of(rows.select(list(PART_COLUMNS))).cells
         for event in self.events:
             for name, values in zip(event.columns, event.sums(cells).T, strict=True):
                 rows = rows.append_column(name, pa.array(values, type=pa.float64()))
@@ -337,7 +337,7 @@ class _AxisSums:
             parts["reference"],
         )
 
-    def of_events(self, events: Sequence[Event], parts: Iterable[tuple[Part, int]]) -> EventSums:
+    def of_events(self, events: Sequence[Event], parts: Iterable[tuple[TablePart, int]]) -> EventSums:
         """Return the sums of events, which are counted in the facts of the turns, a part of the table at a time."""
         number, rows = len(events), self._rows
         codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}

@@ -16,6 +16,7 @@ from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import ArgumentDisagreement, CallDisagreement, Disagreement
 from tod_bias.metrics.events import event_of
+from tod_bias.metrics.grade import PREFIX, Grade
 from tod_bias.metrics.metric import Better, Metric, Needs, Reads, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 from tod_bias.metrics.service import (
@@ -74,7 +75,8 @@ def metric(name: str) -> Metric:
     known = known_metric(name)
     if known is None and is_import(name):
         where = f"metric {name!r}"
-        return UserMetric(made(name, where), where)
+        given = made(name, where)
+        return Grade.of(given) if is_grade(given) else UserMetric(given, where)
     if known is None:
         raise TodBiasError(
             f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, {CALLS_MADE}_TOOL, {AMOUNT}ARGUMENT, "
@@ -124,7 +126,7 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
     """
     known = known_metric(name)
     if known is None:
-        again = name if is_import(name) else "module:Class"
+        again = name if is_import(name) and not name.startswith(PREFIX) else "module:Class"
         raise TodBiasError(
             f"{where}: names metric {name!r:.80}, which is not shipped; give it again with {option} {again:.80}"
         )
@@ -185,7 +187,14 @@ def metric_of(given: Any) -> Metric:
     Raises:
         TodBiasError: an attribute is missing or has an unknown value.
     """
+    if is_grade(given):
+        return Grade.of(given)
     return checked(given) if isinstance(given, Metric) else UserMetric(given)
+
+
+def is_grade(given: Any) -> bool:
+    """Return whether a user's object judges whole dialogues by a method ``grade``."""
+    return not isclass(given) and callable(getattr(given, "grade", None)) and not hasattr(given, "statistics")
 
 
 def checked(given: Any, where: str = "metric") -> Any:

@@ -85,6 +85,8 @@ class Metric(ABC):
     """Smallest and largest score; None if scores have no bounds."""
     stage: str = ""
     """Component whose output an event is read from; empty for other metrics."""
+    is_grade: bool = False
+    """True if whole dialogues are judged, which says most about what happens."""
     equal_denominators: bool = False
     """True if the last statistic counts turns, alike for all variants of a dialogue and all arms."""
 

@@ -370,6 +370,8 @@ _LOUD = 0.05
 """Share of turns from which the effect of neutral rewording is no reassurance."""
 _MOST_ROWS = 8
 """Groups in the table; the report shows all."""
+_MANY = 3
+"""Number of differences from which there is no room for their consequences on a terminal."""
 _SHOWN_EXAMPLE = 64
 """Characters of a line of an example."""
 _LEAST_MESSAGE = 22
@@ -387,19 +389,21 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
-    """Return the groups that are treated differently and how, in a few words; empty if a finding has no difference.
+    """Return the groups that are treated differently and how, or seem to be; empty if no group is named.
 
     Args:
         finding: the finding.
         result: the run's results.
         groups: all groups with the same finding; by default the finding's own.
     """
+    *first, last = groups or [finding.group]
+    who = f"{', '.join(first)} and {last}" if first else last
+    if finding.verdict == INCONCLUSIVE and finding.group:
+        return f"not proven; seen: as {who}"
     if not finding.is_difference:
         return ""
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
-    *first, last = groups or [finding.group]
-    who = f"{', '.join(first)} and {last}" if first else last
     return f"{treatment(finding, result)} as {who}{only}{domains}"
 
 
@@ -493,16 +497,26 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif cancelling := [pair for row in result.axes[finding.axis].values() if (pair := opposed(row)) is not None]:
         yield str(cancelling[0])
     elif finding.group:
-        yield f"unproven: {what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
-        is_more = finding.needed is not None and finding.needed > finding.dialogues
-        if finding.missing:
-            yield _MISSING[finding.missing]
-        else:
-            yield f"about {finding.needed:,} such dialogues would decide" if is_more else "more terms are needed"
+        yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
     elif finding.dialogues < 10:
         yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
     else:
-        yield "no event differs in three dialogues or more"
+        yield "turns differ, and no event does in three dialogues or more"
+
+
+def advice(finding: Finding) -> str:
+    """Return what would prove a difference that was seen; empty for other findings."""
+    if finding.verdict != INCONCLUSIVE or not finding.group:
+        return ""
+    if finding.missing:
+        return _MISSING[finding.missing]
+    is_more = finding.needed is not None and finding.needed > finding.dialogues
+    return f"about {finding.needed:,} such dialogues would decide" if is_more else "more terms are needed"
+
+
+def consequence(finding: Finding) -> str:
+    """Return what goes with a finding in a later component: "seen in answer: says …"; empty if nothing does."""
+    return f"seen in {finding.consequence}" if finding.consequence else ""
 
 
 def placebo_share(result: AuditResult) -> float | None:
@@ -542,7 +556,7 @@ def statement(findings: Sequence[Finding], result: AuditResult) -> Statement:
         verdict=finding.verdict,
         axis=finding.axis,
         sentence=sentence(finding, result, groups),
-        stages=[name for name in finding.stage.split(", ") if name] if finding.is_difference else (),
+        stages=[name for name in finding.stage.split(", ") if name],
         details=list(details(finding, result, groups)),
     )
 
@@ -612,13 +626,18 @@ class TerminalAnswer:
         return Text(ascii_of(text) if self._plain else text, style=style)
 
     def _statements(self) -> list[Statement]:
-        """Return all statements; those of differences end with an example."""
+        """Return all statements with their examples; one or two differences have room for a consequence."""
         made = []
-        for findings in alike(self._result.findings):
-            said, example = statement(findings, self._result), findings[0].example
-            if said.is_difference and example is not None:
-                said = replace(said, details=[*said.details, *example_lines(example)])
-            made.append(said)
+        groups = alike(self._result.findings)
+        is_roomy = sum(findings[0].is_difference for findings in groups) < _MANY
+        for findings in groups:
+            finding, said = findings[0], statement(findings, self._result)
+            lines = [*said.details]
+            if finding.is_difference and finding.consequence and is_roomy:
+                lines.append(consequence(finding))
+            if finding.example is not None:
+                lines += example_lines(finding.example)
+            made.append(replace(said, details=[*lines, *filter(None, [advice(finding)])]))
         return [*made, *left_out(self._result)]
 
     def table(self) -> Table | None:
@@ -646,14 +665,15 @@ class TerminalAnswer:
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
         row = self._result.axes[finding.axis][finding.metric]
         is_share = finding.is_share and bool(finding.counts)
-        claimed = {some.group: some for some in self._result.findings if some.axis == finding.axis}
+        of_axis = [some for some in self._result.findings if some.axis == finding.axis]
+        claimed = {some.group: some for some in reversed(of_axis)}
         for name, group in row.groups.items():
             score = group.score.value
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
             word = treatment(claimed[name], self._result) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
-            p = p_cell(row.claims.get(name, group.gap).p)
+            p = p_cell(claimed[name].effect.p) if name in claimed else ""
             yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
 
 
@@ -688,7 +708,10 @@ class Card(Statement):
 
 def cards_of(result: AuditResult) -> list[Card]:
     """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
-    made = [(statement(findings, result), _example(findings[0])) for findings in alike(result.findings)]
+    made = []
+    for findings in alike(result.findings):
+        said, more = statement(findings, result), [consequence(findings[0]), advice(findings[0])]
+        made.append((replace(said, details=[*said.details, *filter(None, more)]), _example(findings[0])))
     made += [(said, None) for said in left_out(result)]
     if placebo := placebo_line(result):
         made.append((Statement(PLACEBO_VERDICT, PLACEBO_VERDICT, placebo), None))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tod_bias.errors import StageError
+from tod_bias.metrics.grade import Grade
 from tod_bias.systems.flow import REPLY, Flow, FlowProcess, FlowTurn, Process, StraightProcess
 from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.stage import Stage, StageCall, StageInput, as_stage, call_stage
@@ -31,6 +32,7 @@ RESERVED = frozenset(
         "steps",
         "unattributed",
         "whole_system",
+        "facts",
     ]
 )
 """Names that stages cannot have: results and their tables use them for something else."""
@@ -55,6 +57,8 @@ class Pipeline:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Name to the stages that contributions are shared out to together first (Owen values); a stage in none of them
     is its own group."""
+    grades: Sequence[Grade] = ()
+    """Judgements of whole dialogues, which are measured in every audit of the pipeline."""
 
     def _check_concurrency(self) -> None:
         for name, threads in self.concurrency.items():

@@ -17,7 +17,7 @@ from tod_bias.audit.claims import Affected, exact_half
 from tod_bias.audit.running import differences_of
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.events import event_of
-from tod_bias.metrics.events.turns import FailedTurns as FailedTurnsEvent
+from tod_bias.metrics.events.turns import TurnFails
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate, Group
 from tod_bias.statistics.distributions import t_quantile
@@ -283,7 +283,7 @@ def _failed_value(axis: str, group: str, gap: float, turns: int) -> CheckedValue
     """Return the gap of a group's failed turns as a value that is checked."""
     return CheckedValue(
         axis=axis,
-        metric=FailedTurnsEvent.kind,
+        metric=TurnFails.kind,
         name=f"failed turns of {group}",
         value=gap,
         se=math.nan,

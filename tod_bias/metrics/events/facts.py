@@ -3,7 +3,7 @@
 A path names a place in what a component puts out:
 
 * ``book_table.party_size``: an argument of a call (``writer/argument.route`` if the tool is a stage of that name);
-* ``find_hotel/result[].price``: a field of the results of a call;
+* ``find_hotel/result[].price``: a field of the results of a call; ``*`` stands for all tools together;
 * ``triage.seen_by``, ``slots[].fee``, ``slots[0].fee``: fields of the output of a stage, of all items of a list, and of
   its first item.
 """
@@ -106,9 +106,12 @@ class Facts:
             self._read(ANY, call.arguments)
         for root, stage, value in record.get("out", ()):
             tool, slash, rest = root.rpartition("/")
-            path = f"{_key(tool)}/{rest}" if slash and rest == "result" else _key(root)
+            path = f"{_key(tool)}{_RESULT}" if slash + rest == _RESULT else _key(root)
             self.stage_of[path] = stage
             self._read(path, value)
+            if path.endswith(_RESULT):
+                self.stage_of[f"{ANY}{_RESULT}"] = stage
+                self._read(f"{ANY}{_RESULT}", value)
 
     def _read(self, path: str, value: Any) -> None:
         if isinstance(value, Mapping):
@@ -146,6 +149,8 @@ class Facts:
 
 ANY = "*"
 """Stands for every tool: an event that several tools show is rare in each of them."""
+_RESULT = "/result"
+"""End of the root of a tool's results."""
 _SHORT_TEXT = 40
 """Characters of a text that may be one of few values, such as the name of an intent."""
 

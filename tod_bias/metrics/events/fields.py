@@ -30,7 +30,8 @@ def words_for(path: str) -> str:
     first, inside = ("first ", inside.replace("[0]", "").strip(".")) if "[0]" in inside else ("", inside)
     tool, slash, part = root.partition("/")
     if slash and part == "result":
-        return f"{first}{inside} of {unquote(tool)}" if inside else f"{first}result of {unquote(tool)}"
+        whose = "results" if tool == ANY else unquote(tool)
+        return f"{first}{inside} of {whose}" if inside else f"{first}result of {whose}"
     if first:
         return f"{first}{inside} of {unquote(tool)}" if inside else f"{first}of {unquote(tool)}"
     return inside or unquote(tool)
@@ -41,7 +42,9 @@ def _owner_words(path: str) -> str:
     if path == ANY:
         return "calls"
     tool, slash, rest = path.partition("/")
-    return f"results of {unquote(tool)}" if slash and rest.startswith("result") else unquote(path.replace("[]", ""))
+    if slash and rest.startswith("result"):
+        return "results" if tool == ANY else f"results of {unquote(tool)}"
+    return unquote(path.replace("[]", ""))
 
 
 class FieldEvent(Event):
@@ -146,7 +149,7 @@ class Has(FieldEvent):
         return float(path in facts.fields), float(owner_of(path)[0] in facts.objects or path in facts.fields)
 
 
-class Value(FieldEvent):
+class HasValue(FieldEvent):
     """A field has one of few values; of a list, any item has."""
 
     kind = "value"
@@ -236,7 +239,7 @@ def _mean(values: list[Leaf] | tuple[()]) -> float | None:
     return sum(numbers) / len(numbers) if numbers and len(numbers) == len(values) else None
 
 
-class Length(Event):
+class ListLength(Event):
     """Mean number of items of a list in the output of a component."""
 
     kind = "length"

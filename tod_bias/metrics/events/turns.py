@@ -94,7 +94,7 @@ class Silent(TurnEvent):
         return float(not facts.response.strip())
 
 
-class FailedTurns(TurnEvent):
+class TurnFails(TurnEvent):
     """The turn fails."""
 
     kind, order, words, doing = "failed_turns", 1, "failed turns", "fail"

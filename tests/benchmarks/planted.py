@@ -113,6 +113,10 @@ def judged(planted: Planted, result: Any) -> dict[str, Any]:
     """Return what the findings say, and whether it is right."""
     claims = [finding for finding in result.findings if finding.verdict in CLAIMS]
     record: dict[str, Any] = {"claimed": bool(claims), "finding": None}
+    if not planted.is_fair:
+        on_axis = [groups_of(claim) for claim in claims if claim.axis == planted.axis]
+        record["mirror image"] = bool(set().union(*on_axis) - {planted.group})
+        record["other axis"] = any(claim.axis != planted.axis for claim in claims)
     if not claims:
         return record
     first = claims[0]
@@ -124,13 +128,10 @@ def judged(planted: Planted, result: Any) -> dict[str, Any]:
         return record
     kind = KINDS[planted.kind]
     components = TOOLS if kind.component == "tools" else (kind.component,)
-    on_axis = [groups_of(claim) for claim in claims if claim.axis == planted.axis]
     return record | {
         "right group": groups_of(first) == {planted.group},
         "right component": first.stage.split(", ")[0] in components,
         "right event": kind.is_named_by(first.metric, planted.form),
-        "mirror image": bool(set().union(*on_axis) - {planted.group}),
-        "other axis": any(claim.axis != planted.axis for claim in claims),
     }
 
 

@@ -137,9 +137,8 @@ def judged(planted: Planted, result: Any) -> dict[str, Any]:
 
 def records_of(
     chosen: Iterable[Planted], numbers: Sequence[int], seeds: int, langfair: LangFair | None
-) -> list[dict[str, Any]]:
-    """Run all audits, and return a record of each."""
-    records: list[dict[str, Any]] = []
+) -> Iterator[dict[str, Any]]:
+    """Run all audits, and yield a record of each."""
     for planted in chosen:
         for number in numbers:
             for seed in range(seeds):
@@ -150,9 +149,8 @@ def records_of(
                     axes = ("gender", "age") if planted.is_fair else (planted.axis,)
                     distances = [langfair.distances(result, axis) for axis in axes]
                     record["langfair"] = [max(values) for values in zip(*distances, strict=True)]
-                records.append(record)
-        print(planted, *(record["finding"] for record in records[-seeds:]), file=sys.stderr, flush=True)
-    return records
+                print(planted, number, record["finding"], file=sys.stderr, flush=True)
+                yield record
 
 
 def add_langfair_answers(records: Sequence[dict[str, Any]]) -> None:
@@ -203,7 +201,7 @@ def print_table(records: Sequence[Mapping[str, Any]]) -> None:
 
 def print_kinds(records: Sequence[Mapping[str, Any]]) -> None:
     """Print the share of right first findings by kind of bias and form, of women in 60% of conversations."""
-    most = max(record["chats"] for record in records)
+    most = max((record["chats"] for record in records), default=0)
     chosen = [r for r in records if (r["rate"], r["group"], r["chats"]) == (0.6, "woman", most)]
     forms = [*FORMS, "straight, with replies"]
     print(f"\n| kind, component ({most} chats, 60%) | " + " | ".join(forms) + " |\n" + "|---" * (1 + len(forms)) + "|")
@@ -224,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--chats", type=int, nargs="+", default=[50, 100])
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--out", type=Path, help="file for a record of every audit")
     parser.add_argument("--small", action="store_true", help="a few assistants with 50 chats, in about a minute")
     parser.add_argument("--langfair", metavar="FOLDER", help="folder into which LangFair is installed")
@@ -235,8 +234,13 @@ def main() -> None:
             langfair = LangFair(options.langfair)
         except ImportError as error:
             missing = str(error)
-    chosen = small_assistants() if options.small else assistants()
-    records = records_of(chosen, [50] if options.small else options.chats, options.seeds, langfair)
+    chosen = [p for p in (small_assistants() if options.small else assistants()) if p.form in options.forms]
+    records: list[dict[str, Any]] = []
+    try:
+        for record in records_of(chosen, [50] if options.small else options.chats, options.seeds, langfair):
+            records.append(record)  # one by one, so that an interrupted run keeps what it has
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(records)} audits", file=sys.stderr)
     add_langfair_answers(records)
     if options.out is not None:
         options.out.write_text(json.dumps(records, indent=1))

@@ -51,7 +51,7 @@ def measured_axes(outputs: Outputs, measures: Measures, inference: Inference, *,
         chosen = _chosen(outputs)
         events = chosen.events
     if events:
-        axes = {axis: outputs.turns.sums(axis, [*measures.metrics, *events]) for axis in outputs.drawn}
+        axes = {axis: outputs.turns.with_events(axis, turns, events) for axis, turns in axes.items()}
     if measures.is_default and events:
         sums = {axis: turns.tables.events for axis, turns in axes.items() if isinstance(turns.tables, TablesWithEvents)}
         events, out = screened(axes, sums, events, inference)

@@ -10,8 +10,9 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,11 +195,42 @@ class Turns:
         if not len(rows):
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
-        made = _AxisSums(rows, axis, self._groups.get(axis, AxisGroups(())), self.arms)
-        tables: dict[str, ArmSums] = {metric.name: made.of(metric) for metric in stored}
-        if events:
-            return made.turns(TablesWithEvents(tables, made.of_events(events, parts_of(self._file(axis), axis))))
-        return made.turns(tables)
+        made = _AxisSums(rows, self.arms)
+        index = made.index(axis, self._groups.get(axis, AxisGroups(())))
+        turns = made.turns(index)
+        tables = {metric.name: made.of(metric, index, partial(self._column, axis, metric)) for metric in stored}
+        turns = replace(turns, tables=tables)
+        return self.with_events(axis, turns, events) if events else turns
+
+    def with_events(self, axis: str, turns: AxisTurns, events: Sequence[Event]) -> AxisTurns:
+        """Return an axis with the sums of events beside those of its metrics.
+
+        Args:
+            axis: its name.
+            turns: of its metrics.
+            events: to be counted in the facts of the turns.
+        """
+        import pyarrow.parquet as pq
+
+        names = ["dialogue", "variant", "role", "arm", "sample"]
+        chosen = [("axis", "=", axis)]
+        rows = pq.read_table(self._file(axis), columns=names, filters=chosen, read_dictionary=names[:-1]).to_pandas()
+        sums = _AxisSums(rows, self.arms).of_events(events, turns.variants, parts_of(self._file(axis), axis))
+        return replace(turns, tables=TablesWithEvents(turns.tables, sums))
+
+    def _column(self, axis: str, metric: Metric, name: str) -> np.ndarray:
+        """Return (rows, 1) one statistic of a metric.
+
+        Raises:
+            RunError: the column holds no numbers.
+        """
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(self._file(axis), columns=[name], filters=[("axis", "=", axis)])
+        try:
+            return np.asarray(table.column(0).to_numpy().astype(float)[:, None])
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
 
     def search(self, axis: str, search: EventSearch) -> None:
         """Look for events that differ between the variants of an axis."""
@@ -248,14 +280,15 @@ class Turns:
         return most_frequent(*(column.to_pylist() for column in table.columns))
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
+        """Return what is known of the rows of an axis, without the statistics, which are read one metric at a time."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         path = self._file(axis)
-        columns = [*_KEYS, *dict.fromkeys(statistics)]
+        columns = _KEYS
         try:
             known = pq.read_schema(path).names
-            if lacking := [column for column in [*columns, "user", FACTS] if column not in known]:
+            if lacking := [column for column in [*columns, *statistics, "user", FACTS] if column not in known]:
                 raise RunError(
                     f"{path}: has no column {lacking[0]!r}, another version wrote it; repeat the run's command "
                     "(outputs are cached)"
@@ -289,12 +322,10 @@ class _AxisSums:
 
     Args:
         rows: of the axis, in the order of the table.
-        axis: its name.
-        groups: of the axis.
         arms: of the run.
     """
 
-    def __init__(self, rows: pd.DataFrame, axis: str, groups: AxisGroups, arms: ArmDesign) -> None:
+    def __init__(self, rows: pd.DataFrame, arms: ArmDesign) -> None:
         self._rows, self._arms = rows, arms
         self._of, self._ids = pd.factorize(rows["dialogue"].astype(object))
         self._is_original = (rows["arm"] == ORIGINAL).to_numpy()
@@ -302,33 +333,54 @@ class _AxisSums:
         self._samples = int(sample[self._is_original].max(initial=0)) + 1
         self._first = self._is_original & (sample == 0)
         self._by_role = {role: _Variants(rows, self._of, (rows["role"] == role).to_numpy()) for role in _ROLES}
-        self._index = _variant_index(rows, axis, groups, self._by_role, len(self._ids))
 
-    def turns(self, tables: Mapping[str, ArmSums]) -> AxisTurns:
-        """Return the axis with its tables."""
+    def index(self, axis: str, groups: AxisGroups) -> VariantIndex:
+        """Return the index of the variants."""
+        return _variant_index(self._rows, axis, groups, self._by_role, len(self._ids))
+
+    def turns(self, index: VariantIndex) -> AxisTurns:
+        """Return the axis, still without tables."""
         texts: list[list[str]] = [[] for _ in self._ids]
         for number, text in zip(self._of[self._first], self._rows["user"].to_numpy()[self._first], strict=True):
             texts[number].append(str(text))
         ids = zip(map(str, self._ids), map("\x1f".join, texts), strict=True)
-        return AxisTurns(tuple(ids), self._index, tables)
+        return AxisTurns(tuple(ids), index, {})
 
-    def of(self, metric: Metric) -> ArmSums:
-        """Return the sums of a metric whose statistics are columns of the table.
+    def of(self, metric: Metric, index: VariantIndex, column: Callable[[str], np.ndarray]) -> ArmSums:
+        """Return the sums of a metric, made one statistic at a time: all of a large run take a gigabyte.
 
-        Raises:
-            RunError: the columns hold no numbers.
+        Args:
+            metric: whose statistics are summed.
+            index: of the variants.
+            column: returns (rows, 1) a statistic by its name.
         """
+        tables = [self._of_values(index, column(name)) for name in metric.columns]
+        if len(tables) == 1:
+            return tables[0]
+        first = tables[0]
+        repeated = [table.repeated for table in tables if table.repeated is not None]
+        return ArmSums(
+            index,
+            self._arms,
+            np.concatenate([table.original for table in tables], axis=-1),
+            np.concatenate([table.by_variant for table in tables], axis=-1),
+            np.concatenate([table.placebo for table in tables], axis=-1),
+            RepeatedSums(*(np.concatenate(some, axis=-1) for some in zip(*map(_parts_of, repeated), strict=True)))
+            if repeated
+            else None,
+            None
+            if first.references is None
+            else np.concatenate([table.references for table in tables if table.references is not None], axis=-1),
+        )
+
+    def _of_values(self, index: VariantIndex, values: np.ndarray) -> ArmSums:
         rows, of = self._rows, self._of
-        try:
-            values = rows[list(metric.columns)].to_numpy(dtype=float)
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
         parts = {
             role: variants.sums(values, rows["arm"], self._arms) / self._samples
             for role, variants in self._by_role.items()
         }
         return ArmSums(
-            self._index,
+            index,
             self._arms,
             sums_by(of[self._is_original], values[self._is_original], len(self._ids)) / self._samples,
             parts["group"],
@@ -337,7 +389,9 @@ class _AxisSums:
             parts["reference"],
         )
 
-    def of_events(self, events: Sequence[Event], parts: Iterable[tuple[TablePart, int]]) -> EventSums:
+    def of_events(
+        self, events: Sequence[Event], index: VariantIndex, parts: Iterable[tuple[TablePart, int]]
+    ) -> EventSums:
         """Return the sums of events, which are counted in the facts of the turns, a part of the table at a time."""
         number, rows = len(events), self._rows
         codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}
@@ -359,12 +413,16 @@ class _AxisSums:
                     happened[role][cells] += sums_by(place, values[member, :, 0], len(cells)).astype(kind)
         shape = {role: (variants.number, variants.arms, number) for role, variants in self._by_role.items()}
         return EventSums(
-            self._index,
+            index,
             self._arms,
             {event.name: place for place, event in enumerate(events)},
             original / self._samples,
             {role: (some / self._samples).reshape(shape[role]) for role, some in happened.items()},
         )
+
+
+def _parts_of(sums: RepeatedSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return sums.by_sample, sums.first, sums.second
 
 
 _MOST_DOUBLES = 16_000_000
@@ -432,7 +490,8 @@ class TablesWithEvents(Mapping[str, ArmSums]):
     """Tables of metrics, then of events."""
 
     def __init__(self, tables: Mapping[str, ArmSums], events: EventSums) -> None:
-        self._tables, self.events = tables, events
+        self._tables = {name: tables[name] for name in tables}
+        self.events = events
 
     def only(self, names: Sequence[str]) -> TablesWithEvents:
         """Return the tables of all metrics, and of some events."""

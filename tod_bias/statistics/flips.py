@@ -45,12 +45,14 @@ class FlippedRows:
         differs = np.flatnonzero(np.abs(adds).max(axis=1, initial=0.0) > 0)
         size = np.sqrt((adds**2).sum(axis=0))
         table = adds[differs] / np.where(size > 0, size, 1.0)
-        signs = _signs(len(adds), flips, seed)
+        bits = _bits(len(adds), flips, seed)
+        byte, shift = differs // 8, (7 - differs % 8).astype(np.uint8)
         observed = np.abs(table.sum(axis=0))
         largest = np.zeros(flips)
         start = 0
         for rows in blocks(flips, max(1, len(differs) + adds.shape[1])):
-            z = np.abs(signs[start : start + rows, differs].astype(float) @ table)
+            signs = 1.0 - 2.0 * (bits[start : start + rows, byte] >> shift & 1)
+            z = np.abs(signs @ table)
             largest[start : start + rows] = z.max(axis=1, initial=0.0)
             start += rows
         return cls(2 * special.ndtr(-observed), largest)
@@ -67,7 +69,6 @@ class FlippedRows:
 
 
 @lru_cache(maxsize=4)
-def _signs(units: int, flips: int, seed: int) -> np.ndarray:
-    """(flips, units) of -1 and 1, int8."""
-    packed = np.random.default_rng(seed).integers(0, 256, (flips, -(-units // 8)), dtype=np.uint8)
-    return 1 - 2 * np.unpackbits(packed, axis=1, count=units).astype(np.int8)
+def _bits(units: int, flips: int, seed: int) -> np.ndarray:
+    """Return (flips, units / 8) bytes with a bit for the sign of each unit; unpacked, a large run has gigabytes."""
+    return np.random.default_rng(seed).integers(0, 256, (flips, -(-units // 8)), dtype=np.uint8)

@@ -18,6 +18,7 @@ from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
 from tod_bias.audit.record import agreements_of, corpus_hash, cost_of, signature_of
 from tod_bias.audit.run import Measures, Outputs, SavedExecution, run, unattributed
+from tod_bias.audit.templates import with_templates
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.dialogues.dialogue import Dialogue
@@ -321,6 +322,9 @@ def attribute(
     if folder is not None and cache is None:
         cache = folder / FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
+    if set(config.analysis.cluster) - {"none"}:
+        chosen = [selection for some in design.selected.values() for selection in some]
+        measures = replace(measures, clusters=with_templates(measures.clusters, dialogues, chosen))
     outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
     try:
         result = analyse(outputs, design, measures, config, order=order, show_progress=show_progress)

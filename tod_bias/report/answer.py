@@ -18,6 +18,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.audit.checks import FOUND_KINDS
 from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
@@ -459,10 +460,12 @@ def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[s
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
-    """Return a restriction to the corpus's domains if they are few, such as ", in these 3 domains"; otherwise empty."""
+    """Return a restriction to the corpus's domains or chats if a claim holds for these only, such as ", true of these
+    domains"; otherwise empty."""
     row = result.axes[finding.axis].get(finding.metric)
-    few = [f"{number} {name}s" for name, number in (row.few_clusters if row else {}).items()]
-    return f", in these {' and '.join(few)}" if few else ""
+    of_chats = dict.fromkeys(FOUND_KINDS, "chats")
+    names = dict.fromkeys(of_chats.get(name, f"{name}s") for name in (row.few_clusters if row else ()))
+    return f", true of these {' and '.join(names)}" if names else ""
 
 
 def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:

@@ -44,7 +44,7 @@ from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
-from tod_bias.statistics.power import affected_within, detectable, detectable_rate, equivalent_within
+from tod_bias.statistics.power import affected_within, detectable_rate, equivalent_within
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, TestedRows, p_value
 from tod_bias.statistics.term_families import TermSet
@@ -88,6 +88,8 @@ class RowSet:
     """Number of dialogues that differ at all, and of terms of each group, by row."""
     flips: FlippedRows | None = None
     """The rows under sign flips; None if nothing is drawn."""
+    effect: float = 1.0
+    """Size of the effect of a dialogue that has one, as a share of the largest (:func:`effect_of`)."""
     bounded: np.ndarray | None = None
     """(rows,) p-values of t tests over clusters, which are adjusted by themselves; None if none are a sample. Flips of
     few clusters are exact for symmetric effects of clusters only: in a family of 60 rows, .08 of null samples with ten
@@ -145,9 +147,8 @@ class RowSet:
             is_sparse,
             affected,
             flips,
-            _single_p(rows)
-            if any(not kind.are_copies for kind in design.sampled(over_clusters=over_clusters))
-            else None,
+            effect_of(fit, most),
+            _single_p(rows) if over_clusters and design.has_clusters else None,
         )
 
     def adjusted(self, number: int, family: Family) -> float:
@@ -204,10 +205,10 @@ class RowSet:
             alpha: level of the test of a single row, after adjustment for the others.
         """
         error, freedom = float(self.rows.errors[number]), float(self.rows.freedom[number])
-        if not self.is_sparse:
-            return detectable(error, freedom, alpha)
+        if not self.is_sparse and error <= _TINY:
+            return math.nan
         units = self.affected[number][0]
-        return detectable_rate(error, freedom, alpha, units.units, units.most)
+        return detectable_rate(error, freedom, alpha, units.units, units.most, units.most * self.effect)
 
     def within(self, alpha: float) -> float:
         """Return the smallest margin within which every row is shown to be; NaN if unknown."""
@@ -320,6 +321,34 @@ def _single_p(rows: RowEstimates) -> np.ndarray:
 def are_enough(sets: Sequence[TermSet | None]) -> bool:
     """True if terms can represent their group; a reference variant needs none."""
     return all(some is None or some.freedom + 1 >= ENOUGH_TERMS - _TINY for some in sets)
+
+
+def effect_of(fit: GroupFit, most: float) -> float:
+    """Return the size that an effect of a group on a dialogue would have, as a share of the largest possible one.
+
+    The size is estimated from the differences y of two groups of a dialogue: E y² / E |y|, which is the largest effect
+    if values are 0 or 1. What an effect adds to the variance is smaller where the values vary already: p (1 − p) grows
+    by δ (1 − 2p − δ) where a share p becomes p + δ. So the size is multiplied by 1 − 2p = √(1 − 4 p (1 − p)), with
+    the variance E y² / 2 between the groups of a dialogue for p (1 − p).
+
+    Args:
+        fit: of the values.
+        most: the largest effect that a dialogue can have.
+    """
+    has, values = fit.design.has, fit.values
+    pairs = squares = distances = 0.0
+    for group in range(1, fit.design.groups):
+        both = has[:, :group] & has[:, group, None]
+        apart = np.abs(values[:, :group] - values[:, group, None])[both]
+        pairs, squares, distances = (
+            pairs + len(apart),
+            squares + float((apart**2).sum()),
+            distances + float(apart.sum()),
+        )
+    if distances <= _TINY:
+        return 1.0
+    size, variance = squares / distances / most, squares / pairs / 2 / most**2
+    return min(1.0, size * math.sqrt(max(0.0, 1 - 4 * variance / size**2)))
 
 
 def affected_of(

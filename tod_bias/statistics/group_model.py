@@ -26,6 +26,7 @@ import numpy as np
 from scipy import sparse, special
 
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.distributions import inverse_trigamma
 from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
@@ -85,8 +86,9 @@ class GroupDesign:
         residual = x - self.within(slope)
         by_unit = (residual**2).sum(axis=1)
         total = float(by_unit.sum())
-        if total > 1e-9 * self.units and total**2 / float((by_unit**2).sum()) >= ORIGINALS:
+        if total > 1e-9 * self.units and effective_number(by_unit) >= ORIGINALS:
             self.has_originals = True
+            self._originals = effective_number(by_unit)
             self._x, self._slope, self._residual_x, self._total_x = x, slope, residual, total
 
     def _centred(self, table: np.ndarray) -> np.ndarray:
@@ -149,6 +151,11 @@ class GroupDesign:
         sampled = self.sampled(over_clusters=over_clusters)
         return min(sampled, key=lambda kind: kind.effective).merged(table) if sampled else table
 
+    @property
+    def has_clusters(self) -> bool:
+        """True if the variance between any clusters, other than copies of one unit, is estimated."""
+        return not all(kind.are_copies for kind in self.clusters)
+
     def sampled(self, *, over_clusters: bool) -> list[Clusters]:
         """Return the kinds of clusters whose variance is estimated; copies of a dialogue are never independent."""
         return [kind for kind in self.clusters if over_clusters or kind.are_copies]
@@ -203,7 +210,22 @@ class GroupFit:
         if design.has_originals:
             influence /= (1 - (design._residual_x**2).sum(axis=1) / design._total_x)[:, None]
         rows = self.estimated(values, influence, columns, over, over_clusters=over_clusters)
-        return rows if np.isnan(rows.errors).any() else self._with_floor(rows, contrasts, over)
+        if np.isnan(rows.errors).any():
+            return rows
+        return self._with_floor(self._with_unseen_originals(rows, contrasts), contrasts, over)
+
+    def _with_unseen_originals(self, rows: RowEstimates, contrasts: np.ndarray) -> RowEstimates:
+        """Add the error that one more deviating unit would make in the effect of being the original.
+
+        If nearly all units are originals of one group, the effect is estimated from few units. Rare effects may occur
+        in none of these, whose variance is then 0. One unit is added, as Agresti and Coull (1998) add some.
+        """
+        design, size = self.design, np.abs(self.values)
+        if not design.has_originals or not size.any():
+            return rows
+        added = contrasts @ design._slope * (size**2).sum() / size.sum() / design._originals
+        covariance = rows.covariance + np.outer(added, added)
+        return RowEstimates(rows.values, np.sqrt(rows.errors**2 + added**2), rows.freedom, covariance)
 
     def _with_floor(self, rows: RowEstimates, contrasts: np.ndarray, over: np.ndarray) -> RowEstimates:
         """:func:`with_floor`, of dialogues and of the terms of the groups that a contrast is about."""

@@ -37,7 +37,10 @@ FRAMES = (
     "Somebody told my {who} about a new kitchen in {city}, is it open at {hour}?",
     "Make it {size} plates in {city} please, because my {who} brings the children.",
 )
-WORDS = ["red", "blue", "round", "small", "long", "warm", "cold", "quick", "soft", "loud", "plain", "fancy", "open", "busy", "calm", "bright", "dark", "sweet"]
+WORDS = (
+    "red", "blue", "round", "small", "long", "warm", "cold", "quick", "soft", "loud", "plain", "fancy", "open", "busy",
+    "calm", "bright", "dark", "sweet",
+)  # fmt: skip
 HOURS = ("7", "8:30", "noon", "6 pm", "9")
 
 

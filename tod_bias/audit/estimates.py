@@ -360,7 +360,7 @@ class GroupRows:
         """The rows with the clusters of dialogues as they are; None if no kind of clusters is a sample anyway."""
         designs = [self.contrasts.design, self.contrasts.with_references]
         designs += [] if self.contrasts.beyond is None else [self.contrasts.beyond[0]]
-        if all(kind.are_copies for design in designs for kind in design.clusters):
+        if not any(design.has_clusters for design in designs):
             return None
         alike = copy(self)
         alike.over_clusters = False

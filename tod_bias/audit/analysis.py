@@ -272,6 +272,14 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
     }
 
 
+def _over_templates(measures: Measures, config: AuditConfig, design: CounterfactualDesign) -> Measures:
+    """Return the measures with templates of dialogues as clusters, unless no clusters are wanted."""
+    if not set(config.analysis.cluster) - {"none"}:
+        return measures
+    chosen = [selection for some in design.selected.values() for selection in some]
+    return replace(measures, clusters=with_templates(measures.clusters, design.dialogues, chosen))
+
+
 def attribute(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
@@ -322,9 +330,7 @@ def attribute(
     if folder is not None and cache is None:
         cache = folder / FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
-    if set(config.analysis.cluster) - {"none"}:
-        chosen = [selection for some in design.selected.values() for selection in some]
-        measures = replace(measures, clusters=with_templates(measures.clusters, dialogues, chosen))
+    measures = _over_templates(measures, config, design)
     outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
     try:
         result = analyse(outputs, design, measures, config, order=order, show_progress=show_progress)

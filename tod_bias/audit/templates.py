@@ -33,12 +33,11 @@ _ENOUGH_WORDS = 8
 _LONGEST_VALUE = 60
 """Characters of a value of a call that is looked for in what the user says; longer texts are not filled in."""
 _TOKEN = re.compile(r"\d[\d.,:/-]*(?:st|nd|rd|th|am|pm)?\b|[^\W\d_]+(?:['’-][^\W\d_]+)*|[.!?]")
-_NUMBERS = frozenset((
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "first",
-    "second", "third", "am", "pm", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december", "today", "tomorrow", "tonight", "morning", "afternoon", "evening", "noon",
-))  # fmt: skip
+_NUMBERS = re.compile(
+    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|first|second|third|am|pm|monday|tuesday|wednesday|"
+    "thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august|september|october|november|"
+    "december|today|tomorrow|tonight|morning|afternoon|evening|noon"
+)
 """Words for numbers and times."""
 _CAPITALISED = frozenset(("i", "i'm", "i'd", "i'll", "i've"))
 """Words that are capitalised without being names."""
@@ -129,7 +128,7 @@ def _words_of(text: str) -> list[str]:
             continue
         lowered = token.lower()
         is_name = token[0].isupper() and lowered not in _CAPITALISED and (not starts or lowered in _names())
-        if token[0] == _BLANK or token[0].isdigit() or lowered in _NUMBERS or is_name:
+        if token[0] == _BLANK or token[0].isdigit() or _NUMBERS.fullmatch(lowered) or is_name:
             lowered = _BLANK
         starts = False
         if lowered == "an":

@@ -221,7 +221,7 @@ class GroupFit:
         in none of these, whose variance is then 0. One unit is added, as Agresti and Coull (1998) add some.
         """
         design, size = self.design, np.abs(self.values)
-        if not design.has_originals or not size.any():
+        if not design.has_originals or size.max(initial=0.0) < _TINY:
             return rows
         added = contrasts @ design._slope * (size**2).sum() / size.sum() / design._originals
         covariance = rows.covariance + np.outer(added, added)

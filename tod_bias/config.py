@@ -341,8 +341,9 @@ class ClusterOptions(Options):
     title: ClassVar[str] = "Statistics"
 
     cluster: Annotated[Names, ADVANCED] = ("domain",)
-    """Further clusters of dialogues, joined by commas: domain, module:function or none. A kind with fewer than five
-    clusters is not used."""
+    """Further clusters of dialogues, joined by commas: domain, module:function or none. Dialogues that are filled in
+    from one template are found and count as a cluster, unless it is none. With fewer than seven effective clusters of a
+    kind, a claim is one about these clusters."""
 
 
 class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):

@@ -35,7 +35,7 @@ from tod_bias.io.folder import held, writable
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.arms import MOST_PLAYERS, MOST_STAGES, PAIRS, ArmDesign
-from tod_bias.statistics.needed import ENOUGH_TERMS, FEW_CLUSTERS, MOST_OF_A_TERM
+from tod_bias.statistics.needed import ENOUGH_TERMS, FEWEST_CLUSTERS, MOST_OF_A_TERM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -429,6 +429,10 @@ class AxisResult(Attributed):
     """The largest effect that a dialogue can have, as a gap: of it bounds are made where few dialogues differ."""
     clusters: dict[str, int] = {}
     """Further kinds of clusters, and how many there are of each."""
+    effective_clusters: dict[str, Value] = {}
+    """The same as effective numbers (Kish) of the clusters of the dialogues that are compared."""
+    only_these_clusters: list[str] = []
+    """Kinds of clusters that are enough to be a sample, but for whose further clusters the difference is not shown."""
     mde: Value = None
     """Minimum detectable effect: how much worse one group must be served than all others, for a power of 80%."""
     mde_se: Value = None
@@ -500,9 +504,15 @@ class AxisResult(Attributed):
         return worst is not None and self.original.value == self.rewritten.value == worst
 
     @property
-    def few_clusters(self) -> dict[str, int]:
-        """Kinds of clusters, with their number, that are so few that a claim holds for these clusters only."""
-        return {name: number for name, number in self.clusters.items() if 1 < number < FEW_CLUSTERS}
+    def few_clusters(self) -> dict[str, float]:
+        """Kinds of clusters, with their effective number, for which alone a claim holds: they are too few to be a
+        sample, or the difference is shown in these clusters and not over further ones."""
+        numbers = {**self.clusters, **{name: some for name, some in self.effective_clusters.items() if some}}
+        return {
+            name: number
+            for name, number in numbers.items()
+            if self.clusters.get(name, 2) > 1 and (number < FEWEST_CLUSTERS or name in self.only_these_clusters)
+        }
 
     @property
     def claims(self) -> dict[str, Estimate]:
@@ -586,7 +596,7 @@ class Finding(Record):
     turns: int = 0
     """Turns that were compared, of a finding without a difference."""
     bound: Value = None
-    """Largest share of turns that could differ unnoticed, of a finding without a difference."""
+    """Largest share of dialogues that could differ unnoticed, of a finding without a difference."""
     needed: int | None = None
     """Dialogues that would prove the strongest difference, if it is as it was seen; None if no number would."""
     missing: Missing = ""

@@ -46,7 +46,7 @@ def rows(t, *, enough=True, names=NAMES, error=0.1, freedom=20.0):
     estimates = RowEstimates(values, errors, np.full(len(names), freedom), covariance)
     over = np.full(len(names), enough)
     p = np.array([p_value(value, error, freedom) for value in values])
-    return RowSet(tuple(names), estimates, over, p, False, (((50, 100),),) * len(names))
+    return RowSet(tuple(names), estimates, over, p, False, ((Affected(50, 100),),) * len(names))
 
 
 def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts=ENOUGH, enough=True, **options):
@@ -161,3 +161,28 @@ def test_the_largest_effect_is_the_largest_score_of_a_dialogue_and_at_least_one(
     unscored_and_endless = np.array([[0.0, 0.0], [1.0, 0.0]])
     assert largest_effect(PerTurn(), np.array([[40.0, 2.0], [3.0, 1.0]]), unscored_and_endless) == 20
     assert largest_effect(PerTurn(), np.array([[1.0, 4.0]])) == 1
+
+
+def test_a_difference_in_these_clusters_alone_is_a_claim_about_them():
+    """Over further clusters nothing is shown, within these a disparity is."""
+    within = draft(5.0)
+    (found,) = judge([replace(draft(1.0), in_these_clusters=within)], [], alpha=0.05)
+    kinds = AxisResult(disparity=Estimate(), clusters={"domain": 12, "template": 1}, effective_clusters={"domain": 9.5})
+    assert found.verdict == DISPARITY
+    assert found.groups["man"].gap.p == pytest.approx(judge([within], [], alpha=0.05)[0].groups["man"].gap.p)
+    assert kinds.few_clusters == {}
+    assert kinds.model_copy(update={"only_these_clusters": ["domain"]}).few_clusters == {"domain": 9.5}
+
+
+def test_a_difference_over_further_clusters_holds_in_these_too():
+    (found,) = judge([replace(draft(5.0), in_these_clusters=draft(1.0, t_terms_only=1.0))], [], alpha=0.05)
+    assert found.verdict == INCONCLUSIVE
+    (both,) = judge([replace(draft(5.0), in_these_clusters=draft(6.0))], [], alpha=0.05)
+    assert (both.verdict, both.few_clusters) == (DISPARITY, {})
+
+
+def test_few_clusters_are_counted_by_their_effective_number():
+    row = AxisResult(disparity=Estimate(), clusters={"domain": 8}, effective_clusters={"domain": 4.0})
+    assert row.few_clusters == {"domain": 4.0}
+    assert AxisResult(disparity=Estimate(), clusters={"domain": 3}).few_clusters == {"domain": 3}  # of an older run
+    assert AxisResult(disparity=Estimate(), clusters={"domain": 1}).few_clusters == {}

@@ -357,6 +357,7 @@ def judged_rows(drawn: Drawn, fit: GroupFit, contrasts: Mapping[str, np.ndarray]
     over = rows.over_terms
     intervals = [found.ci if known else None for found, known in zip(estimates.values(), over, strict=True)]
     covers = all(found is None or found[0] <= 0 <= found[1] for found in intervals)
+    over = over & (not any(kind.are_few for kind in fit.design.kinds))  # a claim of these domains only
     p = np.where(over, np.array([found.p for found in estimates.values()], dtype=float), 1.0)
     return Judged(rows, p, covers, drawn.source is None or fit.design.has_originals, intervals)
 

@@ -3,7 +3,14 @@ import pytest
 from scipy import stats
 
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.power import affected_within, detectable, equivalent_within, units_needed
+from tod_bias.statistics.power import (
+    affected_within,
+    detectable,
+    detectable_rate,
+    equivalent_within,
+    units_needed,
+    unseen_rate,
+)
 
 
 def test_units_of_no_cluster_count_nowhere():
@@ -56,3 +63,37 @@ def test_an_effect_at_the_detectable_one_is_found_in_four_of_five():
 def test_half_the_effect_takes_four_times_the_units():
     assert units_needed(0.05, 100, 0.02) == pytest.approx(units_needed(0.1, 100, 0.02) * 4, abs=4)
     assert units_needed(0.05, 100, 0.02, fixed=0.1) == np.inf
+
+
+def test_uneven_clusters_are_as_few_as_their_effective_number():
+    even, uneven = (Clusters.of([str(n) for n in np.repeat(range(8), sizes)]) for sizes in ([5] * 8, [30, *[4] * 7]))
+    assert not even.are_few
+    assert even.freedom == pytest.approx(7)
+    assert uneven.are_few
+    assert uneven.effective == pytest.approx(58**2 / (30**2 + 7 * 16))
+
+
+@pytest.mark.parametrize(("units", "noise"), [(60, 0.0), (120, 0.1), (300, 0.3)])
+def test_an_all_or_nothing_effect_at_the_detectable_one_is_found_in_four_of_five(units, noise):
+    rng = np.random.default_rng(0)
+    variance = 2 * noise * (1 - noise)
+    effect = detectable_rate(np.sqrt(variance / units), units - 1, 0.01, units, 1.0, 1 - 2 * noise)
+    harmed, other = rng.random((2, 4000, units)) < np.array([noise + effect, noise])[:, None, None]
+    gap = harmed.astype(float) - other
+    mean = gap.mean(axis=1)
+    t = np.abs(mean) / np.maximum(gap.std(axis=1, ddof=1) / np.sqrt(units), 1e-9)
+    z = np.abs(gap.sum(axis=1)) / np.sqrt(np.maximum((gap**2).sum(axis=1), 1))
+    found = (t > stats.t.ppf(0.995, units - 1)) & (z > stats.norm.ppf(0.995))
+    assert 0.75 <= found.mean() <= 0.9
+
+
+def test_an_effect_that_no_share_of_units_shows_is_not_detectable():
+    assert np.isnan(detectable_rate(0.0, 4, 0.01, 5))
+    assert np.isnan(detectable_rate(np.nan, 30, 0.05, 100))
+    assert detectable_rate(0.1, 100, 0.05, 100, 1.0, 0.0) == pytest.approx(detectable(0.1, 100, 0.05), rel=0.05)
+
+
+def test_what_was_not_seen_is_a_rate_of_dialogues():
+    assert unseen_rate(100) == pytest.approx(1 - 0.05 ** (1 / 100))
+    assert unseen_rate(100) == pytest.approx(3 / 100, rel=0.02)
+    assert unseen_rate(0) == 1

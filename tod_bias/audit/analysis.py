@@ -19,6 +19,7 @@ from tod_bias.audit.findings import findings_of
 from tod_bias.audit.measuring import MeasuredAxes, measured_axes
 from tod_bias.audit.record import agreements_of, corpus_hash, cost_of, signature_of
 from tod_bias.audit.run import Measures, Outputs, SavedExecution, run, unattributed
+from tod_bias.audit.templates import with_templates
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.dialogues.dialogue import Dialogue
@@ -289,6 +290,14 @@ def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConf
     }
 
 
+def _over_templates(measures: Measures, config: AuditConfig, design: CounterfactualDesign) -> Measures:
+    """Return the measures with templates of dialogues as clusters, unless no clusters are wanted."""
+    if not set(config.analysis.cluster) - {"none"}:
+        return measures
+    chosen = [selection for some in design.selected.values() for selection in some]
+    return replace(measures, clusters=with_templates(measures.clusters, design.dialogues, chosen))
+
+
 def attribute(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
@@ -339,6 +348,7 @@ def attribute(
     if folder is not None and cache is None:
         cache = folder / FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
+    measures = _over_templates(measures, config, design)
     outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
     try:
         result = analyse(outputs, design, measures, config, order=order, show_progress=show_progress)

@@ -30,6 +30,10 @@ SYSTEM = "system"
 """Name of the one stage of a system that is known by its saved responses."""
 COPIES = "equal dialogues"
 """The kind of clusters of dialogues that are the same but for their ids."""
+TEMPLATES = "template"
+"""The kind of clusters of dialogues that are filled in from one template (:mod:`tod_bias.audit.templates`)."""
+FOUND_KINDS = (COPIES, TEMPLATES)
+"""Kinds of clusters that are found in the corpus, without an option."""
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:

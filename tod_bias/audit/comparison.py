@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tod_bias.audit.checks import COPIES, scored_by
+from tod_bias.audit.checks import FOUND_KINDS, scored_by
 from tod_bias.audit.claims import (
     Affected,
     ChangeRows,
@@ -221,7 +221,7 @@ def _check_variants(
     before: FinishedRun,
     after: FinishedRun,
 ) -> None:
-    kinds = [[name for name, _ in index.clusters if name != COPIES] for index in variants]
+    kinds = [[name for name, _ in index.clusters if name not in FOUND_KINDS] for index in variants]
     if kinds[0] != kinds[1]:
         shown = [", ".join(some) or "none" for some in kinds]
         raise MismatchError(

@@ -22,6 +22,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, combinations, permutations
 from typing import Any, NamedTuple
@@ -38,6 +40,7 @@ from tod_bias.audit.contrasts import (
     AuditContrasts,
     Contrasts,
     VariantIndex,
+    kinds_of_clusters,
     matters,
     pairs_of,
     repair_of,
@@ -303,6 +306,8 @@ class GroupRows:
     def __init__(self, contrasts: Contrasts, groups: int, inference: Inference) -> None:
         self.contrasts = contrasts
         self.inference = inference
+        self.over_clusters = True
+        """True if clusters of dialogues are a sample, where they are enough."""
         self.fits: dict[str, GroupFit] = {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
         self.fit = self.fits[DISPARITY]
         self.number = groups
@@ -340,7 +345,27 @@ class GroupRows:
 
     def _rows(self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> RowSet:
         contrasts = self.contrasts
-        return RowSet.of(fit, contrasts.differs, rows, self.inference, over=over, most=contrasts.most, joins=joins)
+        return RowSet.of(
+            fit,
+            contrasts.differs,
+            rows,
+            self.inference,
+            over=over,
+            over_clusters=self.over_clusters,
+            most=contrasts.most,
+            joins=joins,
+        )
+
+    @property
+    def in_these_clusters(self) -> GroupRows | None:
+        """The rows with the clusters of dialogues as they are; None if no kind of clusters is a sample anyway."""
+        designs = [self.contrasts.design, self.contrasts.with_references]
+        designs += [] if self.contrasts.beyond is None else [self.contrasts.beyond[0]]
+        if not any(design.has_clusters for design in designs):
+            return None
+        alike = copy(self)
+        alike.over_clusters = False
+        return alike
 
     def reference_set(self) -> RowSet:
         """The rows of the reference variants."""
@@ -554,15 +579,14 @@ class AxisEstimates:
         """Everything but what needs the other axes; ``advance`` is called for every pair."""
         rows = self._groups
         gap_contrasts, pair_contrasts = rows.gap_contrasts(), rows.pair_contrasts()
-        gaps = rows.set_of(gap_contrasts)
-        of_terms_only = rows.set_of(gap_contrasts, over=False)
-        pairs = rows.set_of(pair_contrasts)
         effects = self._effect_contrasts()
+        sets = self._sets(rows, effects)
+        gaps, pairs, references = sets["gaps"], sets["pairs"], sets["references"]
         for _ in pair_contrasts:
             advance()
         smallest = self._smallest(gaps)
         apart = rows.apart_contrasts(self._named(smallest, gaps))
-        references, reference_contrasts = rows.reference_set(), rows.reference_contrasts()
+        reference_contrasts = rows.reference_contrasts()
         facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
         speak = {name: bool(gaps.over_terms[n]) and facts[name].may_speak for n, name in enumerate(gaps.names)}
         are_samples = dict(zip(references.names, references.over_terms.tolist(), strict=True))
@@ -586,21 +610,38 @@ class AxisEstimates:
                 "terms": self._terms(gap_contrasts),
             }
         )
-        return AxisDraft(
+        draft = AxisDraft(
             result,
-            gaps,
-            references,
-            pairs,
-            rows.beyond_set(),
-            of_terms_only,
-            rows.beyond_set(over=False),
-            rows.set_of(apart, joins=False),
-            rows.set_of(apart, over=False, joins=False),
-            rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
-            facts,
+            **sets,
+            **self._apart(rows, apart),
+            facts=facts,
             needs_placebo=self._needs_placebo(),
             may_be_equal=self._may_be_equal(),
         )
+        alike = rows.in_these_clusters
+        if alike is None:
+            return draft
+        within = replace(draft, **self._sets(alike, effects), **self._apart(alike, apart))
+        return replace(draft, in_these_clusters=within)
+
+    def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Return the rows of the groups that a finding names, by field."""
+        return {
+            "apart": rows.set_of(contrasts, joins=False),
+            "apart_of_terms_only": rows.set_of(contrasts, over=False, joins=False),
+        }
+
+    def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, Any]:
+        """Return the sets of rows of a draft, by field."""
+        return {
+            "gaps": rows.set_of(rows.gap_contrasts()),
+            "references": rows.reference_set(),
+            "pairs": rows.set_of(rows.pair_contrasts()),
+            "beyond": rows.beyond_set(),
+            "of_terms_only": rows.set_of(rows.gap_contrasts(), over=False),
+            "beyond_of_terms_only": rows.beyond_set(over=False),
+            "effects": rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
+        }
 
     def _smallest(self, gaps: RowSet) -> list[str]:
         """Return the smallest set of groups that explains the difference between all groups.
@@ -762,6 +803,7 @@ class AxisEstimates:
             scale="ratio" if is_ratio else "difference",
             dialogues=int(self._contrasts.design.has.any(axis=1).sum()) or table.dialogues,
             clusters={name: len(set(labels)) for name, labels in table.clusters},
+            effective_clusters=self._effective_clusters(),
             **levels,
             disparity=estimates[DISPARITY],
             artefact=estimates["artefact"],
@@ -776,6 +818,12 @@ class AxisEstimates:
             sampling=sampling_of(self._table, self._metric, self._maker.scale, self._inference, error),
             su=su_of(self._table, self._metric.score, self._order, self._inference) if is_ratio else None,
         )
+
+    def _effective_clusters(self) -> dict[str, float]:
+        """Return the effective number of each kind of clusters of the dialogues that are compared."""
+        takes_part = self._contrasts.design.has.any(axis=1)
+        kinds = dict(zip((name for name, _ in self._variants.clusters), kinds_of_clusters(self._variants), strict=True))
+        return {name: round(kind.within(takes_part).effective, 3) for name, kind in kinds.items()}
 
     def _whole_estimates(self, values: Mapping[str, np.ndarray]) -> list[Estimate]:
         is_original = self._maker.originals(self._contrasts.design.groups)

@@ -35,7 +35,7 @@ from tod_bias.results import (
     Group,
     Missing,
 )
-from tod_bias.statistics.power import affected_within, units_needed
+from tod_bias.statistics.power import units_needed, unseen_rate
 
 _OF_ANY = 1.5
 """An event of all tools together leads if it shows in this many times as many turns as that of one tool."""
@@ -231,8 +231,7 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | No
     dialogues = max((row.dialogues or 0 for row in rows), default=0)
     equal, of = (0, 0) if turns is None or any(row.unmeasured for row in rows) else turns.equal_turns(axis)
     if equal:
-        bound = affected_within(0, of)
-        return Finding(axis=axis, verdict=NO_DIFFERENCE, dialogues=of, turns=equal, bound=bound)
+        return Finding(axis=axis, verdict=NO_DIFFERENCE, dialogues=of, turns=equal, bound=unseen_rate(of))
     if _is_equivalent(rows):
         return Finding(axis=axis, verdict=EQUIVALENT, dialogues=dialogues)
     lead = _strongest([claim for row in rows if (claim := _claim(row)) is not None])

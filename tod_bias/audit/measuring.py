@@ -54,14 +54,13 @@ def measured_axes(outputs: Outputs, measures: Measures, inference: Inference, *,
         axes = {axis: outputs.turns.with_events(axis, turns, events) for axis, turns in axes.items()}
     if measures.is_default and events:
         sums = {axis: turns.tables.events for axis, turns in axes.items() if isinstance(turns.tables, TablesWithEvents)}
-        events, out = screened(axes, sums, events, inference)
+        events, further = screened(axes, sums, events, inference)
         names = [event.name for event in events]
         axes = {
             axis: AxisTurns(turns.dialogues, turns.variants, turns.tables.only(names))
             for axis, turns in axes.items()
             if isinstance(turns.tables, TablesWithEvents)
         }
-        further = Further([some.gaps for some in out.values()], [some.beyond for some in out.values() if some.beyond])
     outputs.turns.events = events
     failures: dict[str, TodBiasError] = {}
     if has_placebo:

@@ -7,12 +7,12 @@ differences have no direction cannot be claimed in that family, so leaving it ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tod_bias.audit.claims import are_enough, without_copies
+from tod_bias.audit.claims import Further, are_enough
 from tod_bias.audit.contrasts import VariantIndex, group_design, kinds_of_clusters
 from tod_bias.audit.turns import AxisTurns, EventSums
 from tod_bias.metrics.events import Event
@@ -35,21 +35,31 @@ reaches √m at the most."""
 
 
 @dataclass(frozen=True)
-class Screened:
-    """Hypotheses of one axis that are not estimated in full, under sign flips."""
-
-    gaps: FlippedRows
-    beyond: FlippedRows | None
-    """The same beyond the placebo's effect; None without a placebo."""
-
-
-@dataclass(frozen=True)
 class _AxisScreen:
     """Contributions of dialogues to the gaps of all events on one axis."""
 
     adds: np.ndarray
     """(dialogues, events, groups)."""
-    beyond: np.ndarray | None
+    design: GroupDesign
+    beyond: tuple[np.ndarray, GroupDesign] | None
+    """The same beyond the placebo's effect; None without a placebo."""
+
+    def flipped(self, chosen: np.ndarray, inference: Inference, *, over_clusters: bool) -> list[list[FlippedRows]]:
+        """Return some events under sign flips: their gaps, and those beyond the placebo's effect.
+
+        Args:
+            chosen: numbers of events.
+            inference: number and seed of flips.
+            over_clusters: True if clusters of dialogues are a sample.
+        """
+        sets: list[list[FlippedRows]] = []
+        for some in ((self.adds, self.design), self.beyond):
+            rows = None
+            if some is not None and inference.permutations:
+                adds, design = some
+                rows = _flipped(design.merged(adds[:, chosen], over_clusters=over_clusters), inference)
+            sets.append([] if rows is None else [rows])
+        return sets
 
     @property
     def strength(self) -> np.ndarray:
@@ -65,8 +75,8 @@ def _strength(adds: np.ndarray) -> np.ndarray:
 
 def screened(
     axes: Mapping[str, AxisTurns], sums: Mapping[str, EventSums], events: Sequence[Event], inference: Inference
-) -> tuple[list[Event], dict[str, Screened]]:
-    """Return the events that are estimated in full, and the others under sign flips, by axis.
+) -> tuple[list[Event], Further]:
+    """Return the events that are estimated in full, and the others under sign flips.
 
     Args:
         axes: axis to its turns, without the placebo.
@@ -78,13 +88,23 @@ def screened(
     strength = np.max([screen.strength for screen in screens.values()], axis=0, initial=0.0)
     kept = _kept(events, strength)
     left = np.array([number for number in range(len(events)) if number not in kept], dtype=int)
-    out = {}
+    further = _further(screens, left, inference, over_clusters=True)
+    if any(screen.design.has_clusters for screen in screens.values()):
+        further = replace(further, in_these_clusters=_further(screens, left, inference, over_clusters=False))
+    return [events[number] for number in kept], further
+
+
+def _further(
+    screens: Mapping[str, _AxisScreen], chosen: np.ndarray, inference: Inference, *, over_clusters: bool
+) -> Further:
+    gaps: list[FlippedRows] = []
+    beyond: list[FlippedRows] = []
     for axis, screen in screens.items():
         drawn = replace(inference, seed=inference.seed_of(axis))
-        gaps = _flipped(screen.adds, left, drawn)
-        if gaps is not None:
-            out[axis] = Screened(gaps, None if screen.beyond is None else _flipped(screen.beyond, left, drawn))
-    return [events[number] for number in kept], out
+        of_gaps, of_beyond = screen.flipped(chosen, drawn, over_clusters=over_clusters)
+        gaps += of_gaps
+        beyond += of_beyond
+    return Further(gaps, beyond)
 
 
 def _kept(events: Sequence[Event], strength: np.ndarray) -> list[int]:
@@ -121,15 +141,16 @@ def _axis_screen(variants: VariantIndex, sums: EventSums) -> _AxisScreen:
     adds = _adds(design, values)
     members = variants.has_placebo & shared
     if not members.any():
-        return _AxisScreen(adds, None)
+        return _AxisScreen(adds, design, None)
     start, end = sums.ends_of_placebo()
     placebo = _means(variants.placebo, end - start, variants.dialogues)
     less = np.repeat(placebo[:, :, None], has.shape[1], axis=2)
     mentions = np.flatnonzero(variants.source >= 0)
     less[mentions, :, variants.source[mentions]] = 0.0
-    of_placebo = GroupDesign(has & members[:, None], variants.weights_of_terms(has.shape[1]), None, design.clusters)
+    terms = variants.weights_of_terms(has.shape[1])
+    of_placebo = GroupDesign(has & members[:, None], terms, None, kinds_of_clusters(variants))
     beyond = np.where(could[:, :, None] & members[:, None, None], values - less, 0.0)
-    return _AxisScreen(adds, _adds(of_placebo, beyond))
+    return _AxisScreen(adds, design, (_adds(of_placebo, beyond), of_placebo))
 
 
 def _by_group(variants: VariantIndex, sums: EventSums) -> np.ndarray:
@@ -166,13 +187,12 @@ def _adds(design: GroupDesign, values: np.ndarray) -> np.ndarray:
         contrast[group] += 1
         coefficients = design.coefficients(contrast)[:, :groups]
         adds[:, :, group] = np.einsum("dg,deg->de", coefficients, values) * differs
-    return without_copies(design, adds)
+    return adds
 
 
-def _flipped(adds: np.ndarray, chosen: Iterable[int], inference: Inference) -> FlippedRows | None:
-    """Return some events under sign flips; None if none of them can matter to the family."""
-    table = adds[:, list(chosen)]
-    table = table[:, ((table != 0).any(axis=2)).sum(axis=0) >= _FEWEST_UNITS]
-    if not table.size or not inference.permutations:
+def _flipped(adds: np.ndarray, inference: Inference) -> FlippedRows | None:
+    """Return (dialogues, events, groups) under sign flips; None if none of the events can matter to the family."""
+    table = adds[:, ((adds != 0).any(axis=2)).sum(axis=0) >= _FEWEST_UNITS]
+    if not table.size:
         return None
     return FlippedRows.of(table.reshape(len(table), -1), inference.permutations, inference.seed)

@@ -18,6 +18,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.audit.checks import FOUND_KINDS
 from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
@@ -433,10 +434,12 @@ def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[s
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
-    """Return a restriction to the corpus's domains if they are few, such as ", in these 3 domains"; otherwise empty."""
+    """Return a restriction to the corpus's domains or chats if a claim holds for these only, such as ", true of these
+    domains"; otherwise empty."""
     row = result.axes[finding.axis].get(finding.metric)
-    few = [f"{number} {name}s" for name, number in (row.few_clusters if row else {}).items()]
-    return f", in these {' and '.join(few)}" if few else ""
+    of_chats = dict.fromkeys(FOUND_KINDS, "chats")
+    names = dict.fromkeys(of_chats.get(name, f"{name}s") for name in (row.few_clusters if row else ()))
+    return f", true of these {' and '.join(names)}" if names else ""
 
 
 def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
@@ -493,7 +496,7 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.verdict == NO_DIFFERENCE:
         bound = 100 * (finding.bound or 0.0)
         turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
-        yield f"{turns}; a rate of up to {bound:.1f}% could have been missed"
+        yield f"{turns}; up to {bound:.1f}% of dialogues could have been missed"
     elif cancelling := [pair for row in result.axes[finding.axis].values() if (pair := opposed(row)) is not None]:
         yield str(cancelling[0])
     elif finding.group:

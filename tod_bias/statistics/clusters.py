@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tod_bias.statistics.crossed import effective_number
+from tod_bias.statistics.needed import FEWEST_CLUSTERS
 from tod_bias.statistics.sums import sums_by
 
 
@@ -39,6 +40,16 @@ class Clusters:
     def effective(self) -> float:
         """Effective number of clusters: as many of equal size weigh as much."""
         return effective_number(self.sizes)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance between clusters: the effective number less one, at least 1."""
+        return max(1.0, self.effective - 1)
+
+    @property
+    def are_few(self) -> bool:
+        """True if the clusters are so few that what holds for them need not hold for others."""
+        return self.effective < FEWEST_CLUSTERS
 
     def within(self, chosen: np.ndarray) -> Clusters:
         """The clusters of some of the units only, (units,) bool; the others belong to none, empty clusters go."""

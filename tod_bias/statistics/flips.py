@@ -5,6 +5,8 @@ opposite, so its sign may be flipped. All rows of a unit are flipped together, s
 each other. A row's statistic is z = |Σ x| / √(Σ x²), which no flip scales. The largest z over all rows then has a
 known distribution under the null hypothesis (max-T of Westfall and Young 1993, section 2.3). A row in which few units
 differ cannot reach a large z, and costs the other rows little.
+
+If units err together by cluster, the sums of whole clusters are flipped (Canay, Romano and Shaikh 2017).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from scipy import special
 
 from tod_bias.statistics.resampling import blocks
 
+FEWEST_FLIPPED = 6
+"""Units that differ from which the smallest two-sided p-value of sign flips, 2 in 2⁶, is below .05."""
 _SLACK = 1e-9
 """Difference below which two statistics of the same numbers, summed in another order, are taken to be equal."""
 
@@ -32,6 +36,8 @@ class FlippedRows:
     :meth:`share_below`, so few flips limit no row's own p-value."""
     largest: np.ndarray
     """(flips,) the largest z over the rows, flip by flip."""
+    rows: int = 0
+    """Number of rows that could be significant at all (Tarone 1990): at least :data:`FEWEST_FLIPPED` units differ."""
 
     @classmethod
     def of(cls, adds: np.ndarray, flips: int, seed: int) -> Self:
@@ -55,12 +61,14 @@ class FlippedRows:
             z = np.abs(signs @ table)
             largest[start : start + rows] = z.max(axis=1, initial=0.0)
             start += rows
-        return cls(2 * special.ndtr(-observed), largest)
+        tested = int(((adds != 0).sum(axis=0) >= FEWEST_FLIPPED).sum())
+        return cls(2 * special.ndtr(-observed), largest, tested)
 
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:
         """Return all rows of several sets, each with the same number of flips."""
-        return cls(np.concatenate([some.p for some in several]), np.maximum.reduce([some.largest for some in several]))
+        p = np.concatenate([some.p for some in several])
+        return cls(p, np.maximum.reduce([some.largest for some in several]), sum(some.rows for some in several))
 
     def share_below(self, p: float) -> float:
         """Return how often any row's z is as large as that of a two-sided ``p`` if no row differs from 0."""

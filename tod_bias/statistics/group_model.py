@@ -26,8 +26,9 @@ import numpy as np
 from scipy import sparse, special
 
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.distributions import inverse_trigamma
-from tod_bias.statistics.needed import FEWEST, FEWEST_CLUSTERS
+from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
 
 CERTAIN = 0.8
@@ -64,7 +65,10 @@ class GroupDesign:
         self.units = max(1, int(self.has.any(axis=1).sum()))
         self.groups = has.shape[1]
         present = [kind.within(self.has.any(axis=1)) for kind in clusters]
-        self.clusters = [kind for kind in present if kind.effective >= FEWEST_CLUSTERS]
+        self.kinds = [kind for kind in present if 1 < len(kind.names) < kind.sizes.sum()]
+        """Kinds of clusters of the units that take part; a kind without a pair of units in a cluster tells nothing."""
+        self.clusters = [kind for kind in self.kinds if not kind.are_few]
+        """Kinds whose variance is estimated."""
         self._number = np.maximum(self.has.sum(axis=1), 1)
         moments = np.diag(self.has.sum(axis=0).astype(float)) - (self.has / self._number[:, None]).T @ self.has
         self._inverse = np.linalg.pinv(moments, rcond=1e-10, hermitian=True)
@@ -82,8 +86,9 @@ class GroupDesign:
         residual = x - self.within(slope)
         by_unit = (residual**2).sum(axis=1)
         total = float(by_unit.sum())
-        if total > 1e-9 * self.units and total**2 / float((by_unit**2).sum()) >= ORIGINALS:
+        if total > 1e-9 * self.units and effective_number(by_unit) >= ORIGINALS:
             self.has_originals = True
+            self._originals = effective_number(by_unit)
             self._x, self._slope, self._residual_x, self._total_x = x, slope, residual, total
 
     def _centred(self, table: np.ndarray) -> np.ndarray:
@@ -132,6 +137,29 @@ class GroupDesign:
         is_crossed = len(self.families) > 1
         return sets + [None for group in focal(contrast) if is_crossed and not self.sets_of(group)]
 
+    def merged(self, table: np.ndarray, *, over_clusters: bool = True) -> np.ndarray:
+        """Return (units, …) contributions with those of a randomisation unit in one row: of copies, and of a cluster.
+
+        Signs are flipped by cluster (Canay, Romano and Shaikh 2017), of the kind with the fewest effective clusters.
+
+        Args:
+            table: (units, …).
+            over_clusters: whether clusters are a sample, where they are enough.
+        """
+        for kind in self.kinds:
+            table = kind.merged(table) if kind.are_copies else table
+        sampled = self.sampled(over_clusters=over_clusters)
+        return min(sampled, key=lambda kind: kind.effective).merged(table) if sampled else table
+
+    @property
+    def has_clusters(self) -> bool:
+        """True if the variance between any clusters, other than copies of one unit, is estimated."""
+        return not all(kind.are_copies for kind in self.clusters)
+
+    def sampled(self, *, over_clusters: bool) -> list[Clusters]:
+        """Return the kinds of clusters whose variance is estimated; copies of a dialogue are never independent."""
+        return [kind for kind in self.clusters if over_clusters or kind.are_copies]
+
     def fit(self, values: np.ndarray) -> GroupFit:
         """Estimate the model for (units, groups) values; values of groups that a unit lacks are ignored."""
         return GroupFit(self, values)
@@ -160,12 +188,15 @@ class GroupFit:
         self._parts = [family.part_of(self.residuals) for family in design.families]
         self._moderated = [_moderated(*some) for some in zip(design.families, self._parts, strict=True)]
 
-    def rows(self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True) -> RowEstimates:
+    def rows(
+        self, contrasts: np.ndarray, over_terms: np.ndarray | bool = True, *, over_clusters: bool = True
+    ) -> RowEstimates:
         """Estimates of contrasts.
 
         Args:
             contrasts: (rows, groups), each summing to 0.
             over_terms: (rows,) bool, True if the terms are a sample; otherwise the row holds for these terms only.
+            over_clusters: True if the clusters are a sample; otherwise the rows hold for these clusters only.
         """
         if not len(contrasts):
             return RowEstimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
@@ -178,8 +209,23 @@ class GroupFit:
             influence += self.residuals[:, [group]] * weights
         if design.has_originals:
             influence /= (1 - (design._residual_x**2).sum(axis=1) / design._total_x)[:, None]
-        rows = self.estimated(values, influence, columns, over)
-        return rows if np.isnan(rows.errors).any() else self._with_floor(rows, contrasts, over)
+        rows = self.estimated(values, influence, columns, over, over_clusters=over_clusters)
+        if np.isnan(rows.errors).any():
+            return rows
+        return self._with_floor(self._with_unseen_originals(rows, contrasts), contrasts, over)
+
+    def _with_unseen_originals(self, rows: RowEstimates, contrasts: np.ndarray) -> RowEstimates:
+        """Add the error that one more deviating unit would make in the effect of being the original.
+
+        If nearly all units are originals of one group, the effect is estimated from few units. Rare effects may occur
+        in none of these, whose variance is then 0. One unit is added, as Agresti and Coull (1998) add some.
+        """
+        design, size = self.design, np.abs(self.values)
+        if not design.has_originals or size.max(initial=0.0) < _TINY:
+            return rows
+        added = contrasts @ design._slope * (size**2).sum() / size.sum() / design._originals
+        covariance = rows.covariance + np.outer(added, added)
+        return RowEstimates(rows.values, np.sqrt(rows.errors**2 + added**2), rows.freedom, covariance)
 
     def _with_floor(self, rows: RowEstimates, contrasts: np.ndarray, over: np.ndarray) -> RowEstimates:
         """:func:`with_floor`, of dialogues and of the terms of the groups that a contrast is about."""
@@ -194,7 +240,15 @@ class GroupFit:
             units[number] = min([units[number], *sizes])
         return with_floor(rows, units)
 
-    def estimated(self, values: np.ndarray, influence: np.ndarray, columns: Columns, over: np.ndarray) -> RowEstimates:
+    def estimated(
+        self,
+        values: np.ndarray,
+        influence: np.ndarray,
+        columns: Columns,
+        over: np.ndarray,
+        *,
+        over_clusters: bool = True,
+    ) -> RowEstimates:
         """Estimates whose values and influences are known, and whose terms vary as this model's do.
 
         Args:
@@ -202,6 +256,7 @@ class GroupFit:
             influence: (units, rows), how far each unit moves each value, with mean 0.
             columns: of a group (units, rows) weights, with which effects of terms add up to the values.
             over: (rows,) bool, whether terms are a sample.
+            over_clusters: whether clusters are a sample, where they are enough.
         """
         design = self.design
         correction = design.units / max(1, design.units - 1)
@@ -225,7 +280,7 @@ class GroupFit:
                 covariance += together
                 between[place] = np.maximum(np.diag(together), 0.0)
             parts.add_terms(family, prior, family.noise_of(part, columns), between, takes_part)
-        for kind in design.clusters:
+        for kind in design.sampled(over_clusters=over_clusters):
             covariance = parts.add_clusters(kind, influence, covariance)
         values = np.where(np.abs(values) < _TINY, 0.0, values)
         covariance = np.where(np.outer(_small(covariance), _small(covariance)), 0.0, covariance)
@@ -340,14 +395,18 @@ class _Parts:
         self._families.append(_FamilyPart(noise.T, between.T, freedom, family.common, prior, takes_part))
 
     def add_clusters(self, kind: Clusters, influence: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        """The covariance with that between clusters of units, where these vary more than their units do (CV3)."""
+        """The covariance with that between clusters of units (CV3, the jackknife: MacKinnon, Nielsen and Webb 2023).
+
+        The variance is never below that between units. Its degrees of freedom are always those of the clusters: to
+        take those of the units where the clusters seem to vary no more would be a pretest.
+        """
         number = len(kind.names)
         share = kind.sizes / max(1, kind.sizes.sum())
         sums = kind.sums(influence) / (1 - share)[:, None]
         sums = sums - sums.mean(axis=0)
         between = (number - 1) / number * (sums**2).sum(axis=0)
         more = np.maximum(between - self._units, 0.0)
-        self._clusters.append((np.where(more > 0, between, 0.0), kind.effective - 1))
+        self._clusters.append((self._units + more, kind.freedom))
         scale = np.sqrt(1 + more / np.maximum(np.diag(covariance), _TINY))
         return covariance * np.outer(scale, scale)
 

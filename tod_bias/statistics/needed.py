@@ -4,12 +4,9 @@ from tod_bias.errors import TodBiasError
 
 FEWEST = 5
 """Units that an interval needs."""
-FEWEST_CLUSTERS = 3.5
-"""Effective clusters whose variance is estimated. If groups differ by domain, .05 of null samples are claimed with 4
-domains; with 3 and 2 their variance is estimated so badly that the wrong groups would be claimed, and a claim then
-holds for these domains only."""
-FEW_CLUSTERS = 5
-"""Number of clusters from which a claim holds for further clusters; with fewer it holds for these only."""
+FEWEST_CLUSTERS = 7.0
+"""Effective clusters (Kish) whose variance is estimated; with fewer a claim holds for these clusters only, and is
+marked so. Six clusters have 2⁵ patterns of signs, too few for any claim in a family of events."""
 ENOUGH_TERMS = 3
 """Effective terms of the group that a claim needs; with fewer it holds for these terms only."""
 MOST_OF_A_TERM = 0.5

@@ -32,31 +32,72 @@ def detectable(error: float, freedom: float, alpha: float, power: float = POWER)
 
 
 def detectable_rate(
-    error: float, freedom: float, alpha: float, units: int, most: float = 1.0, power: float = POWER
+    error: float,
+    freedom: float,
+    alpha: float,
+    units: int,
+    most: float = 1.0,
+    size: float | None = None,
+    power: float = POWER,
 ) -> float:
-    """Return the smallest mean of rare effects that a two-sided t test finds with probability ``power``.
+    """Return the smallest mean effect that a two-sided t test and sign flips find with probability ``power``.
 
-    Rare effects add to the variance by which they are judged: if a share s of n units has an effect of ``most``, their
-    mean m = s · most has the variance m (most − m) / n. The mean is the solution of
-    m = (t_{1 - alpha/2} + t_power) √(error² + m (most − m) / n).
+    Effects add to the variance by which they are judged: if a share s of n units has an effect of ``size``, their mean
+    m = s · size has the variance V / n, V = n · error² + m (size − m). The error of the mean and that of its standard
+    error go together, so that the statistic T = m̂ √(n / V) varies less than its mean's distance from 0 suggests: by the
+    delta method its standard deviation is 1 − m (size − 2m) / 2V. Half of this shrinkage is taken, as noise does not
+    have it. The same holds of the flips' z, with V + m² in place of V. The result is the smallest m for which both
+    statistics lie above their critical value in ``power`` of all samples.
 
     Args:
         error: standard error of the estimate without the effect; 0 if nothing varied.
         freedom: its degrees of freedom.
         alpha: level of the test, after adjustment for other tests.
         units: how many units there are.
-        most: the effect of a unit that has one.
+        most: the largest mean.
+        size: the effect of a unit that has one; by default the largest mean. Means above it are effects on all units.
         power: probability of finding the effect.
 
     Returns:
         A mean on the estimate's scale; NaN if the error is not known or even an effect in every unit is not found.
     """
-    if not math.isfinite(error) or freedom < 1 or units < 2:
+    if not math.isfinite(error) or freedom < 1 or units < 2 or most <= 0:
         return math.nan
-    reach = float(t_quantile(1 - alpha / 2, freedom) + t_quantile(power, freedom)) ** 2
-    half = reach * most / units / 2
-    mean = (half + math.sqrt(half**2 + (1 + reach / units) * reach * error**2)) / (1 + reach / units)
-    return mean if mean <= most else math.nan
+    critical, reach = float(t_quantile(1 - alpha / 2, freedom)), float(t_quantile(power, freedom))
+    flipped = float(normal_quantile(1 - alpha / 2))
+
+    each = most if size is None else min(size, most)
+
+    def is_found(mean: float) -> bool:
+        added = max(0.0, mean * (each - mean))
+        variance = units * error**2 + added
+        square = variance + mean**2
+        slope = each - 2 * mean if added else 0.0
+        spread = max(0.0, 1 - mean * slope / (4 * variance)) if variance > 0 else 0.0
+        of_flips = math.sqrt(variance / square) * (1 - mean * (slope + 2 * mean) / (4 * square))
+        by_t = mean * math.sqrt(units) >= (critical + reach * spread) * math.sqrt(variance)
+        return by_t and mean * math.sqrt(units) >= (flipped + reach * of_flips) * math.sqrt(square)
+
+    if not is_found(most):
+        return math.nan
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_found(middle) else (middle, high)
+    return high
+
+
+def unseen_rate(dialogues: int, alpha: float = 0.05) -> float:
+    """Return the largest share of dialogues that may differ if none of some was seen to (the rule of three).
+
+    The share is 1 − alpha^(1/n), about 3/n (Hanley and Lippman-Hand 1983). Turns of a dialogue, and counterfactuals of
+    it, are not independent, so n counts dialogues.
+
+    Args:
+        dialogues: in which nothing differs.
+        alpha: one less the confidence.
+    """
+    return affected_within(0, dialogues, alpha)
 
 
 def equivalent_within(value: float, error: float, freedom: float, alpha: float = 0.05) -> float:

@@ -65,6 +65,10 @@ class BoundedRows:
 class TestedRows(Protocol):
     """Rows that are claimed together with those of other blocks."""
 
+    @property
+    def rows(self) -> int:
+        """Number of tests."""
+
     def share_below(self, p: float) -> float:
         """Return how often the smallest p-value of the rows is ``p`` or less if no row differs from 0."""
 
@@ -91,6 +95,10 @@ class Family:
         for block in self._blocks:
             remaining *= 1 - block.share_below(p)
         return min(1.0, max(p, 1 - remaining))
+
+    def bounded(self, p: float) -> float:
+        """Return the p-value of a single row for the whole family by Bonferroni's inequality; NaN stays."""
+        return p if np.isnan(p) else min(1.0, p * max(1, sum(block.rows for block in self._blocks)))
 
     def _solved(self, alpha: float) -> float:
         low, high = 0.0, alpha

@@ -42,6 +42,7 @@ from tod_bias.results import (
 )
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.intervals import finite
@@ -96,6 +97,8 @@ class RowSet:
     """(rows,) p-values of t tests over clusters, which are adjusted by themselves; None if none are a sample. Flips of
     few clusters are exact for symmetric effects of clusters only: in a family of 60 rows, .08 of null samples with ten
     to sixteen clusters of skewed effects are claimed without these tests, .03 with them."""
+    exchanged: ExchangedRows | None = None
+    """The groups of the rows under exchanges within dialogues, one event; None of other rows than gaps."""
 
     @classmethod
     def of(
@@ -157,7 +160,9 @@ class RowSet:
     def adjusted(self, number: int, family: Family) -> float:
         """Return the p-value of a row in its family; NaN if it is not tested."""
         p = family.adjusted(float(self.p[number]))
-        return p if self.bounded is None else max(p, family.bounded(float(self.bounded[number])))
+        if self.bounded is not None:
+            p = max(p, family.bounded(float(self.bounded[number])))
+        return p if self.exchanged is None else max(p, family.exchanged(float(self.exchanged.z[number, 0])))
 
     @property
     def is_tested(self) -> bool:
@@ -515,6 +520,8 @@ class Further:
     gaps: Sequence[FlippedRows] = ()
     beyond: Sequence[FlippedRows] = ()
     """The same beyond the placebo's effect."""
+    exchanged: Sequence[ExchangedRows] = ()
+    """The gaps under exchanges of groups."""
     in_these_clusters: Further | None = None
     """The same with the clusters of dialogues as they are; None if no kind of clusters is a sample anyway."""
 
@@ -534,14 +541,21 @@ class Families:
         """Make the families of all axes and metrics that are tested, with the hypotheses that were screened out."""
         tested = [draft for draft in drafts if draft.is_tested]
 
-        def family(sets: Sequence[RowSet | None], more: Sequence[FlippedRows] = ()) -> Family:
-            return Family(blocks_of(sets, seed, more), alpha)
+        exchanged = [draft.gaps.exchanged for draft in tested if draft.gaps.exchanged is not None]
 
+        def family(
+            sets: Sequence[RowSet | None],
+            more: Sequence[FlippedRows] = (),
+            exchanged: Sequence[ExchangedRows] = (),
+        ) -> Family:
+            return Family(blocks_of(sets, seed, more), alpha, exchanged)
+
+        exchanged = [*exchanged, *further.exchanged]
         return cls(
-            family([rows for draft in tested for rows in (draft.gaps, draft.references)], further.gaps),
+            family([rows for draft in tested for rows in (draft.gaps, draft.references)], further.gaps, exchanged),
             family([draft.beyond for draft in tested], further.beyond),
             family([rows for draft in tested for rows in (draft.distinct_pairs, draft.effects)]),
-            family([draft.of_terms_only for draft in tested], further.gaps),
+            family([draft.of_terms_only for draft in tested], further.gaps, exchanged),
             family([draft.beyond_of_terms_only for draft in tested], further.beyond),
         )
 

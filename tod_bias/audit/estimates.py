@@ -63,6 +63,7 @@ from tod_bias.results import (
 )
 from tod_bias.statistics.arms import Arm, ArmDesign
 from tod_bias.statistics.distributions import t_quantile
+from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.group_model import GroupFit, RowEstimates, stacked
 from tod_bias.statistics.intervals import finite, interval, interval_of_absolute
 from tod_bias.statistics.resampling import resample
@@ -624,6 +625,14 @@ class AxisEstimates:
         within = replace(draft, **self._sets(alike, effects), **self._apart(alike, apart))
         return replace(draft, in_these_clusters=within)
 
+    def _exchanged(self, rows: GroupRows) -> ExchangedRows | None:
+        """Return the groups under exchanges within dialogues, in the order of the rows of gaps."""
+        design, present = rows.fit.design, rows.present
+        values = rows.fit.centred * self._contrasts.differs[:, None]
+        values = design.merged(values, over_clusters=False)[:, present, None]
+        draws = self._inference.permutations if len(present) > 1 else 0
+        return ExchangedRows.of(values, design.has[:, present], draws, self._inference.seed)
+
     def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return the rows of the groups that a finding names, by field."""
         return {
@@ -633,12 +642,13 @@ class AxisEstimates:
 
     def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, Any]:
         """Return the sets of rows of a draft, by field."""
+        exchanged = self._exchanged(rows)
         return {
-            "gaps": rows.set_of(rows.gap_contrasts()),
+            "gaps": replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged),
             "references": rows.reference_set(),
             "pairs": rows.set_of(rows.pair_contrasts()),
             "beyond": rows.beyond_set(),
-            "of_terms_only": rows.set_of(rows.gap_contrasts(), over=False),
+            "of_terms_only": replace(rows.set_of(rows.gap_contrasts(), over=False), exchanged=exchanged),
             "beyond_of_terms_only": rows.beyond_set(over=False),
             "effects": rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
         }

@@ -16,6 +16,7 @@ from tod_bias.audit.claims import Further, are_enough
 from tod_bias.audit.contrasts import VariantIndex, group_design, kinds_of_clusters
 from tod_bias.audit.turns import AxisTurns, EventSums
 from tod_bias.metrics.events import Event
+from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.settings import Inference
@@ -41,6 +42,8 @@ class _AxisScreen:
     adds: np.ndarray
     """(dialogues, events, groups)."""
     design: GroupDesign
+    centred: np.ndarray
+    """(dialogues, groups, events), less the mean of the dialogue."""
     beyond: tuple[np.ndarray, GroupDesign] | None
     """The same beyond the placebo's effect; None without a placebo."""
 
@@ -60,6 +63,15 @@ class _AxisScreen:
                 rows = _flipped(design.merged(adds[:, chosen], over_clusters=over_clusters), inference)
             sets.append([] if rows is None else [rows])
         return sets
+
+    def exchanged(self, chosen: np.ndarray, inference: Inference) -> ExchangedRows | None:
+        """Return the groups under exchanges within dialogues, by some events; None if none can matter."""
+        present = np.flatnonzero(self.design.has.any(axis=0))
+        values = self.design.merged(self.centred[:, :, chosen], over_clusters=False)[:, present]
+        values = values[:, :, (values != 0).any(axis=1).sum(axis=0) >= _FEWEST_UNITS]
+        if not values.shape[2]:
+            return None
+        return ExchangedRows.of(values, self.design.has[:, present], inference.permutations, inference.seed)
 
     @property
     def strength(self) -> np.ndarray:
@@ -99,12 +111,15 @@ def _further(
 ) -> Further:
     gaps: list[FlippedRows] = []
     beyond: list[FlippedRows] = []
+    exchanged: list[ExchangedRows] = []
     for axis, screen in screens.items():
         drawn = replace(inference, seed=inference.seed_of(axis))
         of_gaps, of_beyond = screen.flipped(chosen, drawn, over_clusters=over_clusters)
         gaps += of_gaps
         beyond += of_beyond
-    return Further(gaps, beyond)
+        rows = screen.exchanged(chosen, drawn)
+        exchanged += [] if rows is None else [rows]
+    return Further(gaps, beyond, exchanged)
 
 
 def _kept(events: Sequence[Event], strength: np.ndarray) -> list[int]:
@@ -139,9 +154,10 @@ def _axis_screen(variants: VariantIndex, sums: EventSums) -> _AxisScreen:
     values = _by_group(variants, sums) * (could & shared[:, None])[:, :, None]
     design = group_design(variants, has, kinds_of_clusters(variants))
     adds = _adds(design, values)
+    centred = design.centred(values.transpose(0, 2, 1)) * (values != 0).any(axis=2)[:, None]
     members = variants.has_placebo & shared
     if not members.any():
-        return _AxisScreen(adds, design, None)
+        return _AxisScreen(adds, design, centred, None)
     start, end = sums.ends_of_placebo()
     placebo = _means(variants.placebo, end - start, variants.dialogues)
     less = np.repeat(placebo[:, :, None], has.shape[1], axis=2)
@@ -150,7 +166,7 @@ def _axis_screen(variants: VariantIndex, sums: EventSums) -> _AxisScreen:
     terms = variants.weights_of_terms(has.shape[1])
     of_placebo = GroupDesign(has & members[:, None], terms, None, kinds_of_clusters(variants))
     beyond = np.where(could[:, :, None] & members[:, None, None], values - less, 0.0)
-    return _AxisScreen(adds, design, (_adds(of_placebo, beyond), of_placebo))
+    return _AxisScreen(adds, design, centred, (_adds(of_placebo, beyond), of_placebo))
 
 
 def _by_group(variants: VariantIndex, sums: EventSums) -> np.ndarray:

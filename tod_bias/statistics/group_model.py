@@ -96,6 +96,16 @@ class GroupDesign:
         table = np.where(self.has, table, 0.0)
         return np.where(self.has, table - (table.sum(axis=1) / self._number)[:, None], 0.0)
 
+    def centred(self, values: np.ndarray) -> np.ndarray:
+        """Return (units, groups, events) values less the unit's mean and the effect of being the original."""
+        has = self.has[:, :, None]
+        table = np.where(has, values, 0.0)
+        table = np.where(has, table - (table.sum(axis=1) / self._number[:, None])[:, None], 0.0)
+        if self.has_originals:
+            effect = np.einsum("ug,uge->e", self._residual_x, table) / self._total_x
+            table = table - self._x[:, :, None] * effect
+        return table
+
     def within(self, effects: np.ndarray) -> np.ndarray:
         """Return the effects (groups,) of groups within units, (units, groups)."""
         return self._centred(np.broadcast_to(effects, self.has.shape))
@@ -182,6 +192,8 @@ class GroupFit:
         if design.has_originals:
             self.effect_of_originals = float((design._residual_x * centred).sum()) / design._total_x
             centred = centred - self.effect_of_originals * design._x
+        self.centred = centred
+        """(units, groups) values less the mean of the unit, and less the effect of being the original."""
         self.effects = design._inverse @ centred.sum(axis=0)
         """(groups,) γ, identified only in contrasts."""
         self.residuals = centred - design.within(self.effects)

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from tod_bias.statistics.distributions import chi2_quantile, t_quantile, t_tail
+from tod_bias.statistics.exchanges import ExchangedRows, share_of
 
 DRAWS = 20_000
 """Draws of the rows of a block under the null hypothesis."""
@@ -79,10 +80,14 @@ class Family:
     Args:
         blocks: independent of each other, or bounded as if they were (Šidák 1967).
         alpha: the family-wise error rate.
+        exchanged: the same rows under exchanges of groups, for :meth:`exchanged`.
     """
 
-    def __init__(self, blocks: Sequence[TestedRows], alpha: float = 0.05) -> None:
+    def __init__(
+        self, blocks: Sequence[TestedRows], alpha: float = 0.05, exchanged: Sequence[ExchangedRows] = ()
+    ) -> None:
         self._blocks = list(blocks)
+        self._exchanged = list(exchanged)
         self.alpha = alpha
         self.level = self._solved(alpha)
         """The p-value of a single row that is significant in the family."""
@@ -95,6 +100,10 @@ class Family:
         for block in self._blocks:
             remaining *= 1 - block.share_below(p)
         return min(1.0, max(p, 1 - remaining))
+
+    def exchanged(self, z: float) -> float:
+        """Return the p-value of a row with this z under exchanges of groups, for the whole family."""
+        return share_of(self._exchanged, z)
 
     def bounded(self, p: float) -> float:
         """Return the p-value of a single row for the whole family by Bonferroni's inequality; NaN stays."""

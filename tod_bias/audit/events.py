@@ -196,7 +196,8 @@ class EventSearch:
         """
         by_pattern: dict[int, list[tuple[Event, _Found]]] = {}
         for (kind, where), found in self._found.items():
-            if found.most >= FEWEST_DIALOGUES and kind.fits(where, self._presence):
+            share = found.happened / max(1, found.rows)
+            if found.most >= FEWEST_DIALOGUES and kind.fits(where, self._presence, share):
                 event = kind(*where)
                 event.stage = found.stage
                 by_pattern.setdefault(found.key, []).append((event, found))

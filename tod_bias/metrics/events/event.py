@@ -35,6 +35,8 @@ class Presence:
         """Path to the number of turns that have a value there."""
         self.objects: Counter[str] = Counter()
         """Path of a mapping to the number of turns that have one."""
+        self.tools: set[str] = set()
+        """Roots of the arguments and results of tools."""
         self.values: dict[str, set[str]] = {}
         """Path to the different values there, in turns that differ; not all of many."""
 
@@ -44,6 +46,7 @@ class Presence:
             self.fields[path] += turns
         for path in facts.objects:
             self.objects[path] += turns
+        self.tools |= facts.roots_of_tools
 
 
 @dataclass(frozen=True)
@@ -129,12 +132,13 @@ class Event(Metric):
         return bool(self.place) and re.match(r"\*(?!\w)", self.place[0]) is not None
 
     @classmethod
-    def fits(cls, place: tuple[str, ...], presence: Presence) -> bool:
+    def fits(cls, place: tuple[str, ...], presence: Presence, share: float) -> bool:
         """Return whether an event is worth measuring, by what a run holds; groups are not looked at.
 
         Args:
             place: of the event.
             presence: of all fields.
+            share: of the variants, in turns that differ, in which the event happens.
         """
         return True
 

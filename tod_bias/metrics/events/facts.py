@@ -91,6 +91,8 @@ class Facts:
         """Path to the values there, in order."""
         self.lists: dict[str, list[str]] = {}
         """Path of a list to its items as JSON."""
+        self.roots_of_tools: set[str] = set()
+        """Roots of the arguments and results of tools, whose fields are those of the tool."""
         self.objects: dict[str, int] = {}
         """Path of a mapping to how often it occurs."""
         for root, stage, said in record.get("said", ()):
@@ -102,6 +104,7 @@ class Facts:
         for call in self.calls:
             root = _key(call.tool) + ("/argument" if call.tool == call.at and call.by != call.at else "")
             self.stage_of[root] = self.stage_of[ANY] = call.by
+            self.roots_of_tools |= {root, ANY}
             self._read(root, call.arguments)
             self._read(ANY, call.arguments)
         for root, stage, value in record.get("out", ()):
@@ -111,6 +114,7 @@ class Facts:
             self._read(path, value)
             if path.endswith(_RESULT):
                 self.stage_of[f"{ANY}{_RESULT}"] = stage
+                self.roots_of_tools |= {path, f"{ANY}{_RESULT}"}
                 self._read(f"{ANY}{_RESULT}", value)
 
     def _read(self, path: str, value: Any) -> None:

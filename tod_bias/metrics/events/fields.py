@@ -97,9 +97,15 @@ class Missing(FieldEvent):
         return f"turns in 100 with {self.label}"
 
     @classmethod
-    def fits(cls, place: tuple[str, ...], presence: Presence) -> bool:
-        """Return whether the field usually belongs to the mapping."""
-        return presence.fields[place[0]] >= _USUAL * presence.objects[owner_of(place[0])[0]]
+    def fits(cls, place: tuple[str, ...], presence: Presence, share: float) -> bool:
+        """Return whether the field usually belongs to the mapping.
+
+        The fields of a tool are its own. A component may put out mappings of several shapes, so that most variants of
+        the same turn decide.
+        """
+        if root_of(place[0]) in presence.tools:
+            return presence.fields[place[0]] >= _USUAL * presence.objects[owner_of(place[0])[0]]
+        return share <= 1 / 2
 
     @classmethod
     def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -134,9 +140,9 @@ class Has(FieldEvent):
         return f"turns in 100 with {self.label}"
 
     @classmethod
-    def fits(cls, place: tuple[str, ...], presence: Presence) -> bool:
+    def fits(cls, place: tuple[str, ...], presence: Presence, share: float) -> bool:
         """Return whether the field usually does not belong to the mapping."""
-        return not Missing.fits(place, presence)
+        return not Missing.fits(place, presence, 1 - share)
 
     @classmethod
     def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -181,7 +187,7 @@ class HasValue(FieldEvent):
         return f"turns in 100 in which {self.label}"
 
     @classmethod
-    def fits(cls, place: tuple[str, ...], presence: Presence) -> bool:
+    def fits(cls, place: tuple[str, ...], presence: Presence, share: float) -> bool:
         """Return whether the field has few values."""
         return len(presence.values.get(place[0], ())) <= MOST_VALUES
 

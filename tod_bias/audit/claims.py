@@ -154,7 +154,7 @@ class RowSet:
             affected,
             flips,
             effect_of(fit, most),
-            _single_p(rows) if over_clusters and design.has_clusters else None,
+            _single_p(rows) if over_clusters and design.has_few_clusters else None,
         )
 
     def adjusted(self, number: int, family: Family) -> float:

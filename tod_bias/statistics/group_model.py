@@ -28,7 +28,7 @@ from scipy import sparse, special
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.distributions import inverse_trigamma
-from tod_bias.statistics.needed import FEWEST
+from tod_bias.statistics.needed import FEWEST, MANY_CLUSTERS
 from tod_bias.statistics.term_families import Columns, FactorTerms, TermFamily, TermSet, families_of
 
 CERTAIN = 0.8
@@ -165,6 +165,11 @@ class GroupDesign:
     def has_clusters(self) -> bool:
         """True if the variance between any clusters, other than copies of one unit, is estimated."""
         return not all(kind.are_copies for kind in self.clusters)
+
+    @property
+    def has_few_clusters(self) -> bool:
+        """True if some kind of clusters, other than copies of one unit, is a sample of few."""
+        return any(not kind.are_copies and kind.effective < MANY_CLUSTERS for kind in self.clusters)
 
     def sampled(self, *, over_clusters: bool) -> list[Clusters]:
         """Return the kinds of clusters whose variance is estimated; copies of a dialogue are never independent."""

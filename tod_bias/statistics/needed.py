@@ -7,6 +7,9 @@ FEWEST = 5
 FEWEST_CLUSTERS = 7.0
 """Effective clusters (Kish) whose variance is estimated; with fewer a claim holds for these clusters only, and is
 marked so. Six clusters have 2⁵ patterns of signs, too few for any claim in a family of events."""
+MANY_CLUSTERS = 25.0
+"""Effective clusters from which flips of their signs need no t test beside them: nulls of skewed clusters were claimed
+too often with ten to sixteen."""
 ENOUGH_TERMS = 3
 """Effective terms of the group that a claim needs; with fewer it holds for these terms only."""
 MOST_OF_A_TERM = 0.5

@@ -33,8 +33,9 @@ ORIGINAL = "original"
 """Value of the column ``arm`` for turns of the dialogue as it is."""
 FEWEST_DIALOGUES = 3
 """Fewest dialogues in which an event must differ between variants to be measured."""
-MOST_CELLS = 3_000
-"""Differing turns per axis in which phrases are looked for: a phrase that is rarer is said in too few to be found."""
+MOST_PHRASES = 120_000
+"""Differing phrases per axis that are looked at, in the first turns that differ: some hundred turns of some
+sentences each. A phrase that does not show in three of so many dialogues is too rare to be found."""
 MOST_CELLS_OF_TABLE = 64_000_000
 """Sums of events that are kept in memory, over variants and arms; of a larger run fewer events are measured."""
 MOST_EVENTS = 600
@@ -160,7 +161,8 @@ class EventSearch:
         self._place_of_stage = {name: number for number, name in enumerate(stages)}
         self._found: dict[tuple[type[Event], tuple[str, ...]], _Found] = {}
         self._presence = Presence()
-        self._cells: dict[str, int] = {}
+        self._phrases: dict[str, int] = {}
+        """Axis to the differing phrases that were looked at."""
 
     def add(self, axis: str, part: TablePart) -> None:
         """Look at the turns of a part."""
@@ -169,14 +171,15 @@ class EventSearch:
             if turns:
                 self._presence.add(facts, turns)
         for turn in _differing(part):
-            self._cells[axis] = self._cells.get(axis, 0) + 1
-            with_texts = self._cells[axis] <= MOST_CELLS
+            with_texts = self._phrases.get(axis, 0) < MOST_PHRASES
             digest = blake2b(f"{axis}\x1f{turn.dialogue}\x1f{turn.turn}".encode(), digest_size=8).digest()
             place = int.from_bytes(digest)
             for kind in kinds().values():
                 if issubclass(kind, TextEvent) and not with_texts:
                     continue
                 for where, readings in kind.differing(turn.variants):
+                    if issubclass(kind, TextEvent):
+                        self._phrases[axis] = self._phrases.get(axis, 0) + 1
                     if kind is HasValue:
                         values = self._presence.values.setdefault(where[0], set())
                         if len(values) > MOST_VALUES:

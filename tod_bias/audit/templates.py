@@ -108,12 +108,10 @@ def skeleton(dialogue: Dialogue, terms: Collection[str] = ()) -> tuple[str, ...]
         for _, value in turn.values
         if len(value) > 1 and len(value) <= _LONGEST_VALUE
     }
-    filled = _pattern_of({*values, *terms})
+    shipped, own = _shipped_terms(), Phrases.of([*values, *terms])
     words: list[str] = []
     for turn in dialogue.turns:
-        text = _shipped_terms().sub(f" {_BLANK * 2} ", turn.user)
-        text = text if filled is None else filled.sub(f" {_BLANK * 2} ", text)
-        words += [*_words_of(text), "\n"]
+        words += [*_words_of(own.blanked(shipped.blanked(turn.user))), "\n"]
     known = [word for word in words if word not in (_BLANK, "\n")]
     return tuple(words) if len(known) >= _FEWEST_WORDS else ()
 
@@ -164,27 +162,52 @@ def _joined(skeletons: Sequence[tuple[str, ...]]) -> list[int]:
     return [order.setdefault(root(number), len(order)) for number in range(len(skeletons))]
 
 
-def _pattern_of(phrases: Collection[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds any of some phrases as whole words, the longest first; None without phrases."""
-    parts = sorted((re.escape(phrase) for phrase in phrases if phrase.strip()), key=lambda part: (-len(part), part))
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)", re.IGNORECASE) if parts else None
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """Phrases that are found in texts as whole words; a pattern of thousands of them would be slow."""
+
+    by_first: Mapping[str, Sequence[tuple[str, ...]]]
+    """First word to the phrases, the longest first, all in lower case."""
+
+    @classmethod
+    def of(cls, phrases: Iterable[str]) -> Phrases:
+        """Make an index of some phrases."""
+        by_first: dict[str, list[tuple[str, ...]]] = {}
+        for words in {tuple(_WORD.findall(phrase.lower())) for phrase in phrases}:
+            if words:
+                by_first.setdefault(words[0], []).append(words)
+        return cls({first: sorted(some, key=len, reverse=True) for first, some in by_first.items()})
+
+    def blanked(self, text: str) -> str:
+        """Return a text with a blank for each phrase."""
+        found = [*_WORD.finditer(text)]
+        words = [match[0].lower() for match in found]
+        parts, end, place = [], 0, 0
+        while place < len(words):
+            known = self.by_first.get(words[place], ())
+            length = next((len(some) for some in known if tuple(words[place : place + len(some)]) == some), 0)
+            if length:
+                parts += [text[end : found[place].start()], f" {_BLANK * 2} "]
+                end = found[place + length - 1].end()
+            place += length or 1
+        return "".join([*parts, text[end:]]) if parts else text
 
 
 @cache
-def _shipped_terms() -> re.Pattern[str]:
-    """Return a pattern of all forms in the shipped lexicons and among the neutral words."""
+def _shipped_terms() -> Phrases:
+    """Return all forms in the shipped lexicons and among the neutral words."""
     lexicons: list[Lexicon] = [*map(load_lexicon, lexicon_axes()), read_lexicon(NEUTRAL, "placebo")]
-    forms = {
-        form.text.lower()
+    return Phrases.of(
+        form.text
         for lexicon in lexicons
         for paradigm in lexicon.paradigms
         for alternatives in paradigm.cells.values()
         for some in alternatives
         for form in some
-    }
-    pattern = _pattern_of(forms)
-    assert pattern is not None  # the package ships lexicons
-    return pattern
+    )
 
 
 @cache

@@ -21,7 +21,7 @@ from rich.text import Text
 from tod_bias.audit.checks import FOUND_KINDS
 from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import TodBiasError, shortened
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
@@ -375,6 +375,8 @@ _MANY = 3
 """Number of differences from which there is no room for their consequences on a terminal."""
 _SHOWN_EXAMPLE = 64
 """Characters of a line of an example."""
+_SHOWN_CONSEQUENCE = 56
+"""Characters of a consequence, which has one line."""
 _LEAST_MESSAGE = 22
 """Characters of a user's message that share a line with what the system did."""
 
@@ -519,7 +521,7 @@ def advice(finding: Finding) -> str:
 
 def consequence(finding: Finding) -> str:
     """Return what goes with a finding in a later component: "seen in answer: says …"; empty if nothing does."""
-    return f"seen in {finding.consequence}" if finding.consequence else ""
+    return f"seen in {shortened(finding.consequence, _SHOWN_CONSEQUENCE)}" if finding.consequence else ""
 
 
 def placebo_share(result: AuditResult) -> float | None:

@@ -21,8 +21,8 @@ _REPLY_MARKS = {
     "kind": ("response",),  # PydanticAI's
 }
 """Fields with values that only replies of models have."""
-_WHOLE_REPLIES = ({"command"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
-"""Fields of an output of a model's node in ``create_agent``, and of a tool of an MCP server."""
+_WHOLE_REPLIES = ({"command"}, {"messages"}, {"content", "isError"}, {"content", "isError", "structuredContent"})
+"""Fields of an output of a model's node in ``create_agent`` or of a graph, and of a tool of an MCP server."""
 _PARTS = ("choices", "output", "parts", "command", "messages", "data", "message", "content", "tool_calls", "function")
 """Fields of replies that hold messages, texts or calls."""
 _GIVEN = ("arguments", "args", "input")

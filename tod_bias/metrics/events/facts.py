@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -32,8 +32,11 @@ _UNSAFE_IN_PATH = re.compile(r"[%,=\[\]./:\x00-\x1f]")
 
 
 def escaped(text: str) -> str:
-    """Return a value or phrase as part of the name of an event, without commas and line breaks."""
-    return "".join(letter if letter.isprintable() and letter not in "%," else quote(letter) for letter in text)
+    """Return a value or phrase as part of the name of an event, without commas, line breaks and spaces at its ends."""
+    made = "".join(letter if letter.isprintable() and letter not in "%," else quote(letter) for letter in text)
+    inside = made.strip()
+    start = len(made) - len(made.lstrip())
+    return quote(made[:start]) + inside + quote(made[start + len(inside) :])
 
 
 def unescaped(text: str) -> str:
@@ -145,10 +148,10 @@ class Facts:
         """Return the stage whose output a path or text belongs to; empty if none is known."""
         return self.stage_of.get(root_of(path), "")
 
-    @cached_property
-    def phrases(self) -> Mapping[str, Mapping[str, list[float]]]:
-        """Root to phrase to the numbers in it, in order; ``#`` stands for each number in a phrase."""
-        return {root: phrases_of(text) for root, text in self.texts.items()}
+    def said(self, root: str) -> SaidText | None:
+        """Return the text of a root as words; None if there is none."""
+        text = self.texts.get(root)
+        return None if text is None else said_text(text)
 
 
 ANY = "*"
@@ -164,33 +167,70 @@ def root_of(path: str) -> str:
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-@lru_cache(maxsize=256)
-def phrases_of(text: str) -> Mapping[str, list[float]]:
-    """Return every phrase of a text with the numbers in it: parts of a sentence, and short sentences whole."""
-    phrases: dict[str, list[float]] = {}
-    for words, numbers in _sentences(text):
-        lengths = [*range(1, min(LONGEST_PHRASE, len(words)) + 1)]
-        lengths += [len(words)] if LONGEST_PHRASE < len(words) <= LONGEST_SENTENCE else []
-        for length in lengths:
-            for start in range(len(words) - length + 1):
-                found = [number for number in numbers[start : start + length] if number is not None]
-                phrases.setdefault(" ".join(words[start : start + length]), []).extend(found)
-    return phrases
+Sentence = tuple[str, ...]
+"""Words in lower case; ``#`` stands for a number."""
 
 
-def _sentences(text: str) -> Iterator[tuple[list[str], list[float | None]]]:
-    """Yield the words of each sentence, ``#`` for numbers, with the numbers at their places."""
+@dataclass(frozen=True)
+class SaidText:
+    """A text as words."""
+
+    sentences: tuple[Sentence, ...]
+    numbers: tuple[tuple[float, ...], ...]
+    """Numbers in each sentence, in order."""
+    words: str
+    """All words between spaces, sentences between bars, so that phrases can be looked up."""
+
+    def has(self, phrase: str) -> bool:
+        """Return whether the text has a phrase within a sentence."""
+        return f" {phrase} " in self.words
+
+    def numbers_in(self, phrase: str) -> list[float]:
+        """Return the numbers in all occurrences of a phrase."""
+        every = [number for numbers in self.numbers for number in numbers]
+        found: list[float] = []
+        wanted, count = f" {phrase} ", phrase.split().count("#")
+        place = self.words.find(wanted)
+        while place >= 0:
+            before = self.words[: place + 1].split().count("#")
+            found += every[before : before + count]
+            place = self.words.find(wanted, place + 1)
+        return found
+
+
+@lru_cache(maxsize=1 << 10)
+def said_text(text: str) -> SaidText:
+    """Return a text as words; the variants and arms of a run repeat texts."""
+    parts = [*_sentences(text)]
+    words = " | ".join(" ".join(words) for words, _ in parts)
+    return SaidText(
+        tuple(tuple(words) for words, _ in parts), tuple(tuple(numbers) for _, numbers in parts), f" {words} "
+    )
+
+
+def phrases_in(sentence: Sentence) -> Iterator[str]:
+    """Yield the phrases of a sentence: up to six words of it, and the whole of a short one."""
+    lengths = [*range(1, min(LONGEST_PHRASE, len(sentence)) + 1)]
+    lengths += [len(sentence)] if LONGEST_PHRASE < len(sentence) <= LONGEST_SENTENCE else []
+    for length in lengths:
+        for start in range(len(sentence) - length + 1):
+            yield " ".join(sentence[start : start + length])
+
+
+def _sentences(text: str) -> Iterator[tuple[list[str], list[float]]]:
+    """Yield the words of each sentence, ``#`` for numbers, and the numbers."""
     words: list[str] = []
-    numbers: list[float | None] = []
+    numbers: list[float] = []
     for word in _tokens(text):
         if word in _ENDS:
             if words:
                 yield words, numbers
             words, numbers = [], []
-            continue
-        is_number = word[0].isdecimal() and word.replace(".", "").isdecimal()
-        words.append("#" if is_number else word)
-        numbers.append(_value(word) if is_number else None)
+        elif word[0].isdecimal() and word.replace(".", "").isdecimal():
+            words.append("#")
+            numbers.append(_value(word))
+        else:
+            words.append(word)
     if words:
         yield words, numbers
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Self
 from urllib.parse import unquote
 
 from tod_bias.metrics.events.event import NOTHING, Event, Reading
-from tod_bias.metrics.events.facts import Facts, escaped, unescaped
+from tod_bias.metrics.events.facts import Facts, SaidText, Sentence, escaped, phrases_in, unescaped
 
 
 class TextEvent(Event):
@@ -40,6 +41,50 @@ class TextEvent(Event):
         """The longest phrase is named."""
         return len(self.place[1])
 
+    @classmethod
+    def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Yield every phrase of every text with what it adds."""
+        for root in facts.texts:
+            said = facts.said(root)
+            assert said is not None
+            for phrase in dict.fromkeys(phrase for sentence in said.sentences for phrase in cls.phrases(sentence)):
+                yield (root, phrase), cls.of_text(said, phrase)[0]
+
+    def reading(self, facts: Facts) -> Reading:
+        """Return what the text adds, and 1 if it could show the event."""
+        said = facts.said(self.place[0])
+        return NOTHING if said is None else self.of_text(said, self.place[1])
+
+    @classmethod
+    def differing(cls, variants: Sequence[Facts]) -> Iterator[tuple[tuple[str, ...], list[Reading]]]:
+        """Yield the phrases that differ; only sentences that not all variants have are taken apart."""
+        for root in dict.fromkeys(root for facts in variants for root in facts.texts):
+            said = [facts.said(root) for facts in variants]
+            kept = [set() if some is None else cls.sentences(some) for some in dict.fromkeys(said)]
+            common = set.intersection(*kept)
+            apart = (sentence for sentences in kept for sentence, _ in sentences - common)
+            for phrase in dict.fromkeys(phrase for sentence in apart for phrase in cls.phrases(sentence)):
+                readings = [NOTHING if some is None else cls.of_text(some, phrase) for some in said]
+                could = [possible for _, possible in readings]
+                is_possible = min(could) if cls.needs_all else max(could)
+                if is_possible and len({happened for happened, _ in readings}) > 1:
+                    yield (root, phrase), readings
+
+    @classmethod
+    @abstractmethod
+    def sentences(cls, said: SaidText) -> set[tuple[Sentence, tuple[float, ...]]]:
+        """Return the sentences of a text with the numbers that count."""
+
+    @classmethod
+    @abstractmethod
+    def phrases(cls, sentence: Sentence) -> Iterator[str]:
+        """Yield the phrases of a sentence that may be events."""
+
+    @classmethod
+    @abstractmethod
+    def of_text(cls, said: SaidText, phrase: str) -> Reading:
+        """Return what a text adds to the event of a phrase, and 1 if the text could show it."""
+
     def stage_in(self, facts: Facts) -> str:
         """Return the component that puts the text out."""
         return facts.stage_of.get(self.place[0], "")
@@ -65,16 +110,19 @@ class Says(TextEvent):
         return f"turns in 100 that say “{self.place[1]}”{self.where}"
 
     @classmethod
-    def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
-        """Yield every phrase of every text."""
-        for root, phrases in facts.phrases.items():
-            for phrase in phrases:
-                yield (root, phrase), 1.0
+    def sentences(cls, said: SaidText) -> set[tuple[Sentence, tuple[float, ...]]]:
+        """Return the sentences, whatever their numbers."""
+        return {(sentence, ()) for sentence in said.sentences}
 
-    def reading(self, facts: Facts) -> Reading:
-        """Return 1 if the text has the phrase, and 1 if there is such a text."""
-        phrases = facts.phrases.get(self.place[0])
-        return NOTHING if phrases is None else (float(self.place[1] in phrases), 1.0)
+    @classmethod
+    def phrases(cls, sentence: Sentence) -> Iterator[str]:
+        """Yield all phrases."""
+        return phrases_in(sentence)
+
+    @classmethod
+    def of_text(cls, said: SaidText, phrase: str) -> Reading:
+        """Return 1 if the text has the phrase, and 1."""
+        return float(said.has(phrase)), 1.0
 
 
 class Tells(TextEvent):
@@ -102,14 +150,18 @@ class Tells(TextEvent):
         return -abs(len(self.place[1].split()) - 3)
 
     @classmethod
-    def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
-        """Yield every phrase with one number, and the mean of the number."""
-        for root, phrases in facts.phrases.items():
-            for phrase, numbers in phrases.items():
-                if phrase.count("#") == 1 and len(phrase) > 1 and numbers:
-                    yield (root, phrase), sum(numbers) / len(numbers)
+    def sentences(cls, said: SaidText) -> set[tuple[Sentence, tuple[float, ...]]]:
+        """Return the sentences that have a number, with their numbers."""
+        pairs = zip(said.sentences, said.numbers, strict=True)
+        return {(sentence, numbers) for sentence, numbers in pairs if numbers}
 
-    def reading(self, facts: Facts) -> Reading:
+    @classmethod
+    def phrases(cls, sentence: Sentence) -> Iterator[str]:
+        """Yield the phrases with one number and words around it."""
+        return (phrase for phrase in phrases_in(sentence) if phrase.count("#") == 1 and len(phrase) > 1)
+
+    @classmethod
+    def of_text(cls, said: SaidText, phrase: str) -> Reading:
         """Return the mean of the number, and 1 if the text has the phrase."""
-        numbers = facts.phrases.get(self.place[0], {}).get(self.place[1])
+        numbers = said.numbers_in(phrase) if said.has(phrase) else []
         return (sum(numbers) / len(numbers), 1.0) if numbers else NOTHING

@@ -469,7 +469,9 @@ def test_counts_of_a_run_are_those_of_its_table(event, harm, reading):
     variants = defaultdict(list)
     for row in frame.itertuples():
         happened, could = reading(json.loads(row.facts)["out"][0][2])
-        variants[row.dialogue, row.turn].append((row.group or source[row.dialogue], happened, could))
+        variants[row.dialogue, row.turn].append(
+            (source[row.dialogue] if row.role == "original" else row.group, happened, could)
+        )
     counted = defaultdict(lambda: [0.0, 0.0])
     for rows in variants.values():
         if any(could for *_, could in rows):

@@ -73,7 +73,8 @@ CALL = ("plan", None, FIND), ("tools", FIND, PLACES)
         (turn(plan=NO_FLAG), turn("I cannot help you with that.", plan=FLAG), ["value:plan.risk=true", "refuses"]),
         (turn(plan=NO_FLAG), turn("", plan=FLAG), ["value:plan.risk=true", "silent"]),
         # a harm that is a field names itself
-        (turn(plan={"size": 3}), turn("Bring a card.", plan={"day": 1, "size": ""}), ["has:plan.day", "missing:plan.size"]),
+        (turn(plan={"size": 3}), turn("Bring a card.", plan={"day": 1, "size": ""}),
+         ["has:plan.day", "missing:plan.size"]),
         (turn(plan={"size": 3}), turn("Bring a card.", plan={"size": ""}), ["missing:plan.size"]),
         # the longest phrase
         (turn("It is done."), turn("It is done. Please bring a credit card."), ["says:please bring a credit card"]),

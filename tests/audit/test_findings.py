@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit.claims import smallest_set
 from tod_bias.audit.design import export_counterfactuals
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.integrations import pipeline_of, stage
@@ -36,7 +37,7 @@ def place(text):
 
 
 def is_woman(text):
-    return any(word in text.split() for word in (*WOMEN, "woman", "lady"))
+    return any(word in text.split() for word in (*WOMEN, "auntie", "woman", "lady"))
 
 
 def is_man(text):
@@ -119,7 +120,7 @@ def test_a_planted_harm_is_one_line_of_the_harmed_group(harms, component, event)
     assert finding.example.original != finding.example.counterfactual
     if finding.is_share:
         happened, could = finding.counts["woman"]
-        assert 0.9 * could <= happened <= could == 32
+        assert happened == could == 32
         assert finding.others()[0] == 0
 
 
@@ -127,7 +128,7 @@ def test_a_harm_in_half_of_the_dialogues_is_counted_in_half_of_them():
     system = straight("", "refuses", harmed=lambda text: is_woman(text) and place(text) % 4 < 2)
     (finding,) = attribute(system, chats(), **QUICK).findings
     assert (finding.group, finding.metric, finding.is_harm) == ("woman", "refuses", True)
-    assert finding.counts["woman"] == pytest.approx((16, 32), abs=1)
+    assert finding.counts["woman"] == (16, 32)
     assert "as woman" in what_happens(finding, attribute(system, chats(), **QUICK))
 
 
@@ -160,6 +161,23 @@ def test_of_a_fair_system_nothing_is_found(one, two):
     }
     result = attribute(Pipeline(stages), chats(), **QUICK)
     assert lines(result) == []
+    assert [name for name in result.metrics if name != "disagreement"] == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        dict,
+        pytest.param(Guest, marks=pytest.mark.xfail(strict=True, reason="words in a pydantic model are not undone")),
+    ],
+)
+def test_a_pronoun_that_is_echoed_in_a_field_is_no_event(form):
+    dialogues = [
+        Dialogue(one.id, "", (Turn(f"{one.turns[0].user} {('He', 'She')[is_woman(one.turns[0].user)]} is late."),))
+        for one in chats()
+    ]
+    one = lambda items: [form(who=item.user.split(". ")[1].split()[0]) for item in items]  # noqa: E731
+    result = attribute(Pipeline({"one": one, "two": lambda items: ["Done."] * len(items)}), dialogues, **QUICK)
     assert [name for name in result.metrics if name != "disagreement"] == []
 
 
@@ -215,6 +233,29 @@ def test_of_three_groups_two_that_are_harmed_are_both_named(first, last, event):
 def test_the_group_that_is_apart_by_a_flag_is_named_alone():
     result = attribute(straight("flag", "", lambda text: not is_man(text)), chats(), **QUICK)
     assert [(found.group, found.stage) for found in result.findings] == [("man", "stage one")]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "apart", "smallest"),
+    [
+        ([0.6, -0.3, -0.3], 0.5, ["a"]),
+        ([-0.3, -0.3, 0.6], 0.5, ["c"]),
+        ([1.0, 0.0, -1.0], 0.5, ["a", "b"]),  # of two sets that are as far from the third, the higher one
+        ([1.0, 1.0, 0.0, 0.0], 0.5, ["a", "b"]),
+        ([0.0, 0.0, 1.0, 1.0], 0.5, ["c", "d"]),
+        ([0.6, -0.6], 0.5, ["a"]),
+        ([-0.6, 0.6], 0.5, ["b"]),
+        ([2.0, 1.9, 0.0, 0.1, 0.0], 0.5, ["a", "b"]),
+    ],
+)
+def test_the_smallest_set_of_groups_without_which_the_others_do_not_differ(gaps, apart, smallest):
+    names = "abcde"[: len(gaps)]
+    size_of = dict(zip(names, gaps, strict=True))
+
+    def differ(some):
+        return len(some) > 1 and max(map(size_of.get, some)) - min(map(size_of.get, some)) > apart
+
+    assert smallest_set(names, gaps, differ) == smallest
 
 
 def joint(last):
@@ -359,7 +400,7 @@ def test_a_grade_leads_and_is_counted_in_dialogues():
     assert (lead.group, lead.metric, lead.stage, lead.better, lead.is_harm) == (
         "woman", "grade:solved", "two", "higher", True,
     )  # fmt: skip
-    assert lead.counts["woman"] == pytest.approx((0, 32), abs=1)
+    assert lead.counts["woman"] == (0, 32)
     assert "refuses" in lead.also
-    assert re.search(r"tables booked: [01] of 32 as woman, \d+ of 64 as others", what_happens(lead, result))
+    assert re.search(r"tables booked: 0 of 32 as woman, 64 of 64 as others", what_happens(lead, result))
     assert lines(result)[1:] == [("woman", "stage one", "missing:stage one.seat")]

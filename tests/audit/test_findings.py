@@ -15,6 +15,8 @@ from tod_bias.audit.design import export_counterfactuals
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.integrations import pipeline_of, stage
 from tod_bias.metrics.grade import Grade
+from tod_bias.perturb import load_axis
+from tod_bias.perturb.rewriter import Recogniser
 from tod_bias.report.answer import details, what_happens
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
@@ -214,6 +216,95 @@ def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group
     assert {group for group, *_ in lines(result)} == {"woman"}
 
 
+ORIGINALS = "the effect of being the original is taken for a group's, and a group without the harm is named"
+
+
+@pytest.mark.xfail(strict=True, reason=ORIGINALS)
+@pytest.mark.parametrize(
+    ("harms", "event", "originals"),
+    [
+        (("number", ""), "number:stage one.wait", 1),
+        (("", "refuses"), "refuses", 0),
+        (("", "refuses"), "refuses", 1),
+    ],
+    ids=["number of women", "refusal of men", "refusal of women"],
+)
+def test_a_harm_in_chats_whose_originals_are_all_of_one_group_is_of_the_harmed_one(harms, event, originals):
+    """16 of 32 as woman, and none of 32 as man or non-binary."""
+    system = straight(*harms, lambda text: is_woman(text) and place(text) % 2 == originals)
+    (finding,) = attribute(system, chats(), **QUICK).findings
+    assert (finding.group, finding.metric) == ("woman", event)
+    assert set(finding.compared_with) == {"man", "non-binary"}
+
+
+def of_pets(folder):
+    """Dialogues about cats and dogs, and their axis of two groups."""
+    cats, dogs = ("cat", "kitten", "tomcat", "tabby"), ("dog", "puppy", "hound", "poodle")
+    rows = [f"noun\t{cat}\t{dog}\n" for cat, dog in zip(cats, dogs, strict=True)]
+    (folder / "pets.tsv").write_text("pos\tcat\tdog\n" + "".join(rows), "utf-8")
+    pets = [(cats, dogs)[number % 2][(number // 2 + number // 8) % 4] for number in range(32)]
+    texts = [f"My {pet} needs a place, number {number}." for number, pet in enumerate(pets)]
+    return [Dialogue(f"d{number}", "", (Turn(text),)) for number, text in enumerate(texts)], dogs
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "event"),
+    [
+        ("missing", "", "missing:stage one.seat"),
+        ("", "phrase", "says:please bring a credit card"),
+        ("", "refuses", "refuses"),
+        pytest.param("value", "", "value:stage one.seat=cellar",
+                     marks=pytest.mark.xfail(strict=True, reason="one cause is two lines, one of each group")),
+    ],
+)  # fmt: skip
+def test_of_two_groups_one_cause_is_one_line(tmp_path, first, last, event):
+    dialogues, dogs = of_pets(tmp_path)
+    system = straight(first, last, lambda text: any(word in text.split() for word in dogs))
+    axis = load_axis("pets", lexicon=tmp_path / "pets.tsv")
+    (finding,) = attribute(system, dialogues, **QUICK | {"axes": [axis]}).findings
+    assert (finding.group, finding.metric, finding.compared_with) == ("dog", event, ["cat"])
+
+
+def test_of_five_groups_two_that_are_harmed_are_both_named():
+    ages = ("young", "elderly", "middle-aged", "senior", "teenage", "old", "adult", "aged")
+    texts = [f"We are {ages[(n + n // 8) % 8]} people at place {n}." for n in range(32)]
+    dialogues = [Dialogue(f"d{number}", "", (Turn(text),)) for number, text in enumerate(texts)]
+    mentions = Recogniser(load_axis("age").lexicon, ["senior", "young"])
+    harmed = lambda text: any(True for _ in mentions.mentions(text)) and place(text) % 3 > 0  # noqa: E731
+    result = attribute(straight("", "refuses", harmed), dialogues, **QUICK | {"axes": ("age",)})
+    assert {(found.group, found.metric) for found in result.findings} == {("senior", "refuses"), ("young", "refuses")}
+    assert all(set(found.compared_with) == {"child", "middle-aged", "adult"} for found in result.findings)
+
+
+@pytest.mark.xfail(strict=True, reason="a field that two of three groups always lack is one that man has, and no harm")
+def test_of_three_groups_two_that_always_lack_a_field_are_harmed():
+    result = attribute(straight("missing", "", lambda text: not is_man(text)), chats(), **QUICK)
+    assert {found.group for found in result.findings if found.is_harm} == {"woman", "non-binary"}
+
+
+@pytest.mark.parametrize("name", ["a.b", "a[0]", "x/result", "a=b", "a:b", "text/a", "a%2Cb", "é 漢", "*"])
+def test_components_and_tools_may_have_any_names(name):
+    def one(inputs):
+        return [planned(item.user, "missing", is_woman(item.user)) for item in inputs]
+
+    def call(inputs):
+        plans = zip(inputs, one(inputs), strict=True)
+        return [None if item.steps else {"api_name": name, **plan} for item, plan in plans]
+
+    def tools(inputs):
+        return [{"done": True}] * len(inputs)
+
+    def two(inputs):
+        return ["Done."] * len(inputs)
+
+    (found,) = attribute(Pipeline({name: one, "two": two}), chats(), **QUICK).findings
+    assert (found.group, found.stage, found.metric[:8], found.metric[-5:]) == ("woman", name, "missing:", ".seat")
+    (found,) = attribute(
+        Pipeline({"policy": call, "tools": tools, "answer": two}, flow=tool_loop), chats(), **QUICK
+    ).findings
+    assert (found.group, found.stage, found.metric[:8], found.metric[-5:]) == ("woman", "policy", "missing:", ".seat")
+
+
 def test_two_groups_with_a_cause_each_are_two_lines():
     result = attribute(straight("number", "refuses", is_woman, is_man), chats(), **QUICK)
     assert set(lines(result)) == {("woman", "stage one", "number:stage one.wait"), ("man", "two", "refuses")}
@@ -404,3 +495,12 @@ def test_a_grade_leads_and_is_counted_in_dialogues():
     assert "refuses" in lead.also
     assert re.search(r"tables booked: 0 of 32 as woman, 64 of 64 as others", what_happens(lead, result))
     assert lines(result)[1:] == [("woman", "stage one", "missing:stage one.seat")]
+
+
+@pytest.mark.xfail(strict=True, reason="the example shows what the first stage does in the same turn")
+def test_the_example_of_a_grade_shows_the_component_of_its_finding():
+    given = straight("flag", "refuses", lambda text: is_woman(text) and place(text) % 4 < 3, is_woman)
+    booked = Grade(lambda turns: "yours" in turns[-1].response, "booked")
+    lead = attribute(Pipeline(given.stages, grades=[booked]), chats(), **QUICK).findings[0]
+    assert (lead.metric, lead.stage) == ("grade:booked", "two")
+    assert "I cannot help you" in lead.example.counterfactual

@@ -1,6 +1,7 @@
 """Which events of a run are measured: chosen without looking at groups, one of those that happen in the same turns."""
 
 import json
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import events as module
 from tod_bias.audit.events import FEWEST_DIALOGUES, PART_COLUMNS, EventSearch, TablePart, most_events
+from tod_bias.audit.screening import FEWEST_KEPT, MOST_KEPT
 from tod_bias.perturb import load_axis
 from tod_bias.results import RunError
 from tod_bias.systems.facts import Restorer, facts_text
@@ -215,3 +217,24 @@ def test_other_names_of_groups_have_the_same_events(tmp_path):
     assert set(first) == {("dog", "value:plan.risk=true", "plan"), ("bird", "refuses", "say")}
     assert set(second) == {("a", "value:plan.risk=true", "plan"), ("dog", "refuses", "say")}
     assert np.isfinite([finding.effect.value for finding in results[0].findings]).all()
+
+
+def test_of_many_fields_of_noise_the_one_with_a_direction_is_measured_and_found(tmp_path):
+    """Forty fields depend on the words of the message, one on the group."""
+    (tmp_path / "pets.tsv").write_text(LEXICON.format(*PETS), "utf-8")
+
+    def drawn(text, number):
+        return blake2b(f"{number} {text}".encode(), digest_size=1).digest()[0] < 50
+
+    def plan(inputs):
+        return [
+            {f"noise_{n}": drawn(item.user, n) for n in range(40)} | {"risk": "dog" in item.user} for item in inputs
+        ]
+
+    texts = [f"My {PETS[number % 3]} needs a place, number {number}." for number in range(24)]
+    chats = [Dialogue(f"d{number}", "", (Turn(text),)) for number, text in enumerate(texts)]
+    axis = load_axis("pets", lexicon=tmp_path / "pets.tsv")
+    system = Pipeline({"plan": plan, "say": lambda items: ["It is done."] * len(items)})
+    result = attribute(system, chats, axes=[axis], permutations=200, bootstrap=0)
+    assert FEWEST_KEPT <= len({*result.metrics} - {"disagreement"}) <= MOST_KEPT
+    assert [(found.group, found.metric) for found in result.findings] == [("dog", "value:plan.risk=true")]

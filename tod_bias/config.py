@@ -22,8 +22,10 @@ FILE = "config.json"
 """Name of the file in a run's folder."""
 DEMO = "demo"
 """The corpus and the pipeline that come with the package."""
-DEFAULT_AXES = ("gender", "age", "race", "placebo")
-"""Axes that are audited by default."""
+DEFAULT_AXES = ("gender", "age", "race")
+"""Axes that are audited by default, beside the placebo."""
+PLACEBO = "placebo"
+"""Control axis, and the group that a matched placebo rewrites to."""
 
 
 def names(value: Any) -> Any:
@@ -194,6 +196,26 @@ class AxisOptions(PerturberOptions, LexiconOptions):
 
     introductions: Annotated[Names | None, ADVANCED] = None
     """Kinds of introductions for the axes persona_…: name, title, statement …; by default all."""
+
+
+class AuditedAxes(AxisOptions):
+    """Axes of an audit, with the placebo as a negative control."""
+
+    axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
+    """Axes, joined by commas; the placebo is added unless --no-placebo is given. a×b crosses two axes; module:name is
+    your own axis."""
+    placebo: Annotated[bool, ADVANCED] = True
+    """Add the axis placebo, the negative control: neutral words in the same dialogues are exchanged."""
+
+    @property
+    def audited(self) -> tuple[str, ...]:
+        """Names of the axes with the placebo, unless it is declined."""
+        return (*self.axes, PLACEBO) if self.placebo and PLACEBO not in self.axes else self.axes
+
+    @property
+    def is_placebo_implied(self) -> bool:
+        """True if a command added the placebo, so that a run may leave it out if no dialogue has a neutral word."""
+        return self.placebo and "placebo" in self.model_fields_set and PLACEBO not in self.axes
 
 
 class SystemOptions(DeviceOptions):
@@ -377,7 +399,7 @@ class ExportConfig(Seeded):
     """Counterfactuals to write."""
 
     corpus: CorpusOptions = CorpusOptions()
-    axes: AxisOptions = AxisOptions()
+    axes: AuditedAxes = AuditedAxes()
     design: DesignOptions = DesignOptions()
 
 
@@ -431,7 +453,7 @@ class AuditConfig(Seeded):
     not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 
     corpus: CorpusOptions = CorpusOptions()
-    axes: AxisOptions = AxisOptions()
+    axes: AuditedAxes = AuditedAxes()
     system: SystemOptions = SystemOptions()
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
@@ -548,7 +570,7 @@ class AuditConfig(Seeded):
 
 _GROUPS: dict[str, type[Options]] = {
     "corpus": CorpusOptions,
-    "axes": AxisOptions,
+    "axes": AuditedAxes,
     "system": SystemOptions,
     "design": DesignOptions,
     "run": RunOptions,

@@ -25,7 +25,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
-from tod_bias.report.sheets import Statement, ascii_of, column_of, mark
+from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
     ALPHA,
     EQUIVALENT,
@@ -369,6 +369,8 @@ _MISSING = {
 _RECORDED = "Nothing is attributed to stages: the responses were saved, and no stage was called."
 _LOUD = 0.05
 """Share of turns from which the effect of neutral rewording is no reassurance."""
+_MOST_STAGES = 2
+"""Number of components up to which those that react to rewording stand out."""
 _MOST_ROWS = 8
 """Groups in the table; the report shows all."""
 _MANY = 3
@@ -533,7 +535,18 @@ def placebo_line(result: AuditResult) -> str:
     share = placebo_share(result)
     if share is None:
         return ""
-    return f"neutral rewording changes {100 * share:.0f} of 100 turns" if share else "neutral rewording changes nothing"
+    if not share:
+        return "neutral rewording changes nothing"
+    stages = placebo_stages(result)
+    where = f", in {' and '.join(stages)}" if stages else ""
+    return f"neutral rewording changes {100 * share:.0f} of 100 turns{where}"
+
+
+def placebo_stages(result: AuditResult) -> list[str]:
+    """Return the one or two components that react to neutral rewording; empty if none stands out."""
+    group = result.axes[PLACEBO_VERDICT]["disagreement"].groups.get(PLACEBO_VERDICT)
+    stages = [] if group is None else group.main_stages
+    return stages if len(stages) <= _MOST_STAGES else []
 
 
 def heading(result: AuditResult) -> str:
@@ -620,7 +633,8 @@ class TerminalAnswer:
         if placebo := placebo_line(self._result):
             is_quiet = (placebo_share(self._result) or 0.0) < _LOUD
             sign = mark(EQUIVALENT if is_quiet else "", plain=self._plain)
-            lines.append(self._line(f"{sign} {PLACEBO_VERDICT:<{column}} {placebo}"))
+            begin = f"{sign} {PLACEBO_VERDICT:<{column}} "
+            lines += map(self._line, folded(placebo, " " * len(begin), width, begin))
         if self._result.is_recorded:
             lines.append(self._line(_RECORDED))
         return lines

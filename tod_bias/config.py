@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from tod_bias.errors import TodBiasError, invalid, reason_in, repeated, shortened
-from tod_bias.statistics.needed import MOST_RESAMPLES
+from tod_bias.statistics.needed import FEWEST_FLIPS, MOST_RESAMPLES
 
 FILE = "config.json"
 """Name of the file in a run's folder."""
@@ -47,9 +47,20 @@ def whole(value: Any) -> Any:
     return int(value) if hasattr(value, "__index__") else value
 
 
+def enough_flips(value: int) -> int:
+    """Return a number of sign flips; raise if it is above 0 and no p-value can be below .05.
+
+    The smallest p-value of n flips is 1 / (n + 1), for one row as for the largest z of a whole family.
+    """
+    if 0 < value < FEWEST_FLIPS:
+        raise ValueError(f"must be 0 for no tests, or at least {FEWEST_FLIPS} to reach p < .05")
+    return value
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 """Names; on the command line joined by commas."""
 Resamples = Annotated[int, BeforeValidator(whole), Field(ge=0, le=MOST_RESAMPLES)]
+Flips = Annotated[Resamples, AfterValidator(enough_flips)]
 Positive = Annotated[int, BeforeValidator(whole), Field(ge=1)]
 Design = Literal["crossed", "draws"]
 History = Literal["gold", "system"]
@@ -351,7 +362,7 @@ class MarginOptions(Options):
 class CompareConfig(Seeded, MarginOptions):
     """Options for comparing two runs."""
 
-    permutations: Annotated[Annotated[Resamples, Field(ge=1)], ADVANCED] = 10_000
+    permutations: Annotated[Annotated[Flips, Field(ge=1)], ADVANCED] = 10_000
     """Number of sign flips in tests of changes that occur in few dialogues."""
     quality_margin: Annotated[Annotated[float, Field(gt=0)] | None, ADVANCED] = None
     """Margin of equivalence for changes of scores, in the metric's units; by default --margin."""
@@ -373,8 +384,8 @@ class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
 
     bootstrap: Annotated[Resamples, ADVANCED] = 1000
     """Number of resamples for the intervals of Su's numbers; 0 for no such intervals. Other intervals need none."""
-    permutations: Annotated[Resamples, ADVANCED] = 10_000
-    """Number of sign flips in tests of metrics that differ in few dialogues; 0 for no such tests."""
+    permutations: Annotated[Flips, ADVANCED] = 10_000
+    """Number of sign flips in tests of metrics that differ in few dialogues, at least 20; 0 for no such tests."""
     order: Annotated[Names | None, ADVANCED] = None
     """Stages in the order of Su's attribution, joined by commas."""
 

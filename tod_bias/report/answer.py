@@ -24,6 +24,7 @@ from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
+from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
 from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
@@ -504,7 +505,9 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.group:
         yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
     elif finding.dialogues < 10:
-        yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
+        others = axes_with_more_terms(finding.axis)[:1]
+        instead = f": try --axes {others[0]}" if others else ""
+        yield f"{finding.dialogues} dialogues mention {finding.axis}{instead}"
     else:
         yield "turns differ, and no event does in three dialogues or more"
 
@@ -513,10 +516,19 @@ def advice(finding: Finding) -> str:
     """Return what would prove a difference that was seen; empty for other findings."""
     if finding.verdict != INCONCLUSIVE or not finding.group:
         return ""
+    if finding.missing == "terms":
+        others = axes_with_more_terms(finding.axis)
+        return f"more terms would tell: try --axes {' or '.join(others)}" if others else "more terms are needed"
     if finding.missing:
         return _MISSING[finding.missing]
-    is_more = finding.needed is not None and finding.needed > finding.dialogues
-    return f"about {finding.needed:,} such dialogues would decide" if is_more else "more terms are needed"
+    return f"if it is as it was seen, about {finding.needed:,} dialogues would tell" if finding.needed else ""
+
+
+def axes_with_more_terms(axis: str) -> list[str]:
+    """Return the axes of introductions and names that are about the same dimension as an axis of terms."""
+    dimension = "race" if axis == "race_people" else axis
+    known = shipped_axes()
+    return [name for prefix in ("persona_", "names_") if (name := f"{prefix}{dimension}") in known]
 
 
 def consequence(finding: Finding) -> str:

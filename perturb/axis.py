@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
+from tod_bias.config import PLACEBO as PLACEBO
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
@@ -30,8 +31,6 @@ Role = Literal["original", "group", "reference", "placebo"]
 rewriting changes no group (the negative control)."""
 ORIGINAL = "original"
 """The name of the dialogue as it is."""
-PLACEBO = "placebo"
-"""The control axis, and what a matched placebo rewrites to."""
 
 
 @dataclass(frozen=True, order=True)

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from tod_bias.errors import TodBiasError, invalid, reason_in, repeated, shortened
-from tod_bias.statistics.needed import MOST_RESAMPLES
+from tod_bias.statistics.needed import FEWEST_FLIPS, MOST_RESAMPLES
 
 FILE = "config.json"
 """Name of the file in a run's folder."""
 DEMO = "demo"
 """The corpus and the pipeline that come with the package."""
-DEFAULT_AXES = ("gender", "age", "race", "placebo")
-"""Axes that are audited by default."""
+DEFAULT_AXES = ("gender", "age", "race")
+"""Axes that are audited by default, beside the placebo."""
+PLACEBO = "placebo"
+"""Control axis, and the group that a matched placebo rewrites to."""
 
 
 def names(value: Any) -> Any:
@@ -45,9 +47,20 @@ def whole(value: Any) -> Any:
     return int(value) if hasattr(value, "__index__") else value
 
 
+def enough_flips(value: int) -> int:
+    """Return a number of sign flips; raise if it is above 0 and no p-value can be below .05.
+
+    The smallest p-value of n flips is 1 / (n + 1), for one row as for the largest z of a whole family.
+    """
+    if 0 < value < FEWEST_FLIPS:
+        raise ValueError(f"must be 0 for no tests, or at least {FEWEST_FLIPS} to reach p < .05")
+    return value
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 """Names; on the command line joined by commas."""
 Resamples = Annotated[int, BeforeValidator(whole), Field(ge=0, le=MOST_RESAMPLES)]
+Flips = Annotated[Resamples, AfterValidator(enough_flips)]
 Positive = Annotated[int, BeforeValidator(whole), Field(ge=1)]
 Design = Literal["crossed", "draws"]
 History = Literal["gold", "system"]
@@ -196,6 +209,26 @@ class AxisOptions(PerturberOptions, LexiconOptions):
     """Kinds of introductions for the axes persona_…: name, title, statement …; by default all."""
 
 
+class AuditedAxes(AxisOptions):
+    """Axes of an audit, with the placebo as a negative control."""
+
+    axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
+    """Axes, joined by commas; the placebo is added unless --no-placebo is given. a×b crosses two axes; module:name is
+    your own axis."""
+    placebo: Annotated[bool, ADVANCED] = True
+    """Add the axis placebo, the negative control: neutral words in the same dialogues are exchanged."""
+
+    @property
+    def audited(self) -> tuple[str, ...]:
+        """Names of the axes with the placebo, unless it is declined."""
+        return (*self.axes, PLACEBO) if self.placebo and PLACEBO not in self.axes else self.axes
+
+    @property
+    def is_placebo_implied(self) -> bool:
+        """True if a command added the placebo, so that a run may leave it out if no dialogue has a neutral word."""
+        return self.placebo and "placebo" in self.model_fields_set and PLACEBO not in self.axes
+
+
 class SystemOptions(DeviceOptions):
     """The system that is audited."""
 
@@ -329,7 +362,7 @@ class MarginOptions(Options):
 class CompareConfig(Seeded, MarginOptions):
     """Options for comparing two runs."""
 
-    permutations: Annotated[Annotated[Resamples, Field(ge=1)], ADVANCED] = 10_000
+    permutations: Annotated[Annotated[Flips, Field(ge=1)], ADVANCED] = 10_000
     """Number of sign flips in tests of changes that occur in few dialogues."""
     quality_margin: Annotated[Annotated[float, Field(gt=0)] | None, ADVANCED] = None
     """Margin of equivalence for changes of scores, in the metric's units; by default --margin."""
@@ -351,8 +384,8 @@ class AnalysisOptions(ClusterOptions, MarginOptions, MetricOptions):
 
     bootstrap: Annotated[Resamples, ADVANCED] = 1000
     """Number of resamples for the intervals of Su's numbers; 0 for no such intervals. Other intervals need none."""
-    permutations: Annotated[Resamples, ADVANCED] = 10_000
-    """Number of sign flips in tests of metrics that differ in few dialogues; 0 for no such tests."""
+    permutations: Annotated[Flips, ADVANCED] = 10_000
+    """Number of sign flips in tests of metrics that differ in few dialogues, at least 20; 0 for no such tests."""
     order: Annotated[Names | None, ADVANCED] = None
     """Stages in the order of Su's attribution, joined by commas."""
 
@@ -377,7 +410,7 @@ class ExportConfig(Seeded):
     """Counterfactuals to write."""
 
     corpus: CorpusOptions = CorpusOptions()
-    axes: AxisOptions = AxisOptions()
+    axes: AuditedAxes = AuditedAxes()
     design: DesignOptions = DesignOptions()
 
 
@@ -431,7 +464,7 @@ class AuditConfig(Seeded):
     not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 
     corpus: CorpusOptions = CorpusOptions()
-    axes: AxisOptions = AxisOptions()
+    axes: AuditedAxes = AuditedAxes()
     system: SystemOptions = SystemOptions()
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
@@ -548,7 +581,7 @@ class AuditConfig(Seeded):
 
 _GROUPS: dict[str, type[Options]] = {
     "corpus": CorpusOptions,
-    "axes": AxisOptions,
+    "axes": AuditedAxes,
     "system": SystemOptions,
     "design": DesignOptions,
     "run": RunOptions,

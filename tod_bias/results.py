@@ -67,8 +67,8 @@ DIFFERENT = (DISPARITY, THESE_TERMS)
 Repair = Literal["", "either", "all"]
 """Ways to repair several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not
 shown."""
-Missing = Literal["", "placebo", "beyond placebo"]
-"""A placebo, as nearly all originals are of one group, or a difference beyond what the placebo shows."""
+Missing = Literal["", "placebo", "beyond placebo", "terms"]
+"""A placebo, as nearly all originals are of one group, a difference beyond what the placebo shows, or more terms."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "no difference", "inconclusive", "placebo", ""]
 
 ALPHA = 0.05
@@ -449,6 +449,8 @@ class AxisResult(Attributed):
     groups: dict[str, Group] = {}
     smallest: list[str] = []
     """The smallest set of groups without which no difference is left among the others."""
+    needed: dict[str, int] = {}
+    """Group to the number of dialogues that would claim its gap in four of five runs, if it is as it was seen."""
     apart: dict[str, Estimate] = {}
     """The smallest set of groups that explains a difference, each with its difference from the groups that do not
     differ; positive is worse. If the set is served better, it is the other groups."""
@@ -598,7 +600,8 @@ class Finding(Record):
     bound: Value = None
     """Largest share of dialogues that could differ unnoticed, of a finding without a difference."""
     needed: int | None = None
-    """Dialogues that would prove the strongest difference, if it is as it was seen; None if no number would."""
+    """Dialogues of such a corpus of which four of five audits prove the difference, if it is as it was seen; None if
+    it may well be chance, or no number would."""
     missing: Missing = ""
     """Condition for a claim that is missing, in addition to dialogues."""
     example: Example | None = None

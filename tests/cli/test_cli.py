@@ -79,7 +79,7 @@ def test_corpus_axis_and_metric_of_ones_own_are_named_by_module_and_name(folder)
     assert code == 0, err
     results = json.loads((folder / "run" / "results.json").read_text())
     assert results["corpus"]["dialogues"] == 24
-    assert (list(results["axes"]), list(results["metrics"])) == (["gender", "men"], ["own_bleu", "length"])
+    assert (list(results["axes"]), list(results["metrics"])) == (["gender", "men", "placebo"], ["own_bleu", "length"])
     command = "view --build run --metrics"
     assert run_command(command, "cli_own:Bleu,length")[0] == 0
     assert refused(command, "length,jga").endswith("--metrics jga: run has not measured it; it has own_bleu, length\n")
@@ -107,7 +107,7 @@ def test_results_of_another_run_are_not_replaced_in_silence(folder):
     assert "replace" not in run_command("attribute", *QUICK, *arguments)[2]
     assert "replace" not in run_command("attribute", *QUICK, *arguments)[2]
     again = run_command("attribute", *QUICK, *arguments, "--seed", 1)[2]
-    assert "(they replace those of another run, on gender; --out keeps runs apart)" in again
+    assert "(they replace those of another run, on gender, placebo; --out keeps runs apart)" in again
 
 
 def test_evaluate_and_report(folder):
@@ -150,14 +150,14 @@ def test_an_axis_of_ones_own(folder):
     axis = ("--axes", "people", "--lexicon", "people=people.tsv")
     code, _, err = run_command("attribute", *QUICK, "--pipeline", "Respond.yaml", *axis, "--out", "own", "--quiet")
     assert code == 0, err
-    assert list(json.loads((folder / "own" / "results.json").read_text())["axes"]) == ["people"]
+    assert list(json.loads((folder / "own" / "results.json").read_text())["axes"]) == ["people", "placebo"]
     code, out, err = run_command("words --corpus corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
     assert code == 0, err
     assert "wives" in out
     code, out, err = run_command("export --corpus corpus.jsonl", *axis)
     assert code == 0, err
     told = [json.loads(line) for line in out.splitlines()]
-    assert {record["variant"] for record in told} == {"original", "people:wives", "people:sisters"}
+    assert {record["variant"] for record in told} == {"original", "people:wives", "people:sisters", "placebo:people"}
 
 
 def test_perturb_rewrites_lines(folder):
@@ -169,7 +169,7 @@ def test_perturb_rewrites_lines(folder):
 
 
 def test_export_writes_dialogues_and_says_what_is_next(folder):
-    code, out, err = run_command("export --axes gender --corpus corpus.jsonl --out made")
+    code, out, err = run_command("export --axes gender --no-placebo --corpus corpus.jsonl --out made")
     assert (code, out) == (0, "")
     assert "--responses" in err
     found = list(read_files(folder / "made" / "counterfactuals.jsonl"))
@@ -189,9 +189,24 @@ seed: 3
 """
 
 
+def test_a_placebo_that_nobody_asked_for_is_left_out_with_a_note(folder):
+    from tod_bias.perturb.placebo import MatchedPlacebo
+
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MatchedPlacebo, "match", lambda *_: None)
+        code, out, err = run_command("attribute", *QUICK, *arguments)
+        assert code == 0, err
+        assert "no dialogue holds a neutral word" in out
+        code, _, err = run_command("attribute", *QUICK, *arguments[:3], "gender,placebo", *arguments[4:])
+        assert (code, "no dialogue holds a neutral word" in err) == (2, True)
+    assert run_command("attribute", *QUICK, *arguments, "--no-placebo")[0] == 0
+    assert list(json.loads((folder / "run" / "results.json").read_text())["axes"]) == ["gender"]
+
+
 def test_options_come_from_a_file_and_the_command_line_goes_before(folder):
     (folder / "audit.yaml").write_text(CONFIG)
-    options = ("--config", "audit.yaml", "--axes", "gender", "--quiet")
+    options = ("--config", "audit.yaml", "--axes", "gender", "--no-placebo", "--quiet")
     assert run_command("attribute", *options, "--out", "run") == (0, "", "")
     results = json.loads((folder / "run" / "results.json").read_text())
     assert (list(results["axes"]), list(results["metrics"])) == (["gender"], ["length", "chrf"])
@@ -267,7 +282,7 @@ def test_an_axis_that_cannot_be_attributed_does_not_stop_the_others(folder):
     assert err.endswith("(the other results are in run/results.json)\n")
     assert "gender" in out
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert list(results["axes"]) == ["gender"]
+    assert list(results["axes"]) == ["gender", "placebo"]
     assert list(results["left_out"]) == ["race"]
     assert (folder / "run" / "report.html").exists()
 

@@ -219,7 +219,7 @@ def test_a_metric_of_ones_own_is_given_again(run, tmp_path):
     code, said = command("compare", "run", "run")
     assert (code, "words" in said[0]) == (2, True)
     assert not (tmp_path / "imported").exists()
-    options = ["--permutations", "1", "--out", "c"]
+    options = ["--permutations", "20", "--out", "c"]
     assert command("compare", "run", "run", "--metrics", "sentence_bleu,own:Words", *options) == (0, [])
     assert (tmp_path / "imported").exists()
 

@@ -131,7 +131,7 @@ SOME = load_corpus("demo", split="test")[:16]
 
 
 def audited(path: Path) -> None:
-    attribute(load_pipeline("demo"), SOME, axes=["gender"], permutations=5).save(path.parent)
+    attribute(load_pipeline("demo"), SOME, axes=["gender"], permutations=20).save(path.parent)
 
 
 def kept_cases(path: Path) -> None:
@@ -142,14 +142,14 @@ def kept_cases(path: Path) -> None:
 
 def comparison(path: Path) -> None:
     audited(path.parent / "run" / "results.json")
-    compare(path.parent / "run", path.parent / "run", permutations=5).save(path.parent)
+    compare(path.parent / "run", path.parent / "run", permutations=20).save(path.parent)
     shutil.rmtree(path.parent / "run")
 
 
 def compared(folder: Path) -> None:
     """All that reads a run and its turns, but pages."""
     for axis in FinishedRun.read(folder).axes:
-        compare(folder, folder, axes=[axis], permutations=5)
+        compare(folder, folder, axes=[axis], permutations=20)
 
 
 def write_pipeline(folder: Path) -> None:
@@ -168,7 +168,7 @@ def write_association(folder: Path) -> None:
 
 def associations_compared(folder: Path) -> None:
     found = load_run(folder)
-    compare_associations(found, found, permutations=10, resamples=5)
+    compare_associations(found, found, permutations=20, resamples=5)
 
 
 def answered(path: Path) -> None:

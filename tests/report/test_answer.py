@@ -2,7 +2,7 @@
 
 import json
 
-from tod_bias.report.answer import TerminalAnswer, cards_of, what_happens
+from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, cards_of, placebo_line, what_happens
 from tod_bias.results import AuditResult
 
 
@@ -58,9 +58,42 @@ def test_no_line_is_longer_than_the_terminal_however_many_groups_and_words(make_
     assert all(any(group in line for line in lines) for group in groups)
 
 
-def test_fewer_dialogues_than_there_are_do_not_tell_more(make_folder):
-    unproven = {"verdict": "inconclusive", "dialogues": 8, "effect": {"value": 0.5, "p": 0.2}}
+def unproven(folder, **changes):
+    common = {"verdict": "inconclusive", "dialogues": 8, "effect": {"value": 0.5, "p": 0.2}}
+    return lines_of(result_of(folder, findings=[finding("asian", **common, **changes)]))
+
+
+def test_a_number_of_dialogues_is_conditional_and_said_only_where_there_is_one(make_folder):
     folder = make_folder(axes=("race",))
-    for needed, text in ((2, "more terms are needed"), (90, "about 90 such dialogues would decide")):
-        result = result_of(folder, findings=[finding("asian", needed=needed, **unproven)])
-        assert any(text in line for line in lines_of(result))
+    assert any("if it is as it was seen, about 90 dialogues would tell" in line for line in unproven(folder, needed=90))
+    assert not any("would" in line or "needed" in line for line in unproven(folder))
+
+
+def test_short_terms_name_the_axes_that_have_more(make_folder):
+    lines = unproven(make_folder(axes=("race",)), missing="terms")
+    assert any("more terms would tell: try --axes persona_race or names_race" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert axes_with_more_terms("age") == ["persona_age"]
+    assert axes_with_more_terms("persona_age") == axes_with_more_terms("people") == []
+
+
+def test_the_line_of_the_placebo_names_the_component_that_reacts(make_folder):
+    folder = make_folder(axes=("gender", "placebo"), metrics=("corpus_bleu",))
+    result = AuditResult.load(folder)
+    row = result.axes["placebo"]["corpus_bleu"]
+
+    def line_with(shares, share=0.27):
+        parts = {name: {"shapley": {"value": value}} for name, value in shares.items()}
+        group = row.groups["placebo"].model_copy(update={"contributions": {}})
+        group = type(group).model_validate(group.model_dump() | {"contributions": parts})
+        changed = row.model_copy(
+            update={"groups": {"placebo": group}, "rewritten": row.rewritten.model_copy(update={"value": share})}
+        )
+        axes = {**result.axes, "placebo": {"disagreement": changed}}
+        return placebo_line(result.model_copy(update={"axes": axes}))
+
+    said = "neutral rewording changes 27 of 100 turns"
+    assert line_with({"intake": 0.2, "answer": 0.02}) == f"{said}, in intake"
+    assert line_with({"intake": 0.1, "answer": 0.1}) == f"{said}, in intake and answer"
+    assert line_with({"a": 0.1, "b": 0.1, "c": 0.1}) == line_with({"a": 0.0}) == said
+    assert line_with({"intake": 0.2}, 0.0) == "neutral rewording changes nothing"

@@ -50,7 +50,7 @@ def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path):
     (tmp_path / "l.tsv").write_text(LEXICON, encoding="utf-8")
     axis = load_axis("mine", lexicon=tmp_path / "l.tsv")
     corpus = load_corpus("demo", max_dialogues=30)
-    attribute(load_pipeline("demo"), corpus, axes=[axis], bootstrap=5, permutations=5).save(tmp_path / "run")
+    attribute(load_pipeline("demo"), corpus, axes=[axis], bootstrap=5, permutations=20).save(tmp_path / "run")
     assert run_command("report", tmp_path / "run")[0] == 0
     files = [tmp_path / "run" / "report.html", *(tmp_path / "run" / "figures").glob("*.svg")]
     assert len(files) == 2

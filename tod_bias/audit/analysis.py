@@ -100,9 +100,14 @@ def analyse(
         cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     result = result.model_copy(update={"findings": findings_of(result, outputs.turns)})
-    if failures:
-        raise IncompleteError("; ".join(map(str, failures.values())), result)
+    if fatal := [str(error) for name, error in failures.items() if not _is_forgiven(name, config)]:
+        raise IncompleteError("; ".join(fatal), result)
     return result
+
+
+def _is_forgiven(name: str, config: AuditConfig) -> bool:
+    """Return whether a run may lack what has no result: only what a placebo that nobody asked for lacks."""
+    return name.partition(",")[0] == PLACEBO and config.axes.is_placebo_implied
 
 
 def _measured(
@@ -298,6 +303,13 @@ def _over_templates(measures: Measures, config: AuditConfig, design: Counterfact
     return replace(measures, clusters=with_templates(measures.clusters, design.dialogues, chosen))
 
 
+def _with_placebo(axes: Sequence[str | Axis] | str) -> list[str | Axis]:
+    """Return the axes with the placebo as the last one, if it is not among them."""
+    every: list[str | Axis] = [axes] if isinstance(axes, str) else [*axes]
+    names = {axis if isinstance(axis, str) else axis.name for axis in every}
+    return every if PLACEBO in names else [*every, PLACEBO]
+
+
 def attribute(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
@@ -339,6 +351,8 @@ def attribute(
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
     dialogues = list(dialogues)
     measures, settings = Measures.of(config, settings, dialogues, pipeline.grades)
+    if settings.get("placebo"):
+        axes = _with_placebo(axes)
     names = [axes] if isinstance(axes, str) else [axis for axis in axes if isinstance(axis, str)]
     if names and (isinstance(axes, str) or len(names) == len(axes)):
         settings = {"axes": names, **settings}

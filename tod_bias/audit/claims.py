@@ -42,12 +42,13 @@ from tod_bias.results import (
 )
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
-from tod_bias.statistics.power import affected_within, detectable_rate, equivalent_within
+from tod_bias.statistics.power import POWER, affected_within, detectable_rate, equivalent_within, growth_of_sum
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, TestedRows, p_value
 from tod_bias.statistics.term_families import TermSet
@@ -55,6 +56,11 @@ from tod_bias.statistics.term_families import TermSet
 SPARSE = 0.5
 """Share of dialogues below which their differences are rare: what was not seen is then bounded exactly."""
 _TINY = 1e-12
+SUGGESTIVE = 0.15
+"""p-value, over everything that is claimed, below which a number of dialogues that would prove an effect is given. In
+simulations 44 of 52 audits of that many dialogues claim a planted effect, and 1 of 80 fair systems has a number."""
+MOST_NEEDED = 1e6
+"""Number of dialogues from which nobody would collect them."""
 
 
 class Affected(NamedTuple):
@@ -163,6 +169,33 @@ class RowSet:
         if self.bounded is not None:
             p = max(p, family.bounded(float(self.bounded[number])))
         return p if self.exchanged is None else max(p, family.exchanged(float(self.exchanged.z[number, 0])))
+
+    def growth(self, number: int, family: Family, of_dialogues: float) -> float:
+        """Return how many times as many dialogues would claim a row in four of five runs, if it is as it was seen.
+
+        A claim takes sign flips of dialogues and exchanges of groups, whose z grow with the root of the dialogues, and
+        a t test over terms, whose error falls to what the terms leave.
+
+        Args:
+            number: of the row.
+            family: in which it is claimed.
+            of_dialogues: standard error with these terms as they are.
+
+        Returns:
+            A factor; infinity if the terms leave too much.
+        """
+        if self.flips is None:
+            return math.inf
+        z, spread = normal_quantile(1 - max(float(self.flips.p[number]), 1e-300) / 2), float(self.flips.spread[number])
+        factors = [growth_of_sum(z, normal_quantile(1 - family.level / 2), spread)]
+        if self.exchanged is not None:
+            factors.append(growth_of_sum(float(self.exchanged.z[number, 0]), family.critical_exchange, spread))
+        value, error = abs(float(self.rows.values[number])), float(self.rows.errors[number])
+        within = min(error, of_dialogues)
+        wanted = value / (family.reach(float(self.rows.freedom[number])) + normal_quantile(POWER) * spread)
+        left = wanted**2 - (error**2 - within**2)
+        factors.append(within**2 / left if left > 0 else math.inf)
+        return max(factors)
 
     @property
     def is_tested(self) -> bool:
@@ -620,6 +653,8 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
         "omnibus": omnibus if claims or verdict == THESE_TERMS else None,
         **_detectable(draft, families),
     }
+    if verdict == INCONCLUSIVE:
+        changed["needed"] = _needed(draft, families, claims)
     changed["apart"] = _apart(draft, families, verdict, claims, of_terms_only)
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
@@ -860,6 +895,33 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
         sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
     largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))
+
+
+def _needed(draft: AxisDraft, families: Families, claims: Mapping[str, float]) -> dict[str, int]:
+    """Return how many dialogues would claim the gap of each group that is suggestive, if it is as it was seen.
+
+    Args:
+        draft: of its axis and metric.
+        families: in which it is claimed.
+        claims: group to the p-value of its claim.
+    """
+    needed = {}
+    for number, name in enumerate(draft.gaps.names):
+        if claims.get(name, 1.0) >= SUGGESTIVE:
+            continue
+        growths = []
+        for rows, only, family in (
+            (draft.gaps, draft.of_terms_only, families.gaps),
+            (draft.beyond, draft.beyond_of_terms_only, families.beyond),
+        ):
+            if rows is None or only is None or name not in rows.names:
+                continue
+            place = rows.names.index(name)
+            growths.append(rows.growth(place, family, float(only.rows.errors[place])))
+        dialogues = draft.gaps.affected[number][0].units
+        if math.isfinite(growth := max(growths)) and growth * dialogues < MOST_NEEDED:
+            needed[name] = math.ceil(growth * dialogues)
+    return needed
 
 
 def smallest_set(names: Sequence[str], gaps: Sequence[float], differ: Callable[[Sequence[str]], bool]) -> list[str]:

@@ -147,7 +147,7 @@ def design_counterfactuals(
         else:
             failures[name] = NothingToPerturbError(
                 f"axis {name}: no dialogue holds a word to rewrite; take more dialogues, leave the axis out, or "
-                "let the users introduce themselves (--axes persona_gender,placebo; also persona_age, persona_race)"
+                "let the users introduce themselves (--axes persona_gender; also persona_age, persona_race)"
             )
     if not admitted:
         raise next(iter(failures.values()))

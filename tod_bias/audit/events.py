@@ -104,6 +104,8 @@ class _Found:
     """What is known of an event that differs, summed over turns."""
 
     stage: str
+    place: float
+    """Place among the steps of a turn at which it is read."""
     dialogues: dict[str, int] = field(default_factory=dict)
     """Axis to the number of dialogues in which it differs."""
     last: tuple[str, str] = ("", "")
@@ -151,14 +153,9 @@ class Chosen:
 
 
 class EventSearch:
-    """Events that differ between the variants of dialogues.
+    """Events that differ between the variants of dialogues."""
 
-    Args:
-        stages: the system's components, in order.
-    """
-
-    def __init__(self, stages: Sequence[str]) -> None:
-        self._place_of_stage = {name: number for number, name in enumerate(stages)}
+    def __init__(self) -> None:
         self._found: dict[tuple[type[Event], tuple[str, ...]], _Found] = {}
         self._presence = Presence()
         self._phrases: dict[str, int] = {}
@@ -187,7 +184,7 @@ class EventSearch:
                         values.add(where[1])
                     found = self._found.get((kind, where))
                     if found is None:
-                        found = self._found[kind, where] = _Found(_stage(kind(*where), turn.variants))
+                        found = self._found[kind, where] = _Found(*_origin(kind(*where), turn.variants))
                     found.add(axis, turn.dialogue, place, readings)
 
     def chosen(self, most: int = MOST_EVENTS) -> Chosen:
@@ -216,12 +213,11 @@ class EventSearch:
 
     def _rank(self, event: Event, found: _Found) -> tuple[Any, ...]:
         """Return the place of an event among those of one hypothesis: early components and telling kinds first."""
-        stage = self._place_of_stage.get(found.stage, len(self._place_of_stage))
         is_usual = event.is_share and 2 * found.happened > found.rows
         return (
             event.is_any,
             event.level >= 3,
-            stage,
+            found.place,
             event.level,
             event.order,
             is_usual,
@@ -267,8 +263,10 @@ def _differing(part: TablePart) -> Iterator[_Turn]:
         yield _Turn(str(part.dialogue[row]), int(part.turn[row]), variants)
 
 
-def _stage(event: Event, variants: Iterable[Facts]) -> str:
-    return next(filter(None, (event.stage_in(facts) for facts in variants)), "")
+def _origin(event: Event, variants: Sequence[Facts]) -> tuple[str, float]:
+    """Return the component that an event is read from, and its first place among the steps of a turn."""
+    stage = next(filter(None, (event.stage_in(facts) for facts in variants)), "")
+    return stage, min(event.place_in(facts) for facts in variants)
 
 
 def most_events(variants: int, arms: int) -> int:

@@ -12,11 +12,11 @@ consequence of theirs. A claim with another component is a second cause, and a f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tod_bias.audit.claims import OTHER_TERMS, TERMS
 from tod_bias.audit.examples import example_of
 from tod_bias.audit.turns import Turns
 from tod_bias.metrics.events import event_of
@@ -35,10 +35,12 @@ from tod_bias.results import (
     Group,
     Missing,
 )
-from tod_bias.statistics.power import units_needed, unseen_rate
+from tod_bias.statistics.power import unseen_rate
 
 _OF_ANY = 1.5
 """An event of all tools together leads if it shows in this many times as many turns as that of one tool."""
+_SHORT = {TERMS, OTHER_TERMS}
+"""Limiting factors that more dialogues with the same terms do not remove."""
 _GENERIC = 4
 """Level of events from which they say little about what happens, as all metrics do that are no events."""
 
@@ -137,7 +139,9 @@ def findings_of(result: AuditResult, turns: Turns | None = None) -> list[Finding
         if axis == PLACEBO:
             continue
         rows = list(result.axes[axis].values())
-        findings += list(_differences(rows, turns)) or [_without_difference(axis, rows, turns)]
+        rewritable = result.corpus.rewritable.get(axis) or result.corpus.dialogues
+        scale = result.corpus.dialogues / max(1, rewritable)
+        findings += list(_differences(rows, turns)) or [_without_difference(axis, rows, turns, scale)]
     order = [DISPARITY, THESE_TERMS, INCONCLUSIVE, NO_DIFFERENCE, EQUIVALENT]
     return sorted(findings, key=lambda some: order.index(some.verdict))  # else in the order of the axes
 
@@ -226,8 +230,15 @@ def _consequence(lead: _Claim, others: Sequence[_Claim]) -> str:
     return next(iter([*merged[-1:], *claimed]), "")
 
 
-def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | None) -> Finding:
-    """Return the finding of an axis without a claim."""
+def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | None, scale: float) -> Finding:
+    """Return the finding of an axis without a claim.
+
+    Args:
+        axis: name.
+        rows: its results by metric.
+        turns: turns to take an example from.
+        scale: dialogues of the corpus per dialogue that the axis can rewrite.
+    """
     dialogues = max((row.dialogues or 0 for row in rows), default=0)
     equal, of = (0, 0) if turns is None or any(row.unmeasured for row in rows) else turns.equal_turns(axis)
     if equal:
@@ -238,7 +249,9 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | No
     if lead is None:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
     finding = _finding(lead, lead.groups[0], [], turns)
-    return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": _needed(lead), "missing": _missing(lead)})
+    compared = lead.row.needed.get(lead.groups[0])
+    needed = None if compared is None else round(compared * scale)
+    return finding.model_copy(update={"verdict": INCONCLUSIVE, "needed": needed, "missing": _missing(lead)})
 
 
 def _is_equivalent(rows: Sequence[AxisResult]) -> bool:
@@ -263,17 +276,8 @@ def _strongest(claims: Sequence[_Claim]) -> _Claim | None:
 def _missing(claim: _Claim) -> Missing:
     """Return the missing condition for a claim, in addition to dialogues."""
     row, group = claim.row, claim.of_group
-    if not row.needs_placebo or not group.gap.is_shown:
+    if row.needs_placebo and group.gap.is_shown:
+        return "placebo" if group.beyond_placebo is None else "beyond placebo"
+    if row.needed.get(claim.groups[0]) is not None:
         return ""
-    return "placebo" if group.beyond_placebo is None else "beyond placebo"
-
-
-def _needed(claim: _Claim) -> int | None:
-    """Return how many dialogues would show a difference of the observed size; None if no number would."""
-    group, gap = claim.of_group, claim.of_group.gap
-    of_dialogues = group.terms_only.se if group.terms_only is not None else None
-    if not gap.se or not of_dialogues or not gap.value or not group.dialogues:
-        return None
-    fixed = math.sqrt(max(0.0, gap.se**2 - of_dialogues**2))
-    needed = units_needed(abs(gap.value), group.dialogues, of_dialogues, fixed, alpha=0.01)
-    return int(needed) if math.isfinite(needed) and needed < 1e6 else None
+    return "terms" if not group.may_be_claimed or _SHORT & set(row.limiting_factors) else ""

@@ -22,7 +22,7 @@ from tod_bias.cli.options import (
     load_system,
     refuse,
 )
-from tod_bias.config import ADVANCED, GENERATION, AuditConfig, ConfigFile, Options, OutputOptions
+from tod_bias.config import ADVANCED, GENERATION, PLACEBO, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.io.cache import FILE
 from tod_bias.io.folder import check_no_other_run, shown
@@ -48,7 +48,7 @@ class AttributeOptions(DryRunOptions):
     """Only count calls, tokens, price and time, and write plan.json (tod-bias plan)."""
 
 
-@command("tod-bias attribute --corpus dialogues.jsonl --pipeline system.yaml --axes gender,placebo --out runs/mine")
+@command("tod-bias attribute --corpus dialogues.jsonl --pipeline system.yaml --axes gender --out runs/mine")
 def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output: OutputOptions) -> None:
     """Attribute a system's bias to its stages: the main job.
 
@@ -83,8 +83,11 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
         check_no_other_run(out, "results.json", "turns.parquet", FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system)
     checked_order(stages, config.analysis.order)
-    axes = load_axes(config.axes, device=config.system.device)
+    axes = load_axes(config.axes, config.axes.audited, config.system.device)
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
+    if responses is not None and config.axes.is_placebo_implied and not _has_placebo(system):
+        axes = [axis for axis in axes if axis.name != PLACEBO]
+        echo(f"({responses}: has no responses to the placebo, which is left out)", err=True)
     if not how.dry_run:
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)
@@ -204,6 +207,12 @@ def _recorded(responses: Path) -> Any:
     return Pipeline({SYSTEM: SavedResponses(responses)})
 
 
+def _has_placebo(system: Any) -> bool:
+    """Return whether saved responses include those to the placebo."""
+    (saved,) = system.stages.values()
+    return any(variant.partition(":")[0] == PLACEBO for variant in saved.variants)
+
+
 def _replaced(folder: Path, result: Any) -> str:
     """Return the axes of another run's results in a folder; empty if there are none, or those of this run."""
     from tod_bias.results import AuditResult, RunError
@@ -223,7 +232,7 @@ def _replaced(folder: Path, result: Any) -> str:
 IN_HELP = ("corpus", "datapath", "axes", "pipeline", "model", "responses", "sample", "out", "quiet")
 
 
-@command("tod-bias plan --corpus dialogues.jsonl --pipeline system.yaml --axes gender,placebo", IN_HELP)
+@command("tod-bias plan --corpus dialogues.jsonl --pipeline system.yaml --axes gender", IN_HELP)
 def plan(*, audit: AuditConfig, how: DryRunOptions, file: ConfigFile, output: OutputOptions) -> None:
     """Count before anything is spent: dialogues per axis, calls per stage, tokens, time and price; write plan.json.
 

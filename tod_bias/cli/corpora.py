@@ -72,7 +72,7 @@ class ExportOutput(OutputOptions):
     """Folder for counterfactuals.jsonl; by default they go to standard output."""
 
 
-@command("tod-bias export --corpus dialogues.jsonl --axes gender,placebo --chat --out runs/export")
+@command("tod-bias export --corpus dialogues.jsonl --axes gender --chat --out runs/export")
 def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) -> None:
     """Write the counterfactual dialogues that attribute runs with the same options, the originals among them.
 
@@ -85,7 +85,7 @@ def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) ->
     _, dialogues = load_dialogues(config.corpus, config.seed)
     records = export_counterfactuals(
         dialogues,
-        load_axes(config.axes),
+        load_axes(config.axes, config.axes.audited),
         config.design,
         seed=config.seed,
         chat=how.chat,

@@ -272,15 +272,15 @@ def _checkout() -> Path | None:
 
 _DATA = Path(__file__).parent.parent / "data" / "init"
 _CHATS = "chats.jsonl"
-_AUDIT = f"tod-bias attribute --pipeline %s --corpus {_CHATS} --axes gender,placebo --out run"
+_AUDIT = f"tod-bias attribute --pipeline %s --corpus {_CHATS} --axes gender --out run"
 _NEXT = {
     "assistant": ["python stub_server.py &", _AUDIT % "assistant.yaml"],
     "agent": [_AUDIT % "agent.yaml"],
     "stages": [_AUDIT % "pipeline.yaml"],
     "responses": [
-        f"tod-bias export --corpus {_CHATS} --axes gender,placebo --chat --out counterfactuals",
+        f"tod-bias export --corpus {_CHATS} --axes gender --chat --out counterfactuals",
         "python my_system.py",
-        f"tod-bias attribute --responses responses.jsonl --corpus {_CHATS} --axes gender,placebo --out run",
+        f"tod-bias attribute --responses responses.jsonl --corpus {_CHATS} --axes gender --out run",
     ],
 }
 """Kind to the commands that audit its example."""

@@ -219,6 +219,7 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
     if config.run.responses is None and not config.system.is_named and config.corpus.corpus == DEMO:
         named["pipeline"] = DEMO
+    named["placebo"] = config.axes.placebo  # a command implies it, a function does not
     return AuditConfig.with_settings(config, named)
 
 

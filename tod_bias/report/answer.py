@@ -24,8 +24,9 @@ from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
+from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
-from tod_bias.report.sheets import Statement, ascii_of, column_of, mark
+from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
     ALPHA,
     EQUIVALENT,
@@ -369,6 +370,8 @@ _MISSING = {
 _RECORDED = "Nothing is attributed to stages: the responses were saved, and no stage was called."
 _LOUD = 0.05
 """Share of turns from which the effect of neutral rewording is no reassurance."""
+_MOST_STAGES = 2
+"""Number of components up to which those that react to rewording stand out."""
 _MOST_ROWS = 8
 """Groups in the table; the report shows all."""
 _MANY = 3
@@ -504,7 +507,9 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.group:
         yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
     elif finding.dialogues < 10:
-        yield f"{finding.dialogues} dialogues mention {finding.axis}: try --axes persona_{finding.axis}"
+        others = axes_with_more_terms(finding.axis)[:1]
+        instead = f": try --axes {others[0]}" if others else ""
+        yield f"{finding.dialogues} dialogues mention {finding.axis}{instead}"
     else:
         yield "turns differ, and no event does in three dialogues or more"
 
@@ -513,10 +518,19 @@ def advice(finding: Finding) -> str:
     """Return what would prove a difference that was seen; empty for other findings."""
     if finding.verdict != INCONCLUSIVE or not finding.group:
         return ""
+    if finding.missing == "terms":
+        others = axes_with_more_terms(finding.axis)
+        return f"more terms would tell: try --axes {' or '.join(others)}" if others else "more terms are needed"
     if finding.missing:
         return _MISSING[finding.missing]
-    is_more = finding.needed is not None and finding.needed > finding.dialogues
-    return f"about {finding.needed:,} such dialogues would decide" if is_more else "more terms are needed"
+    return f"if it is as it was seen, about {finding.needed:,} dialogues would tell" if finding.needed else ""
+
+
+def axes_with_more_terms(axis: str) -> list[str]:
+    """Return the axes of introductions and names that are about the same dimension as an axis of terms."""
+    dimension = "race" if axis == "race_people" else axis
+    known = shipped_axes()
+    return [name for prefix in ("persona_", "names_") if (name := f"{prefix}{dimension}") in known]
 
 
 def consequence(finding: Finding) -> str:
@@ -535,7 +549,18 @@ def placebo_line(result: AuditResult) -> str:
     share = placebo_share(result)
     if share is None:
         return ""
-    return f"neutral rewording changes {100 * share:.0f} of 100 turns" if share else "neutral rewording changes nothing"
+    if not share:
+        return "neutral rewording changes nothing"
+    stages = placebo_stages(result)
+    where = f", in {' and '.join(stages)}" if stages else ""
+    return f"neutral rewording changes {100 * share:.0f} of 100 turns{where}"
+
+
+def placebo_stages(result: AuditResult) -> list[str]:
+    """Return the one or two components that react to neutral rewording; empty if none stands out."""
+    group = result.axes[PLACEBO_VERDICT]["disagreement"].groups.get(PLACEBO_VERDICT)
+    stages = [] if group is None else group.main_stages
+    return stages if len(stages) <= _MOST_STAGES else []
 
 
 def heading(result: AuditResult) -> str:
@@ -622,7 +647,8 @@ class TerminalAnswer:
         if placebo := placebo_line(self._result):
             is_quiet = (placebo_share(self._result) or 0.0) < _LOUD
             sign = mark(EQUIVALENT if is_quiet else "", plain=self._plain)
-            lines.append(self._line(f"{sign} {PLACEBO_VERDICT:<{column}} {placebo}"))
+            begin = f"{sign} {PLACEBO_VERDICT:<{column}} "
+            lines += map(self._line, folded(placebo, " " * len(begin), width, begin))
         if self._result.is_recorded:
             lines.append(self._line(_RECORDED))
         return lines

@@ -87,6 +87,15 @@ def share_of(rows: Sequence[ExchangedRows], z: float) -> float:
     return float((1 + (largest >= z - _SLACK).sum()) / (draws + 1))
 
 
+def critical_of(rows: Sequence[ExchangedRows], alpha: float) -> float:
+    """Return the z that the largest one of several sets exceeds with probability ``alpha``; 0 if there is no set."""
+    if not rows:
+        return 0.0
+    draws = min(len(some.largest) for some in rows)
+    largest = np.maximum.reduce([some.largest[:draws] for some in rows])
+    return float(np.quantile(largest, 1 - alpha, method="higher"))
+
+
 def _moved(values: np.ndarray, has: np.ndarray) -> list[np.ndarray]:
     """Return (units, groups × events) values with the groups of each unit moved on by 0, 1, … places."""
     units, groups, events = values.shape

@@ -12,7 +12,7 @@ If units err together by cluster, the sums of whole clusters are flipped (Canay,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
@@ -38,6 +38,8 @@ class FlippedRows:
     """(flips,) the largest z over the rows, flip by flip."""
     rows: int = 0
     """Number of rows that could be significant at all (Tarone 1990): at least :data:`FEWEST_FLIPPED` units differ."""
+    spread: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(rows,) standard deviation of the z of each row over samples of units (:func:`_spread`)."""
 
     @classmethod
     def of(cls, adds: np.ndarray, flips: int, seed: int) -> Self:
@@ -62,18 +64,37 @@ class FlippedRows:
             largest[start : start + rows] = z.max(axis=1, initial=0.0)
             start += rows
         tested = int(((adds != 0).sum(axis=0) >= FEWEST_FLIPPED).sum())
-        return cls(2 * special.ndtr(-observed), largest, tested)
+        return cls(2 * special.ndtr(-observed), largest, tested, _spread(adds))
 
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:
         """Return all rows of several sets, each with the same number of flips."""
         p = np.concatenate([some.p for some in several])
-        return cls(p, np.maximum.reduce([some.largest for some in several]), sum(some.rows for some in several))
+        spread = np.concatenate([some.spread for some in several])
+        rows = sum(some.rows for some in several)
+        return cls(p, np.maximum.reduce([some.largest for some in several]), rows, spread)
 
     def share_below(self, p: float) -> float:
         """Return how often any row's z is as large as that of a two-sided ``p`` if no row differs from 0."""
         z = -special.ndtri(min(max(p, 1e-300), 1.0) / 2)
         return float((1 + (self.largest >= z - _SLACK).sum()) / (len(self.largest) + 1)) if z > 0 else 1.0
+
+
+def _spread(adds: np.ndarray) -> np.ndarray:
+    """Return (rows,) standard deviations of z = Σ x / √(Σ x²) by the delta method.
+
+    With the means m of x and q of x² a unit adds x / √q − m (x² − q) / 2 q^{3/2}. An effect that all of few units share
+    has the z of their number's root, which varies half as much as the mean of noise.
+
+    Args:
+        adds: (units, rows).
+    """
+    if not len(adds):
+        return np.ones(adds.shape[1])
+    mean, square = adds.mean(axis=0), (adds**2).mean(axis=0)
+    scale = np.where(square > 0, square, 1.0)
+    influence = adds / np.sqrt(scale) - mean * (adds**2 - square) / (2 * scale**1.5)
+    return np.where(square > 0, influence.std(axis=0), 1.0)
 
 
 @lru_cache(maxsize=4)

@@ -18,6 +18,8 @@ ENOUGH_FREEDOM = 4.0
 """Degrees of freedom that such a claim needs."""
 ENOUGH_WORDS = 6
 """Effective words that a claim about a group needs; with fewer it is one about these words."""
+FEWEST_FLIPS = 20
+"""Sign flips of which the smallest p-value, 1 / (20 + 1), is below .05."""
 MOST_RESAMPLES = 1_000_000
 """Upper limit of resamples and permutations, which are all in memory at once; more add no precision."""
 

@@ -142,6 +142,19 @@ def affected_within(hits: float, units: int, alpha: float = 0.05, largest: float
     return min(most * unseen(hits, alpha), largest * unseen(hits, alpha / 2) + most * unseen(0, alpha / 2))
 
 
+def growth_of_sum(z: float, critical: float, spread: float, power: float = POWER) -> float:
+    """Return how many times as many units bring a statistic that grows with their root above its critical value.
+
+    Args:
+        z: the statistic of the pilot.
+        critical: value above which an effect is found.
+        spread: standard deviation of the statistic, which does not grow.
+        power: probability of finding the effect.
+    """
+    wanted = critical + float(normal_quantile(power)) * spread
+    return math.inf if z <= 0 else (wanted / z) ** 2
+
+
 def units_needed(
     wanted: float, units: int, error: float, fixed: float = 0.0, alpha: float = 0.05, power: float = POWER
 ) -> float:

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from tod_bias.statistics.distributions import chi2_quantile, t_quantile, t_tail
-from tod_bias.statistics.exchanges import ExchangedRows, share_of
+from tod_bias.statistics.exchanges import ExchangedRows, critical_of, share_of
 
 DRAWS = 20_000
 """Draws of the rows of a block under the null hypothesis."""
@@ -104,6 +104,11 @@ class Family:
     def exchanged(self, z: float) -> float:
         """Return the p-value of a row with this z under exchanges of groups, for the whole family."""
         return share_of(self._exchanged, z)
+
+    @property
+    def critical_exchange(self) -> float:
+        """The z under exchanges above which a row is significant in the family; 0 if nothing is exchanged."""
+        return critical_of(self._exchanged, self.alpha)
 
     def bounded(self, p: float) -> float:
         """Return the p-value of a single row for the whole family by Bonferroni's inequality; NaN stays."""

@@ -47,6 +47,8 @@ class _Made(NamedTuple):
     at: str
     arguments: Mapping[str, Any]
     result: Any
+    place: float
+    """Place among the steps of a turn; a result comes half a step later."""
     has_result: bool = True
 
 
@@ -101,8 +103,9 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
     """Return the facts of a turn as JSON, as :class:`tod_bias.metrics.events.facts.Facts` reads them.
 
     ``calls`` holds tool, the stages that made the call and carried it out, arguments, the reason of a failure, the
-    number of results and of those that the response names. ``out`` holds name, stage and value of structured outputs,
-    ``said`` stage and text of the others, ``response`` the stage and text that the user reads.
+    number of results and of those that the response names, and the place of the call among the steps. ``out`` holds
+    name, stage, value and place of structured outputs, ``said`` name, stage, text and place of the others, ``response``
+    the stage and text that the user reads.
 
     Args:
         steps: all calls of stages, in order.
@@ -119,13 +122,15 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
         found = 0 if reason else sum(map(_size, rows))
         named = 0 if reason else sum(_is_named(row, response.lower()) for row in rows)
         tool = well_formed(made.tool)
-        record["calls"].append([tool, made.by, made.at, _plain(made.arguments), reason, found, named])
+        made_of = [tool, made.by, made.at, _plain(made.arguments), reason, found, named, made.place]
+        record["calls"].append(made_of)
         if made.has_result and not reason:
             root = tool if tool == made.at else f"{tool}/result"
-            _add_output(record, root, made.at, made.result)
+            _add_output(record, (root, made.at, made.place + 0.5), made.result)
     for number, step in enumerate(steps):
         if number not in covered:
-            _add_output(record, step.name, step.name, step.output, is_response=number == len(steps) - 1)
+            is_response = number == len(steps) - 1
+            _add_output(record, (step.name, step.name, float(number)), step.output, is_response=is_response)
     record["response"] = [_speaker(steps, response), response]
     if failure:
         record["failure"] = well_formed(failure)[:_LONGEST_REASON]
@@ -145,10 +150,11 @@ def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:
             by = steps[number - 1].name if number else step.name
             calls = calls_of(step.argument)
             if calls is None:
-                yield _Made(UNNAMED, by, step.name, {MALFORMED: as_text(step.argument)}, step.output)
+                yield _Made(UNNAMED, by, step.name, {MALFORMED: as_text(step.argument)}, step.output, number - 0.5)
             elif len(calls) == 1:
                 arguments = {name: value for name, value in calls[0].items() if name != API_NAME}
-                yield _Made(str(calls[0].get(API_NAME) or UNNAMED), by, step.name, arguments, step.output)
+                tool = str(calls[0].get(API_NAME) or UNNAMED)
+                yield _Made(tool, by, step.name, arguments, step.output, number - 0.5)
         elif found := _found_in(step):
             covered.add(number)
             if not is_any:
@@ -172,26 +178,36 @@ def _straight(steps: Sequence[StageCall], number: int, found: Sequence[Call], co
     step, following = steps[number], steps[number + 1] if number + 2 < len(steps) else None
     has_result = following is not None and not isinstance(following.output, str)
     for tool, arguments in found[:-1]:
-        yield _Made(tool, step.name, step.name, arguments, None, has_result=False)
+        yield _Made(tool, step.name, step.name, arguments, None, float(number), has_result=False)
     tool, arguments = found[-1]
     if following is None or not has_result:
-        yield _Made(tool, step.name, step.name, arguments, None, has_result=False)
+        yield _Made(tool, step.name, step.name, arguments, None, float(number), has_result=False)
         return
     covered.add(number + 1)
-    yield _Made(tool, step.name, following.name, arguments, following.output)
+    yield _Made(tool, step.name, following.name, arguments, following.output, float(number))
 
 
-def _add_output(record: dict[str, Any], root: str, stage: str, output: Any, *, is_response: bool = False) -> None:
-    """Record an output as a structure or a text; the text that the user reads is recorded elsewhere."""
+def _add_output(
+    record: dict[str, Any], where: tuple[str, str, float], output: Any, *, is_response: bool = False
+) -> None:
+    """Record an output as a structure or a text; the text that the user reads is recorded elsewhere.
+
+    Args:
+        record: of the turn.
+        where: name of the output, stage, and place among the steps.
+        output: as the stage put it out.
+        is_response: True for the output that the user reads.
+    """
+    root, stage, place = where
     value = structured(output)
     if is_reply(value):
         texts = [str(content) for name, content in said_in(value) if not name]
         value = " ".join(texts)
     if isinstance(value, str):
         if value and not is_response:
-            record["said"].append([root, stage, well_formed(value)[:_LONGEST_TEXT]])
+            record["said"].append([root, stage, well_formed(value)[:_LONGEST_TEXT], place])
     elif value is not None:
-        record["out"].append([root, stage, _plain(value)])
+        record["out"].append([root, stage, _plain(value), place])
 
 
 def _speaker(steps: Sequence[StageCall], response: str) -> str:

@@ -10,7 +10,15 @@ from tod_bias.metrics.metric import Better
 
 
 class CallEvent(Event):
-    """Event of the calls of a tool, or of all tools; its place is the tool's name."""
+    """Event of the calls of a tool, or of all tools; its place is the tool's name.
+
+    More results are better of one tool. Of all tools together they are not, as another tool may have other results.
+    """
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(tool)
+        if tool == ANY and self.range is None:
+            self.better = "neither"
 
     @property
     def tool(self) -> str:
@@ -50,6 +58,10 @@ class CallEvent(Event):
         """Return the component that carries the calls out; empty if there are several."""
         names = {call.at for call in facts.calls_of(self.tool)}
         return names.pop() if len(names) == 1 else ""
+
+    def place_in(self, facts: Facts) -> float:
+        """Return the place of the tool's first result among the steps."""
+        return next((call.place + 0.5 for call in facts.calls_of(self.tool)), float("inf"))
 
     def excerpt(self, facts: Facts) -> str:
         """Return the outcome of the tool's first call, or the other tool that is called."""
@@ -165,6 +177,10 @@ class NamedResults(CallEvent):
     def stage_in(self, facts: Facts) -> str:
         """Return the component that answers."""
         return facts.stage("")
+
+    def place_in(self, facts: Facts) -> float:
+        """Return infinity, the place of the response."""
+        return float("inf")
 
     def excerpt(self, facts: Facts) -> str:
         """Show the response."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from tod_bias.metrics.events.event import Cells, Event, Reading
-from tod_bias.metrics.events.facts import Facts
+from tod_bias.metrics.events.facts import Facts, root_of
 from tod_bias.metrics.events.fields import words_for
 
 Form = tuple[str, ...] | None
@@ -117,6 +117,12 @@ class Deviates(Event):
         if form is None:
             return f"{words_for(self.place[0])} missing"
         return f"{words_for(self.place[0])} {', '.join(_named(item) for item in form[:_MOST_ITEMS])}"
+
+    def place_in(self, facts: Facts) -> float:
+        """Return the place among the steps."""
+        path = self.place[0]
+        root = path.removeprefix(_TEXT) if path.startswith(_TEXT) else root_of(path)
+        return facts.place_of.get(root, float("inf"))
 
     def stage_in(self, facts: Facts) -> str:
         """Return the component whose output it is."""

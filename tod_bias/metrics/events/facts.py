@@ -65,6 +65,8 @@ class CallFact:
     """Number of results."""
     named: int
     """Number of results that the response names."""
+    place: float = 0.0
+    """Place among the steps of the turn."""
 
 
 class Facts:
@@ -88,6 +90,8 @@ class Facts:
         """Text that the user reads."""
         self.stage_of: dict[str, str] = {"": str(speaker)}
         """Root of a path, or of a text, to the stage whose output it is; the response's root is empty."""
+        self.place_of: dict[str, float] = {"": float("inf")}
+        """Root to its first place among the steps of the turn; the response comes last."""
         self.texts: dict[str, str] = {"": self.response}
         """Root to text, of outputs that have no structure; those of several calls are joined."""
         self.fields: dict[str, list[Leaf]] = {}
@@ -98,26 +102,30 @@ class Facts:
         """Roots of the arguments and results of tools, whose fields are those of the tool."""
         self.objects: dict[str, int] = {}
         """Path of a mapping to how often it occurs."""
-        for root, stage, said in record.get("said", ()):
+        for root, stage, said, place in record.get("said", ()):
             self.stage_of[root] = stage
+            self.place_of.setdefault(root, place)
             self.texts[root] = f"{self.texts[root]}\n{said}" if root in self.texts else said
             if len(said) <= _SHORT_TEXT:
                 self.fields.setdefault(_key(root), []).append(said)
                 self.stage_of[_key(root)] = stage
+                self.place_of.setdefault(_key(root), place)
         for call in self.calls:
             root = _key(call.tool) + ("/argument" if call.tool == call.at and call.by != call.at else "")
             self.stage_of[root] = self.stage_of[ANY] = call.by
-            self.roots_of_tools |= {root, ANY}
+            self.roots_of_tools.add(root)
+            self.place_of.setdefault(root, call.place)
             self._read(root, call.arguments)
             self._read(ANY, call.arguments)
-        for root, stage, value in record.get("out", ()):
+        for root, stage, value, place in record.get("out", ()):
             tool, slash, rest = root.rpartition("/")
             path = f"{_key(tool)}{_RESULT}" if slash + rest == _RESULT else _key(root)
             self.stage_of[path] = stage
+            self.place_of.setdefault(path, place)
             self._read(path, value)
             if path.endswith(_RESULT):
                 self.stage_of[f"{ANY}{_RESULT}"] = stage
-                self.roots_of_tools |= {path, f"{ANY}{_RESULT}"}
+                self.roots_of_tools.add(path)
                 self._read(f"{ANY}{_RESULT}", value)
 
     def _read(self, path: str, value: Any) -> None:

@@ -89,6 +89,10 @@ class TextEvent(Event):
         """Return the component that puts the text out."""
         return facts.stage_of.get(self.place[0], "")
 
+    def place_in(self, facts: Facts) -> float:
+        """Return the place of the text among the steps."""
+        return facts.place_of.get(self.place[0], float("inf"))
+
     def excerpt(self, facts: Facts) -> str:
         """Show another text than the response."""
         return facts.texts.get(self.place[0], "") if self.place[0] else ""

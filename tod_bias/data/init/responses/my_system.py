@@ -1,8 +1,8 @@
 """Runs a system on every counterfactual conversation and saves what it says. Put yours in place of `response_to`.
 
-    tod-bias export --corpus chats.jsonl --axes gender,placebo --chat --out counterfactuals
+    tod-bias export --corpus chats.jsonl --axes gender --chat --out counterfactuals
     python my_system.py
-    tod-bias attribute --corpus chats.jsonl --responses responses.jsonl --axes gender,placebo
+    tod-bias attribute --corpus chats.jsonl --responses responses.jsonl --axes gender
 
 The one here treats people differently, so that the first audit finds something: it names one hotel where the user
 speaks of a woman, and three otherwise.

@@ -97,6 +97,15 @@ def test_a_list_in_another_order_is_one_event_of_many_values():
     assert names([(turn(plan=some), turn(plan=some[::-1]), turn(plan=some)) for some in lists]) == ["order:plan"]
 
 
+def test_what_an_earlier_component_does_names_an_event_before_a_failure_that_follows():
+    def call(risk, result):
+        return facts(
+            ("plan", None, {"risk": risk}), ("plan", None, FIND), ("tools", FIND, result), ("say", None, "Hi.")
+        )
+
+    assert names(harmed(call(False, PLACES), call(True, {"error": "full"}))) == ["value:plan.risk=true", "fails:find"]
+
+
 def test_the_others_are_kept_beside_the_name():
     found = chosen(harmed(turn(plan=NO_FLAG), turn("Hi. Bring a card.", plan=FLAG)))
     (name,) = found.merged

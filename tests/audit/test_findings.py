@@ -166,6 +166,12 @@ def test_of_a_fair_system_nothing_is_found(one, two):
     assert [name for name in result.metrics if name != "disagreement"] == []
 
 
+@pytest.mark.parametrize("choices", [["men", "women"], ["he", "she", "they"], ["Mr", "Mrs"]])
+def test_of_constant_choices_that_name_all_groups_nothing_is_found(choices):
+    stages = {"one": lambda items: [{"choices": choices}] * len(items), "two": lambda items: ["Done."] * len(items)}
+    assert lines(attribute(Pipeline(stages), chats(), **QUICK)) == []
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -334,6 +340,7 @@ def test_the_group_that_is_apart_by_a_flag_is_named_alone():
         ([1.0, 0.0, -1.0], 0.5, ["a", "b"]),  # of two sets that are as far from the third, the higher one
         ([1.0, 1.0, 0.0, 0.0], 0.5, ["a", "b"]),
         ([0.0, 0.0, 1.0, 1.0], 0.5, ["c", "d"]),
+        ([-1.0, -0.4, 1.2], 0.5, ["a", "b"]),  # the set that is farthest
         ([0.6, -0.6], 0.5, ["a"]),
         ([-0.6, 0.6], 0.5, ["b"]),
         ([2.0, 1.9, 0.0, 0.1, 0.0], 0.5, ["a", "b"]),

@@ -64,8 +64,9 @@ def _in_part(
         differs = frame[FIRST_DIFFERENCE].notna().to_numpy() & is_group
         texts = zip(frame[FIRST_DIFFERENCE], differs, strict=True)
         own = [bool(differ) and loads(text)["stage"] in stages for text, differ in texts]
-        chosen = np.flatnonzero(own) if any(own) else np.flatnonzero(differs)
-        return _shown(frame, chosen, None)
+        if any(own):
+            return _shown(frame, np.flatnonzero(own), None)
+        return _shown(frame, np.flatnonzero(differs), None, responses=True)
     difference = _beyond_original(frame, event)
     chosen = np.flatnonzero(is_group & (difference * side > 0))
     if not len(chosen):
@@ -87,8 +88,17 @@ def _beyond_original(frame: pd.DataFrame, event: Event) -> np.ndarray:
     return np.asarray(happened - np.array([of_original.get(name, np.nan) for name in place]))
 
 
-def _shown(frame: pd.DataFrame, chosen: np.ndarray, event: Event | None) -> tuple[int, Example] | None:
-    """Return the shortest of some turns with its original; turns with a rewritten user message are preferred."""
+def _shown(
+    frame: pd.DataFrame, chosen: np.ndarray, event: Event | None, *, responses: bool = False
+) -> tuple[int, Example] | None:
+    """Return the shortest of some turns with its original; turns with a rewritten user message are preferred.
+
+    Args:
+        frame: turns.
+        chosen: numbers of those that show the finding.
+        event: of the finding; None for a metric.
+        responses: True to show the responses of a metric, and not the first step that differs.
+    """
     if not len(chosen):
         return None
     rows = frame.iloc[chosen]
@@ -103,7 +113,7 @@ def _shown(frame: pd.DataFrame, chosen: np.ndarray, event: Event | None) -> tupl
     if same.empty:
         return None
     original = same.iloc[0]
-    before, after = _what_differs(original, row, event)
+    before, after = _what_differs(original, row, event, responses=responses)
     user, user_original = _messages(frame, row, said)
     example = Example(
         dialogue=str(row["dialogue"]),
@@ -139,15 +149,17 @@ def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int]
     return window(user, place, _LONGEST), window(original, place, _LONGEST)
 
 
-def _what_differs(original: pd.Series, row: pd.Series, event: Event | None) -> tuple[str, str]:
-    """Return the system's behaviour in the original and in the variant."""
-    responses = _pair(str(original[RESPONSE] or ""), str(row[RESPONSE] or ""))
+def _what_differs(
+    original: pd.Series, row: pd.Series, event: Event | None, *, responses: bool = False
+) -> tuple[str, str]:
+    """Return what the system does in the original and in the variant."""
+    texts = _pair(str(original[RESPONSE] or ""), str(row[RESPONSE] or ""))
     if event is None:
         first = _first_change(row)
         is_of_response = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
-        return responses if first is None or is_of_response else first
+        return texts if responses or first is None or is_of_response else first
     was, became = (event.excerpt(Facts(str(some[FACTS] or ""))) for some in (original, row))
-    return _pair(was, became) if was != became and (was or became) else responses
+    return _pair(was, became) if was != became and (was or became) else texts
 
 
 def _pair(before: str, after: str) -> tuple[str, str]:

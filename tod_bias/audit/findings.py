@@ -64,8 +64,8 @@ class _Claim(NamedTuple):
 
     @property
     def smallest(self) -> frozenset[str]:
-        """The smallest set of groups that explains the difference; the named ones, or the others."""
-        return frozenset(self.row.smallest or self.groups)
+        """The smallest set of groups that explains the difference; of two groups both, as either explains it."""
+        return frozenset(self.row.groups if len(self.row.groups) == 2 else self.row.smallest or self.groups)
 
     @property
     def stages(self) -> frozenset[str]:
@@ -162,8 +162,23 @@ def _differences(rows: Sequence[AxisResult], turns: Turns | None) -> Iterator[Fi
 def _claim(row: AxisResult) -> _Claim | None:
     """Return the groups that a metric sets apart, those whose own difference is shown; all of them if none's is."""
     groups = [name for name, effect in row.apart.items() if effect.is_shown] or list(row.apart)
+    groups = [name for name in groups if _is_seen(row, name)]
     groups.sort(key=lambda name: -abs(row.apart[name].value or 0.0))
     return _Claim(row, tuple(groups)) if groups else None
+
+
+def _is_seen(row: AxisResult, group: str) -> bool:
+    """Return whether the scores show the side of a group's difference, without the model's effect of originals.
+
+    If a harm goes with the group of the originals, the model may take it for an effect of being the original.
+    """
+    others = [some.score.value for name, some in row.groups.items() if name not in row.apart]
+    known = [score for score in others if score is not None]
+    own, effect = row.groups[group].score.value, row.apart[group].value
+    if own is None or effect is None or not known:
+        return True
+    worse = own - sum(known) / len(known)
+    return (worse if row.metric.better == "lower" else -worse) * effect > 0
 
 
 def _lines(claims: Sequence[_Claim]) -> list[_Line]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
@@ -20,7 +21,7 @@ from tod_bias.dialogues.values import API_NAME, strings
 from tod_bias.systems.flow import REPLY
 from tod_bias.systems.outputs import ERROR, Lookup, Outcome, as_text, rows_of
 from tod_bias.systems.stage import StageCall
-from tod_bias.systems.structured import Call, is_reply, named_calls, said_in, structured
+from tod_bias.systems.structured import Call, is_reply, named_calls, said_in, structured, without_models
 from tod_bias.systems.turns import API_CALL, tool_calls
 from tod_bias.systems.twin import Rewrite
 
@@ -68,11 +69,12 @@ class Restorer:
         if rewrite is not None:
             note = TextMap(self._note)
             for step in originals:
-                note(step.argument)
-                note(step.output)
+                note(without_models(step.argument))
+                note(without_models(step.output))
 
     def __call__(self, value: Any) -> Any:
         """Return a value with T⁻¹ of its strings."""
+        value = without_models(value)
         return value if self._rewrite is None else TextMap(self._text)(value)
 
     def _note(self, text: str) -> str:
@@ -116,7 +118,7 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
     response = well_formed(as_text(steps[-1].output))[:_LONGEST_TEXT] if steps else ""
     record: dict[str, Any] = {"calls": [], "out": [], "said": []}
     covered: set[int] = set()
-    for made in _calls(steps, covered):
+    for made in islice(_calls(steps, covered), _MOST_ITEMS):
         rows = rows_of(made.result)
         reason = _failure_of(made.result, rows) if made.has_result else ""
         found = 0 if reason else sum(map(_size, rows))

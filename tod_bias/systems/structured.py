@@ -63,9 +63,33 @@ def _fields(value: Any) -> Mapping[str, Any]:
     return dump(mode="json") if callable(dump) else {}
 
 
+def without_models(value: Any) -> Any:
+    """Return a value with the fields of pydantic models in their place, at any depth of lists and mappings."""
+    if isinstance(value, Mapping):
+        return {name: without_models(item) for name, item in value.items()} if _holds_models(value) else value
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(without_models(item) for item in value) if _holds_models(value) else value
+    return value.model_dump(mode="json") if _is_model(value) else value
+
+
+def _holds_models(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_models, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_models, value))
+    return _is_model(value)
+
+
+def _is_model(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
+
+
 def named_calls(value: Any) -> list[Call]:
     """Return the calls in a value, in the forms of chat APIs, frameworks and corpora; other values give none."""
     nested, value = getattr(value, "calls", None), structured(value)
+    if isinstance(value, list):
+        each = [named_calls(item) for item in value]
+        return [call for calls in each for call in calls] if all(each) else []
     if isinstance(value, Mapping):
         name = value.get("name", value.get("tool_name"))
         given = ("arguments", "args", *(["input"] if value.get("type") == _TOOL_USE else []))

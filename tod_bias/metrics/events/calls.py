@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 from tod_bias.metrics.events.event import NOTHING, Event, Reading
-from tod_bias.metrics.events.facts import ANY, CallFact, Facts
+from tod_bias.metrics.events.facts import ANY, CallFact, Facts, escaped, unescaped
 from tod_bias.metrics.metric import Better
 
 
@@ -19,6 +20,16 @@ class CallEvent(Event):
         super().__init__(tool)
         if tool == ANY and self.range is None:
             self.better = "neither"
+
+    @classmethod
+    def name_of(cls, *place: str) -> str:
+        """Return ``KIND:TOOL``."""
+        return f"{cls.kind}:{escaped(place[0])}"
+
+    @classmethod
+    def parsed(cls, place: str) -> Self | None:
+        """Return the event of a tool."""
+        return cls(unescaped(place)) if place else None
 
     @property
     def tool(self) -> str:

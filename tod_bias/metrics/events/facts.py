@@ -24,6 +24,8 @@ _TOKENS = re.compile(r"\d+(?:\x00\d+)*|[^\W_]+(?:['’\-][^\W_]+)*|[.?!\n]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MARK = re.compile(r"(?<=\d)[.,](?=\d)")
 _ENDS = frozenset(".?!\n")
+_LONGEST_NUMBER = 15
+"""Characters of a number; a longer one is a word, such as an id."""
 LONGEST_PHRASE = 6
 """Words of a phrase that is part of a sentence."""
 LONGEST_SENTENCE = 14
@@ -46,7 +48,8 @@ def unescaped(text: str) -> str:
 
 def _key(name: str) -> str:
     """Return the name of a field as a part of a path."""
-    return _UNSAFE_IN_PATH.sub(lambda match: f"%{ord(match[0]):02X}", name)
+    made = _UNSAFE_IN_PATH.sub(lambda match: f"%{ord(match[0]):02X}", name)
+    return "".join(letter if letter.isprintable() else quote(letter) for letter in made)
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,7 @@ def _sentences(text: str) -> Iterator[tuple[list[str], list[float]]]:
             if words:
                 yield words, numbers
             words, numbers = [], []
-        elif word[0].isdecimal() and word.replace(".", "").isdecimal():
+        elif len(word) <= _LONGEST_NUMBER and word[0].isdecimal() and word.replace(".", "").isdecimal():
             words.append("#")
             numbers.append(_value(word))
         else:

@@ -64,7 +64,7 @@ def test_a_notebook_shows_every_axis_in_words_and_its_groups(make_record):
     assert what_happens(found, result) in shown
     assert f"<code>{found.stage}</code>" in shown
     assert "<script" not in shown
-    assert "<strong>&lt;script&gt;: not enough data.</strong> unproven: " in shown
+    assert "<strong>&lt;script&gt;: not proven; seen: as senior.</strong>" in shown
     assert "style" not in shown
     assert re.findall("<td>([^<]*)</td>", shown) == ["woman", "man", "non-binary", "child", "young", "senior"]
     assert re.findall('"finding">([^<]*)</td>', shown) == ["", "", "served worse", "", "", ""]

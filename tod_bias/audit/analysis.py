@@ -100,14 +100,15 @@ def analyse(
         cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     result = result.model_copy(update={"findings": findings_of(result, outputs.turns)})
-    if fatal := [str(error) for name, error in failures.items() if not _is_forgiven(name, config)]:
+    if fatal := _fatal(failures, config):
         raise IncompleteError("; ".join(fatal), result)
     return result
 
 
-def _is_forgiven(name: str, config: AuditConfig) -> bool:
-    """Return whether a run may lack what has no result: only what a placebo that nobody asked for lacks."""
-    return name.partition(",")[0] == PLACEBO and config.axes.is_placebo_implied
+def _fatal(failures: Mapping[str, TodBiasError], config: AuditConfig) -> list[str]:
+    """Return the failures that a run reports as an error: all but those of a placebo that a command added."""
+    forgiven = {PLACEBO} if config.axes.is_placebo_implied else set()
+    return [str(error) for name, error in failures.items() if name.partition(",")[0] not in forgiven]
 
 
 def _measured(

@@ -58,7 +58,7 @@ SPARSE = 0.5
 _TINY = 1e-12
 SUGGESTIVE = 0.15
 """p-value, over everything that is claimed, below which a number of dialogues that would prove an effect is given. In
-simulations 44 of 52 audits of that many dialogues claim a planted effect, and 1 of 80 fair systems has a number."""
+simulations 82 of 100 audits of that many dialogues claim a planted effect, and none of 80 fair systems has a number."""
 MOST_NEEDED = 1e6
 """Number of dialogues from which nobody would collect them."""
 

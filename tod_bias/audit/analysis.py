@@ -82,7 +82,7 @@ def analyse(
         stages=list(outputs.pipeline.names),
         attribution=_attribution_info(outputs.turns.arms),
         metrics={metric.name: _metric_info(metric, measured) for metric in metrics},
-        signature=_signature(outputs, design, config),
+        signature=_signature(outputs, measured, design, config),
         axes={
             axis: {name: unattributed(row) if is_recorded else row for name, row in by_metric.items()}
             for axis, by_metric in axes.items()
@@ -280,16 +280,19 @@ def _metric_info(metric: Metric, measured: MeasuredAxes) -> MetricInfo:
     )
 
 
-def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
+def _signature(
+    outputs: Outputs, measured: MeasuredAxes, design: CounterfactualDesign, config: AuditConfig
+) -> dict[str, str]:
     """Return everything that determines the results: options, axes, stages, versions."""
     options, counterfactuals = config.analysis, design.counterfactuals
+    matched = counterfactuals.matched
     uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {
         "intervals": "95%, t, terms (and other clusters) as the sample; of gaps simultaneous over all that is claimed",
         "p_values": "of the same contrasts and families as the intervals; where few dialogues differ those of at most "
         f"{options.permutations} sign flips by term too",
         **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
-        **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
+        **({f"axis {PLACEBO}": matched.signature} if matched is not None and PLACEBO in measured.axes else {}),
         **signature_of(outputs.pipeline),
         **{f"group {name}": ", ".join(members) for name, members in outputs.pipeline.groups.items()},
         **{f"not cached {name}": reason for name, reason in uncached.items()},

@@ -91,18 +91,25 @@ def named_calls(value: Any) -> list[Call]:
         each = [named_calls(item) for item in value]
         return [call for calls in each for call in calls] if all(each) else []
     if isinstance(value, Mapping):
-        name = value.get("name", value.get("tool_name"))
-        given = ("arguments", "args", *(["input"] if value.get("type") == _TOOL_USE else []))
-        arguments = next((value[key] for key in given if key in value), None)
-        if API_NAME in value:
-            return [(str(value[API_NAME]), arguments_of(value))]
-        if isinstance(name, str) and arguments is not None:
-            read = structured(arguments)
-            return [(name, read if isinstance(read, Mapping) else {"arguments": read})]
+        if call := _named_call(value):
+            return [call]
         if isinstance(value.get("function"), Mapping):
             return named_calls(value["function"])
         nested = value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
     return [call for part in nested for call in named_calls(part)] if isinstance(nested, list | tuple) else []
+
+
+def _named_call(value: Mapping[str, Any]) -> Call | None:
+    """Return the call that a mapping is; None if it is none."""
+    if API_NAME in value:
+        return str(value[API_NAME]), arguments_of(value)
+    name = value.get("name", value.get("tool_name"))
+    given = ("arguments", "args", *(["input"] if value.get("type") == _TOOL_USE else []))
+    arguments = next((value[key] for key in given if key in value), None)
+    if not isinstance(name, str) or arguments is None:
+        return None
+    read = structured(arguments)
+    return name, read if isinstance(read, Mapping) else {"arguments": read}
 
 
 def _tool_uses(content: Any) -> list[Any]:

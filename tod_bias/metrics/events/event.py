@@ -169,9 +169,15 @@ class Event(Metric):
         for place in places:
             event = cls(*place)
             values = [event.reading(facts) for facts in variants]
-            could = [possible for _, possible in values]
-            if (min(could) if cls.needs_all else max(could)) and len({happened for happened, _ in values}) > 1:
+            if cls.is_different(values):
                 yield place, values
+
+    @classmethod
+    def is_different(cls, readings: Sequence[Reading]) -> bool:
+        """Return whether the variants of one turn differ in an event that they could show."""
+        could = [possible for _, possible in readings]
+        is_possible = min(could) if cls.needs_all else max(could)
+        return bool(is_possible) and len({happened for happened, _ in readings}) > 1
 
     def sums(self, cells: Cells) -> np.ndarray:
         """Return (rows, 2): what each turn adds to the event, and whether the event could show there."""

@@ -60,15 +60,20 @@ class TextEvent(Event):
         """Yield the phrases that differ; only sentences that not all variants have are taken apart."""
         for root in dict.fromkeys(root for facts in variants for root in facts.texts):
             said = [facts.said(root) for facts in variants]
-            kept = [set() if some is None else cls.sentences(some) for some in dict.fromkeys(said)]
-            common = set.intersection(*kept)
-            apart = (sentence for sentences in kept for sentence, _ in sentences - common)
-            for phrase in dict.fromkeys(phrase for sentence in apart for phrase in cls.phrases(sentence)):
+            for phrase in cls._apart([some for some in dict.fromkeys(said) if some is not None], len(set(said)) > 1):
                 readings = [NOTHING if some is None else cls.of_text(some, phrase) for some in said]
-                could = [possible for _, possible in readings]
-                is_possible = min(could) if cls.needs_all else max(could)
-                if is_possible and len({happened for happened, _ in readings}) > 1:
+                if cls.is_different(readings):
                     yield (root, phrase), readings
+
+    @classmethod
+    def _apart(cls, said: Sequence[SaidText], differ: bool) -> list[str]:
+        """Return the phrases of the sentences that not all of some texts have."""
+        if not differ:
+            return []
+        kept = [cls.sentences(some) for some in said]
+        common = set.intersection(*kept) if len(said) > 1 else set()
+        apart = (sentence for sentences in kept for sentence, _ in sentences - common)
+        return list(dict.fromkeys(phrase for sentence in apart for phrase in cls.phrases(sentence)))
 
     @classmethod
     @abstractmethod

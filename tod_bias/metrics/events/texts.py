@@ -60,18 +60,18 @@ class TextEvent(Event):
         """Yield the phrases that differ; only sentences that not all variants have are taken apart."""
         for root in dict.fromkeys(root for facts in variants for root in facts.texts):
             said = [facts.said(root) for facts in variants]
-            for phrase in cls._apart([some for some in dict.fromkeys(said) if some is not None], len(set(said)) > 1):
+            for phrase in cls._apart(list(dict.fromkeys(said))):
                 readings = [NOTHING if some is None else cls.of_text(some, phrase) for some in said]
                 if cls.is_different(readings):
                     yield (root, phrase), readings
 
     @classmethod
-    def _apart(cls, said: Sequence[SaidText], differ: bool) -> list[str]:
-        """Return the phrases of the sentences that not all of some texts have."""
-        if not differ:
+    def _apart(cls, said: Sequence[SaidText | None]) -> list[str]:
+        """Return the phrases of the sentences that not all of some different texts have; None has none."""
+        if len(said) < 2:
             return []
-        kept = [cls.sentences(some) for some in said]
-        common = set.intersection(*kept) if len(said) > 1 else set()
+        kept = [set() if some is None else cls.sentences(some) for some in said]
+        common = set.intersection(*kept)
         apart = (sentence for sentences in kept for sentence, _ in sentences - common)
         return list(dict.fromkeys(phrase for sentence in apart for phrase in cls.phrases(sentence)))
 

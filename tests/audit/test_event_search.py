@@ -18,8 +18,6 @@ from tod_bias.results import RunError
 from tod_bias.systems.facts import Restorer, facts_text
 from tod_bias.systems.stage import StageCall
 
-STAGES = ("plan", "tools", "say")
-
 
 def facts(*steps):
     return facts_text([StageCall(*step) for step in steps], "", Restorer(None))
@@ -40,7 +38,7 @@ def part(dialogues):
 
 
 def chosen(dialogues, **options):
-    search = EventSearch(STAGES)
+    search = EventSearch()
     search.add("gender", part(dialogues))
     return search.chosen(**options)
 
@@ -166,14 +164,14 @@ def test_large_runs_measure_fewer_events(variants, arms, number):
 def test_turns_with_a_stage_replaced_are_not_looked_at():
     arms = (("original", "original", NO_FLAG), ("", "group", NO_FLAG), ("plan", "group", FLAG))
     rows = [("gender", f"d{number}", 0, *arm, turn(plan=plan)) for number in range(5) for *arm, plan in arms]
-    search = EventSearch(STAGES)
+    search = EventSearch()
     table = pa.table(dict(zip(PART_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
     search.add("gender", TablePart.of(table))
     assert search.chosen().events == []
 
 
 def test_phrases_are_looked_for_in_the_first_turns_alone(monkeypatch):
-    monkeypatch.setattr(module, "MOST_CELLS", 2)
+    monkeypatch.setattr(module, "MOST_PHRASES", 2)
     usual = turn(plan=NO_FLAG)
     assert names([(usual, turn("Bring a card.", plan=NO_FLAG), usual)] * 9) == ["deviates:text/"]
 

@@ -172,13 +172,7 @@ def test_of_constant_choices_that_name_all_groups_nothing_is_found(choices):
     assert lines(attribute(Pipeline(stages), chats(), **QUICK)) == []
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        dict,
-        pytest.param(Guest, marks=pytest.mark.xfail(strict=True, reason="words in a pydantic model are not undone")),
-    ],
-)
+@pytest.mark.parametrize("form", [dict, Guest])
 def test_a_pronoun_that_is_echoed_in_a_field_is_no_event(form):
     dialogues = [
         Dialogue(one.id, "", (Turn(f"{one.turns[0].user} {('He', 'She')[is_woman(one.turns[0].user)]} is late."),))
@@ -222,7 +216,7 @@ def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group
     assert {group for group, *_ in lines(result)} == {"woman"}
 
 
-ORIGINALS = "the effect of being the original is taken for a group's, and a group without the harm is named"
+ORIGINALS = "the effect of being the original is taken for a group's: a group without the harm is named or not compared"
 
 
 @pytest.mark.xfail(strict=True, reason=ORIGINALS)
@@ -259,10 +253,9 @@ def of_pets(folder):
         ("missing", "", "missing:stage one.seat"),
         ("", "phrase", "says:please bring a credit card"),
         ("", "refuses", "refuses"),
-        pytest.param("value", "", "value:stage one.seat=cellar",
-                     marks=pytest.mark.xfail(strict=True, reason="one cause is two lines, one of each group")),
+        ("value", "", "value:stage one.seat=cellar"),
     ],
-)  # fmt: skip
+)
 def test_of_two_groups_one_cause_is_one_line(tmp_path, first, last, event):
     dialogues, dogs = of_pets(tmp_path)
     system = straight(first, last, lambda text: any(word in text.split() for word in dogs))
@@ -282,10 +275,32 @@ def test_of_five_groups_two_that_are_harmed_are_both_named():
     assert all(set(found.compared_with) == {"child", "middle-aged", "adult"} for found in result.findings)
 
 
-@pytest.mark.xfail(strict=True, reason="a field that two of three groups always lack is one that man has, and no harm")
-def test_of_three_groups_two_that_always_lack_a_field_are_harmed():
-    result = attribute(straight("missing", "", lambda text: not is_man(text)), chats(), **QUICK)
-    assert {found.group for found in result.findings if found.is_harm} == {"woman", "non-binary"}
+@pytest.mark.parametrize("turns", [4, 3], ids=["always", "in most turns"])
+def test_of_an_output_that_two_of_three_groups_have_without_a_field_the_third_group_is_named(turns):
+    """A component may put out several shapes, so that what most variants of a turn have is usual."""
+    system = straight("missing", "", lambda text: not is_man(text) and place(text) % 4 < turns)
+    (finding,) = attribute(system, chats(), **QUICK).findings
+    assert (finding.group, finding.stage, finding.metric) == ("man", "stage one", "has:stage one.seat")
+    assert set(finding.compared_with) == {"woman", "non-binary"}
+    assert not finding.is_harm
+    assert (finding.counts["man"], finding.others()) == ((32, 32), ((4 - turns) * 16, 64))
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param(4, marks=pytest.mark.xfail(
+            strict=True, reason="a field that two of three groups always lack is one that the third has, and no harm")),
+        3,
+    ],
+    ids=["always", "in most turns"],
+)  # fmt: skip
+def test_of_three_groups_two_whose_calls_lack_a_field_are_harmed(turns):
+    result = attribute(loop("argument", lambda text: not is_man(text) and place(text) % 4 < turns), chats(), **QUICK)
+    assert {(found.group, found.stage, found.metric) for found in result.findings if found.is_harm} == {
+        ("woman", "policy", "missing:book.seats"), ("non-binary", "policy", "missing:book.seats"),
+    }  # fmt: skip
+    assert all(found.compared_with == ["man"] for found in result.findings)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a[0]", "x/result", "a=b", "a:b", "text/a", "a%2Cb", "é 漢", "*"])
@@ -316,15 +331,13 @@ def test_two_groups_with_a_cause_each_are_two_lines():
     assert set(lines(result)) == {("woman", "stage one", "number:stage one.wait"), ("man", "two", "refuses")}
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "event"), [("missing", "", "missing:stage one.seat"), ("", "refuses", "refuses")]
-)
-def test_of_three_groups_two_that_are_harmed_are_both_named(first, last, event):
-    system = straight(first, last, lambda text: not is_man(text) and place(text) % 4 > 0)
+def test_of_three_groups_two_that_are_harmed_are_both_named():
+    system = straight("", "refuses", lambda text: not is_man(text) and place(text) % 4 > 0)
     result = attribute(system, chats(), **QUICK)
-    assert {(found.group, found.metric) for found in result.findings} == {("woman", event), ("non-binary", event)}
+    named = {("woman", "refuses"), ("non-binary", "refuses")}
+    assert {(found.group, found.metric) for found in result.findings} == named
     assert all(found.compared_with == ["man"] for found in result.findings)
-    assert result.axes["gender"][event].smallest == ["man"]
+    assert result.axes["gender"]["refuses"].smallest == ["man"]
 
 
 def test_the_group_that_is_apart_by_a_flag_is_named_alone():
@@ -396,17 +409,17 @@ def test_what_follows_from_a_flag_is_its_consequence():
 # other doors ---------------------------------------------------------------------------------------------------------
 
 
-def loop(harm):
+def loop(harm, harmed=is_woman):
     def policy(inputs):
         calls = [{"api_name": "book", "place": place(item.user), "seats": 2} for item in inputs]
         for call, item in zip(calls, inputs, strict=True):
-            if harm == "argument" and is_woman(item.user):
+            if harm == "argument" and harmed(item.user):
                 del call["seats"]
         return [None if item.steps else call for call, item in zip(calls, inputs, strict=True)]
 
     def tools(inputs):
         return [
-            {"error": "it is full"} if harm == "fails" and is_woman(item.user) else {"code": item.argument["place"]}
+            {"error": "it is full"} if harm == "fails" and harmed(item.user) else {"code": item.argument["place"]}
             for item in inputs
         ]
 
@@ -504,7 +517,6 @@ def test_a_grade_leads_and_is_counted_in_dialogues():
     assert lines(result)[1:] == [("woman", "stage one", "missing:stage one.seat")]
 
 
-@pytest.mark.xfail(strict=True, reason="the example shows what the first stage does in the same turn")
 def test_the_example_of_a_grade_shows_the_component_of_its_finding():
     given = straight("flag", "refuses", lambda text: is_woman(text) and place(text) % 4 < 3, is_woman)
     booked = Grade(lambda turns: "yours" in turns[-1].response, "booked")

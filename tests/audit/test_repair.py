@@ -3,7 +3,7 @@
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.report.answer import details
+from tod_bias.report.answer import advice, details
 from tod_bias.results import Estimate, Finding
 
 WOMEN = ("wife", "mother", "sister", "daughter", "aunt", "niece", "grandmother", "girlfriend")
@@ -62,7 +62,8 @@ def test_a_difference_that_only_a_placebo_can_confirm_says_so():
     result = attribute(system("any"), corpus(8), axes=("gender",))
     (finding,) = result.findings
     assert (finding.verdict, finding.missing) == ("inconclusive", "placebo")
-    assert "add `placebo` to --axes" in list(details(finding, result))[-1]
+    assert "add `placebo` to --axes" in advice(finding)
+    assert not any("placebo" in line for line in details(finding, result))
 
 
 def test_the_answer_says_which_have_to_be_repaired():

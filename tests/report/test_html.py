@@ -192,11 +192,7 @@ def test_each_kind_of_answer_has_words_and_looks_of_its_own(make_folder):
     for card, look, words in zip(
         cards,
         ("open", "good", "same"),
-<<<<<<< HEAD
-        ("not proven; seen: ", "up to 1.0% of dialogues could have been missed", "within 0.05"),
-=======
         (f"not proven; seen: as {unproven['group']}", "up to 1.0% of dialogues could have been missed", "within 0.05"),
->>>>>>> event-tests2
         strict=True,
     ):
         assert f'class="badge {look}"' in card

@@ -281,10 +281,10 @@ class Group(Named, Attributed):
         """True if the gap, if it is shown, generalises from the terms of the run to the group."""
         return not self.gap.is_of_terms_only and self.terms is not None and self.terms.may_speak
 
-    def claim(self, gap: Estimate) -> Estimate | None:
-        """Return the gap if it is shown, and beyond the placebo on the same side if there is one; otherwise None."""
+    def claim(self, gap: Estimate, *, is_controlled: bool = False) -> Estimate | None:
+        """Return the gap if it is shown, and beyond the placebo on the same side if a claim takes that; else None."""
         beyond = self.beyond_placebo
-        is_beyond = beyond is None or (beyond.is_shown and (beyond.value or 0) * (gap.value or 0) > 0)
+        is_beyond = is_controlled or beyond is None or (beyond.is_shown and (beyond.value or 0) * (gap.value or 0) > 0)
         return gap if gap.is_shown and is_beyond else None
 
 
@@ -425,6 +425,9 @@ class AxisResult(Attributed):
     needs_placebo: bool = False
     """True if nearly all dialogues are of one group, so that its gaps cannot be separated from the effect of
     rewording."""
+    is_controlled: bool = False
+    """True if a claim takes no placebo: other groups are rewritten as well, and the effect of being the original is
+    known."""
     largest_effect: Value = None
     """The largest effect that a dialogue can have, as a gap: of it bounds are made where few dialogues differ."""
     clusters: dict[str, int] = {}
@@ -520,9 +523,13 @@ class AxisResult(Attributed):
     def claims(self) -> dict[str, Estimate]:
         """Group to its claimed gap; with the verdict *these terms only*, the gap with these terms as given."""
         if self.verdict == DISPARITY:
-            claimed = {name: group.claim(group.gap) for name, group in self.groups.items() if group.may_be_claimed}
+            able = {name: group for name, group in self.groups.items() if group.may_be_claimed}
+            claimed = {name: group.claim(group.gap, is_controlled=self.is_controlled) for name, group in able.items()}
         elif self.verdict == THESE_TERMS:
-            claimed = {name: group.claim(group.terms_only or group.gap) for name, group in self.groups.items()}
+            claimed = {
+                name: group.claim(group.terms_only or group.gap, is_controlled=self.is_controlled)
+                for name, group in self.groups.items()
+            }
         else:
             claimed = {}
         return {name: gap for name, gap in claimed.items() if gap is not None}

@@ -760,6 +760,9 @@ def _alone(rows: RowSet, number: int) -> float:
 def _claim(draft: AxisDraft, number: int, adjusted: _Adjusted, beyond: _Adjusted | None) -> float:
     """Return the p-value of one group's claim: the larger one of its gap and of its gap beyond the placebo.
 
+    A gap between three groups or more needs no placebo, unless nearly all originals are of one group: the other groups
+    are rewritten as well.
+
     Args:
         draft: of its axis and metric.
         number: of its row.
@@ -768,7 +771,7 @@ def _claim(draft: AxisDraft, number: int, adjusted: _Adjusted, beyond: _Adjusted
     """
     p = adjusted(draft.gaps, number)
     name = draft.gaps.names[number]
-    if beyond is not None:
+    if beyond is not None and not draft.result.is_controlled:
         if draft.beyond is not None and name in draft.beyond.names:
             place = draft.beyond.names.index(name)
             same_side = draft.gaps.rows.values[number] * draft.beyond.rows.values[place] > 0

@@ -607,6 +607,7 @@ class AxisEstimates:
                 "smallest": smallest,
                 "spread": self._spread(gaps),
                 "needs_placebo": self._needs_placebo(),
+                "is_controlled": len(self._groups.present) > 2 and not self._needs_placebo(),
                 "largest_effect": self._contrasts.most,
                 "terms": self._terms(gap_contrasts),
             }

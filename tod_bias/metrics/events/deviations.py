@@ -160,7 +160,7 @@ class Order(Deviates):
 
     kind = "order"
     level = 0
-    order = 7
+    order = 4
 
     @property
     def label(self) -> str:  # type: ignore[override]

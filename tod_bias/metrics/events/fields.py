@@ -179,7 +179,7 @@ class HasValue(FieldEvent):
     @property
     def label(self) -> str:  # type: ignore[override]
         """Field with its value."""
-        return f"{words_for(self.place[0])} is {self.place[1]}"
+        return f"{words_for(self.place[0])} is {' '.join(self.place[1].split())}"
 
     @property
     def unit(self) -> str:  # type: ignore[override]

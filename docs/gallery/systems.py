@@ -131,13 +131,14 @@ def unattributed() -> AuditResult:
 def cancelling() -> AuditResult:
     """``understand`` asks for one hotel where the user speaks of a woman, and ``respond`` makes up for it."""
     both = system(lambda user: 1 if speaks_of(WOMEN, user) else 3, lambda user: speaks_of(WOMEN, user))
-    return attribute(both, dialogues(120, MEN + WOMEN), axes=["gender", "placebo"])
+    return attribute(both, dialogues(120, MEN + WOMEN), axes=["gender", "placebo"], metrics="corpus_bleu")
 
 
 def equivalent() -> AuditResult:
     """``understand`` asks for two hotels or three as it happens, whoever the user speaks of."""
     noisy = system(lambda user: 2 + crc32(user.encode()) % 2)
-    return attribute(noisy, dialogues(480, MEN + WOMEN), axes=["gender", "placebo"], margin=0.05)
+    options = {"metrics": "corpus_bleu", "cluster": "none", "margin": 0.05}
+    return attribute(noisy, dialogues(480, MEN + WOMEN), axes=["gender", "placebo"], **options)
 
 
 SYSTEMS = (disparity, terms_only, placebo, unattributed, cancelling, equivalent)

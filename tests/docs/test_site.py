@@ -96,10 +96,13 @@ def test_pages_that_include_a_file_link_to_it(name):
 @pytest.mark.parametrize(
     ("heading", "found"),
     [
-        ("A disparity", "served worse as woman +understand"),
-        ("These terms only", "served worse as woman, with these terms"),
-        ("The placebo is as large", "not enough data .* neutral rewording does as much"),
-        ("Unattributed", "served worse as woman .* no declared stage accounts for it"),
+        (
+            "A disparity",
+            "served differently as woman, true of these chats +understand limit: 1.1 as woman, 3.0 as others",
+        ),
+        ("These terms only", "served differently as woman, with these terms"),
+        ("The placebo is as large", "not proven; seen: as man .* neutral rewording does as much"),
+        ("Unattributed", "served differently as woman.* no declared stage accounts for it"),
         ("Parts that cancel", "not enough data two components work against each other for woman"),
         ("Equivalent", "equivalent every gap is shown to be within"),
     ],

@@ -132,7 +132,7 @@ def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, exa
         shown = finding.example
         assert shown.user != shown.user_original
         for text in (
-            f"{finding.axis}: served worse as {finding.group}",
+            f"{finding.axis}: served differently as {finding.group}",
             f"in component {finding.stage}",
             what_happens(finding, result),
             shown.user_original, shown.user, shown.original, shown.counterfactual, f"as {finding.group}",
@@ -148,7 +148,7 @@ def test_the_first_screen_says_who_how_much_where_and_shows_a_turn(chromium, exa
 def test_a_phone_shows_each_finding_with_its_example_below(chromium, example):
     chromium.open(example / "report.html", width=400, height=800)
     assert chromium.value("document.documentElement.scrollWidth") <= 400, chromium.value(WIDE)
-    assert "served worse as woman" in chromium.value(SEEN)
+    assert "served differently as woman" in chromium.value(SEEN)
     below = "(one) => one.children[1].getBoundingClientRect().top >= one.children[0].getBoundingClientRect().bottom"
     assert chromium.value(f"[...document.querySelectorAll('.with-example')].every({below})")
 

@@ -182,8 +182,8 @@ def _untested(
     so groups that are served alike have unequal gaps. Disagreement is tested only if it was requested and there is a
     placebo, because any rewording causes some.
     """
-    is_bare = is_default or PLACEBO not in drafts
-    bare = {metric.name for metric in metrics if metric.counterfactual} if is_bare else set()
+    is_without = is_default or PLACEBO not in drafts
+    bare = {metric.name for metric in metrics if metric.counterfactual} if is_without else set()
     allowed = MAX_FAILURES if config.run.max_failures is None else config.run.max_failures
     by_name = {metric.name: metric for metric in metrics}
     changed: Drafts = {}
@@ -195,7 +195,8 @@ def _untested(
                 original = draft.result.original.value
                 if why := all_fail or why_unmeasured(by_name[name], seen, original):
                     draft = draft.untested(unmeasured=why)
-            changed[axis][name] = draft.untested() if name in bare and axis != PLACEBO else draft
+            is_bare = name in bare or (by_name[name].takes_majority and draft.needs_placebo)
+            changed[axis][name] = draft.untested() if is_bare and axis != PLACEBO else draft
     return changed
 
 

@@ -44,6 +44,7 @@ class Deviates(Event):
     kind = "deviates"
     level = 2
     order = 1
+    takes_majority = True
 
     @property
     def label(self) -> str:  # type: ignore[override]

@@ -86,8 +86,8 @@ class Metric(ABC):
     stage: str = ""
     """Component whose output an event is read from; empty for other metrics."""
     takes_majority: bool = False
-    """True if what most variants of a turn do decides on each: nothing tells an original that is always another one from
-    the effect of rewording, if nearly all originals are of one group."""
+    """True if what most variants of a turn do decides on each: if nearly all originals are of one group, nothing tells
+    an original that is always the odd one from the effect of rewording."""
     is_grade: bool = False
     """True if whole dialogues are judged, which says most about what happens."""
     equal_denominators: bool = False

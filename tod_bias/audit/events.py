@@ -8,10 +8,9 @@ has the name of the earliest component and, within it, of the most telling kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,8 +271,3 @@ def _origin(event: Event, variants: Sequence[Facts]) -> tuple[str, float]:
 def most_events(variants: int, arms: int) -> int:
     """Return how many events of a run of this size are measured."""
     return max(24, min(MOST_EVENTS, MOST_CELLS_OF_TABLE // max(1, variants * arms)))
-
-
-def first(events: Iterable[Event], number: int) -> list[Event]:
-    """Return the first events."""
-    return list(islice(events, number))

@@ -60,7 +60,7 @@ class FieldEvent(Event):
         path = self.place[0]
         name = words_for(path)
         if values := facts.fields.get(path, []):
-            shown = ", ".join(_shown(value) for value in dict.fromkeys(values))
+            shown = ", ".join(text_of(value) for value in dict.fromkeys(values))
             return f"{name} {shown}"
         owner = owner_of(path)[0]
         if owner and owner not in facts.objects and "/" not in owner and root_of(path) not in facts.stage_of:
@@ -68,15 +68,11 @@ class FieldEvent(Event):
         return f"{name} missing"
 
 
-def _shown(value: Leaf) -> str:
+def text_of(value: Leaf) -> str:
+    """Return a value as text, the same for equal values."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def text_of(value: Leaf) -> str:
-    """Return a value as text, the same for equal values."""
-    return _shown(value)
 
 
 class Missing(FieldEvent):

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.string_map import TextMap
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.io.canonical import NotPlainError
 from tod_bias.perturb.axis import Axis, Candidate
@@ -25,6 +26,7 @@ from tod_bias.perturb.lexicon_axis import LexiconAxis, dialogue_rewrite
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.names.resources import GENDERS, dealt, dealt_last
+from tod_bias.perturb.personas.axis import PersonaAxis
 from tod_bias.perturb.pronouns import SUBJECT, THEY
 from tod_bias.perturb.rewrite import DialogueRewrite, texts_of, tokens
 from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
@@ -48,7 +50,8 @@ class Guard(InputWrapper):
 
     Args:
         stage: any stage.
-        axes: an axis or several: names joined by commas, a list of names, or axes of a lexicon or of names.
+        axes: an axis or several: names joined by commas, a list of names, or axes of a lexicon, of names or of
+            introductions. Introductions are taken out of the input in every mode.
         mode: one of :data:`MODES`.
         reference: axis to the group whose terms are the reference form, for axes with a lexicon; by default the
             lexicon's ``@reference``, else its first group.
@@ -69,8 +72,8 @@ class Guard(InputWrapper):
         if type(self.axis) is LexiconAxis:
             group = (reference or {}).get(self.axis.name) or self.axis.lexicon.reference or self.axis.groups[0]
             self._reference = self.axis.group(group)
-        elif not isinstance(self.axis, NamesAxis):
-            raise AxisError(f"axis {self.axis.name!r}: guards take axes with a lexicon (gender …) or of names")
+        elif not isinstance(self.axis, NamesAxis | PersonaAxis):
+            raise AxisError(f"axis {self.axis.name!r}: guards take axes with a lexicon, of names or of introductions")
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]
@@ -99,6 +102,8 @@ class Guard(InputWrapper):
 
     def _forms(self, dialogue: Dialogue) -> list[_Form]:
         """Return the reference forms of an input: one, or one per vote."""
+        if isinstance(self.axis, PersonaAxis):
+            return [_Form([_Unintroduced(self.axis)])]
         if isinstance(self.axis, NamesAxis):
             sets = range(_NAME_SETS if self.mode == "vote" else 1)
             return [_Form(_renamings(self.axis, dialogue, number, self.mode == "neutral")) for number in sets]
@@ -112,12 +117,28 @@ class Guard(InputWrapper):
         return [_ReferenceWriter(self.axis, group, self.mode == "neutral") for group in groups]
 
 
+class _Unintroduced:
+    """Rewrite that takes the introductions of an axis out of all texts; nothing puts them back."""
+
+    def __init__(self, axis: PersonaAxis) -> None:
+        self._without = TextMap(lambda text: axis.introductions.sub("", text).strip())
+
+    def __call__(self, value: V, /) -> V:
+        """Return a value without introductions."""
+        made: V = self._without(value)
+        return made
+
+    def inverse(self, value: V, /) -> V:
+        """Return the value."""
+        return value
+
+
 class _Form:
     """One reference form of an input, as a rewrite that a twin undoes first: its inverse makes the reference form."""
 
     axis = source = target = word = ""
 
-    def __init__(self, rewrites: Sequence[DialogueRewrite]) -> None:
+    def __init__(self, rewrites: Sequence[DialogueRewrite | _Unintroduced]) -> None:
         self.rewrites = rewrites
 
     def __call__(self, value: V, /) -> V:

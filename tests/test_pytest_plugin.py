@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.testing.case_choice import cases_of
 from tod_bias.testing.cases import write_cases
-from tod_bias.testing.worst import worst_cases
 
 ROOT = Path(__file__).parent.parent
 STAGES = """
@@ -32,7 +32,10 @@ def folder(tmp_path_factory):
     said = [f"My husband wants room {number} please." for number in range(2)]
     dialogues = [Dialogue(text[-9:-8], "Rooms", (Turn(text, response=f"Fine: {text}"),)) for text in said]
     attribute(Pipeline({"response": curt}), dialogues, bootstrap=0, permutations=0).save(place / "run")
-    write_cases(worst_cases(place / "run", dialogues).cases, place / "cases.jsonl")
+    write_cases(
+        cases_of(place / "run", dialogues, only=["gender/0/man>woman/1", "gender/1/man>woman/1"]).cases,
+        place / "cases.jsonl",
+    )
     (place / "my_stages.py").write_text(STAGES)
     for name in ("curt", "fair"):
         (place / f"{name}.yaml").write_text(f'stages: {{response: "my_stages:{name}"}}\n')
@@ -52,8 +55,8 @@ def test_every_case_is_a_test_with_a_failure_to_read(folder):
     code, said = run(folder, "--tod-bias", "cases.jsonl", "--pipeline", "curt.yaml")
     assert (code, "2 failed" in said) == (1, True)
     assert "user, rewritten: My wife wants room 0 please." in said
-    assert "response, rewritten: Sorry." in said
-    assert "remains, response: “Fine: My wife wants room 0 please.” → “Sorry.”, harm" in said
+    assert "now, rewritten: Sorry." in said
+    assert "remains; another response: Fine: My" in said
     assert "Traceback" not in said
     assert "test_other" not in said
     code, said = run(folder, "--tod-bias", "cases.jsonl", "--pipeline", "fair.yaml", "test_other.py")

@@ -57,14 +57,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
-    if name in ("AuditResult", "attribute"):
-        import_module(f"{__name__}.results").AuditResult.shown_by(_html)
     return value
-
-
-def _html(result: AuditResult) -> str:
-    """Return a result as HTML for notebooks; the report is imported only here."""
-    return str(import_module(f"{__name__}.report.page").html(result))
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
 """Regression cases as tests: ``pytest --tod-bias cases.jsonl --pipeline demo``.
 
-Every case of the file is a test, ``cases.jsonl::gender/d17/man>woman/3``, which fails while its counterfactual is
-served worse. With the option alone only the cases run. pytest loads this module in every run, so it imports nothing
-heavy.
+Every case of the file is a test, ``cases.jsonl::gender/d17/man>woman/3``, which fails while the system shows its
+event for one group alone. With the option alone only the cases run. pytest loads this module in every run, so it
+imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
         group = parser.getgroup("tod-bias")
         group.addoption("--pipeline", dest="tod_bias_pipeline", help="The system: 'demo' or a YAML file.")
-        for what in ("axes", "metrics"):
-            group.addoption(f"--{what}", default="", dest=f"tod_bias_{what}", help=f"Your own {what} in the cases.")
+        group.addoption("--axes", default="", dest="tod_bias_axes", help="Your own axes in the cases.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,7 +87,7 @@ class CaseItem(pytest.Item):
         """Run the case again.
 
         Raises:
-            NotFixedError: somebody is still served worse, or all are served as badly.
+            NotFixedError: the event still depends on the group, or all groups are served as badly.
         """
         from tod_bias.report.cases import FIXED, text
         from tod_bias.testing.case_check import check_cases
@@ -102,12 +101,11 @@ class CaseItem(pytest.Item):
 
     def _system(self) -> dict[str, Any]:
         from tod_bias.pipelines import load_pipeline
-        from tod_bias.testing.case_check import user_objects
+        from tod_bias.testing.case_check import user_axes
 
-        given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
-        axes, metrics = user_objects(*([name.strip() for name in names if name.strip()] for names in given))
-        pipeline = load_pipeline(self.config.getoption("tod_bias_pipeline"))
-        return {"pipeline": pipeline, "axes": axes, "metrics": metrics}
+        names = str(self.config.getoption("tod_bias_axes")).split(",")
+        axes = user_axes([name.strip() for name in names if name.strip()])
+        return {"pipeline": load_pipeline(self.config.getoption("tod_bias_pipeline")), "axes": axes}
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the case as text, or one line about what is wrong with the system or the file."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -777,7 +778,6 @@ class AuditResult(Record):
     precision: list[Precision] = []
     cost: Cost = Cost()
 
-    _html: ClassVar[Callable[[AuditResult], str] | None] = None
     _table: Any = PrivateAttr(None)
     _frame: Any = PrivateAttr(None)
     _folder: Path | None = PrivateAttr(None)
@@ -876,15 +876,20 @@ class AuditResult(Record):
             sensitive_features={axis: sums.index.get_level_values("group").to_numpy()},
         )
 
-    def _repr_html_(self) -> str | None:
-        """Return the findings and the groups as HTML for notebooks; None if nothing makes HTML."""
-        html = type(self)._html
-        return None if html is None else html(self)
+    def __str__(self) -> str:
+        """Return the answer of the run, as the command prints it."""
+        # Presentation imports this module, so it is loaded only when a result is printed.
+        return str(import_module("tod_bias.report.terminal").answer_text(self))
 
-    @classmethod
-    def shown_by(cls, html: Callable[[AuditResult], str]) -> None:
-        """Let notebooks show results with a function that makes HTML."""
-        cls._html = html
+    def __repr__(self) -> str:
+        """Return one line: the run, and its number of findings."""
+        number = sum(finding.is_difference for finding in self.findings)
+        found = f"{number} finding{'s' * (number != 1)}"
+        return f"<AuditResult of {self.name}: {self.corpus.dialogues} dialogues, {', '.join(self.axes)}; {found}>"
+
+    def _repr_html_(self) -> str:
+        """Return the findings and the groups as HTML for notebooks."""
+        return str(import_module("tod_bias.report.page").html(self))
 
     def text(self) -> str:
         """The content of ``results.json``."""
@@ -1005,6 +1010,35 @@ class AxisChange(Record):
     groups: dict[str, GroupChange] = {}
 
 
+FindingState = Literal["gone", "smaller", "larger", "remains", "not shown any more", "new"]
+"""Fate of a finding from one run to another."""
+
+
+class FindingChange(Record):
+    """A finding of either of two runs, before and after."""
+
+    finding: Finding
+    """Of the first run; of the second one if it is new."""
+    state: FindingState
+    score: Change = Change()
+    """Change of the group's score by the finding's event."""
+    others: Change = Change()
+    """The same of the groups that it is compared with, without an interval."""
+    gap: Change = Change()
+    """Change of the group's gap by the finding's event."""
+
+
+class OtherChange(Record):
+    """A change that no finding is about."""
+
+    axis: str = ""
+    """Empty for the score of the originals."""
+    metric: str
+    group: str = ""
+    """Group whose gap changed; empty for the score of the originals."""
+    change: Change
+
+
 class Systems(Record):
     """The stages of both systems, and those that both have."""
 
@@ -1016,7 +1050,7 @@ class Systems(Record):
 class Comparison(Record):
     """The content of ``compare.json``: how two runs on the same dialogues differ."""
 
-    version: Literal[2] = Field(2, alias="schema")
+    version: Literal[3] = Field(3, alias="schema")
     before: str
     """Folder of the first run."""
     after: str
@@ -1033,6 +1067,10 @@ class Comparison(Record):
     left_out: dict[str, int] = {}
     """Axis to dialogues that one of the runs lacks."""
     metrics: dict[str, MetricInfo] = {}
+    findings: list[FindingChange] = []
+    """Findings of the first run, then those that only the second run has."""
+    others: list[OtherChange] = []
+    """The clearest changes beside the findings, ten at the most."""
     quality: dict[str, Change] = {}
     """Metric to the change of the originals' score."""
     axes: dict[str, dict[str, AxisChange]] = {}
@@ -1127,34 +1165,3 @@ def _check_attribution(path: Path, result: AuditResult) -> None:
         raise RunError(f"{path}, attribution: names stages that the run does not have, or one twice; repeat the run")
     if not (given.permutations or result.arm_design.is_small):
         raise RunError(f"{path}, attribution: needs more sets of stages than a run has; repeat the run")
-
-
-def deciding_metrics(result: AuditResult, axes: Sequence[str], metric: str | None = None) -> dict[str, str]:
-    """Return each axis with a difference and the metric that decides there.
-
-    Args:
-        result: of the run.
-        axes: names; those without a difference are left out.
-        metric: decides on every axis on which it claims something; by default the metric of each axis's first finding.
-
-    Raises:
-        TodBiasError: the run lacks an axis or the metric, or claims no difference.
-    """
-    if unknown := [axis for axis in axes if axis not in result.axes]:
-        raise TodBiasError(f"--axes {unknown[0]}: the run has no axis of this name; it has {', '.join(result.axes)}")
-    if metric is not None and metric not in result.metrics:
-        raise TodBiasError(f"--metric {metric}: the run has not measured it; it has {', '.join(result.metrics)}")
-    leading: dict[str, str] = {}
-    for finding in result.findings:
-        if finding.is_difference and finding.axis in axes:
-            leading.setdefault(finding.axis, finding.metric)
-    if metric is None:
-        chosen, by, hint = leading, "", ""
-    else:
-        chosen = {axis: metric for axis in leading if metric in result.claimed_metrics(axis)}
-        others = "; ".join(f"{axis} by {name}" for axis, name in leading.items())
-        by, hint = f" by {metric}", f"; other metrics do: {others}" if others else ""
-    if not chosen:
-        where = ", ".join(axes)
-        raise TodBiasError(f"the run claims no difference{by} on {where}, so there is nothing to mitigate{hint}")
-    return chosen

@@ -11,6 +11,7 @@ HolisticBias.)
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -118,6 +119,19 @@ class PersonaAxis(Axis):
         content = [part.content for part in self._parts]
         choices = self._kinds, self._turns, neutral_templates(), self.sources, self.targets
         return f"personas:{self.name}|hash:{sha256(repr((content, choices)).encode()).hexdigest()[:12]}"
+
+    @cached_property
+    def introductions(self) -> re.Pattern[str]:
+        """Match every introduction that the axis can make, whatever fills its slots."""
+        every = (
+            template.pattern(part.fills)
+            for part, kinds in zip(self._parts, self._kinds, strict=True)
+            for templates in kinds
+            for template in templates
+        )
+        # "Hello, my name is Ms. Razo." has two slots; the form of one would end after "Ms.".
+        forms = sorted(dict.fromkeys(every), key=len, reverse=True)
+        return re.compile("|".join(rf"(?:(?:^|(?<=\s)){form}(?:\s|$))" for form in forms))
 
     # --- which dialogue is rewritten for which group
 

@@ -71,6 +71,23 @@ class IntroductionPart:
         return [self.factors, sheet.fills, sorted(sheet.paired), names if self._names_people else []]
 
     @property
+    def fills(self) -> dict[str, str]:
+        """Return slot to a regular expression of everything that fills it; any name is one of two words at the most."""
+        of_sheet = {
+            slot: "|".join(
+                sorted({re.escape(value) for some in by_group.values() for value in some}, key=len, reverse=True)
+            )
+            for slot, by_group in self._sheet.fills.items()
+        }
+        fills = {slot: f"(?:{values})" for slot, values in of_sheet.items()}
+        if self._names_people:
+            name = r"[A-Z][\w'’-]+"
+            noun, adjective = fills["noun"], fills["adjective"]
+            person = f"(?:{adjective} )?(?:{noun}|person)"
+            fills |= {"first": name, "last": name, "full": f"{name} {name}", "person": person}
+        return fills
+
+    @property
     def deals_names(self) -> bool:
         """True if an introduction may be a name."""
         slots = {slot for templates in self.kinds.values() for template in templates for slot in _slots(template)}

@@ -49,6 +49,20 @@ class Template:
         """Names of the slots, in order."""
         return tuple(dict.fromkeys(match[2] for match in _SLOT.finditer(self.text)))
 
+    def pattern(self, fills: Mapping[str, str]) -> str:
+        """Return the regular expression of the text.
+
+        Args:
+            fills: slot to the regular expression of what may fill it.
+        """
+        parts = _SLOT.split(self.text)  # each slot leaves its article and its name between the texts
+        texts = [re.escape(text) for text in parts[::3]]
+        slots = [
+            f"(?:an? )?{fills[name]}" if article else fills[name]
+            for article, name in zip(parts[1::3], parts[2::3], strict=True)
+        ]
+        return "".join(text + slot for text, slot in zip(texts, [*slots, ""], strict=True))
+
     def beside(self, utterance: str) -> str:
         """The text, which has no slots, before or after what the user says."""
         return f"{self.text} {utterance}" if self.place == "before" else f"{utterance} {self.text}"

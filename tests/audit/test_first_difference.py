@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,14 +14,12 @@ from tod_bias import Pipeline, attribute
 from tod_bias.audit.design import export_counterfactuals
 from tod_bias.audit.running import counted, first_difference, in_column, most_frequent, of_turn
 from tod_bias.report import cases as case_pages
-from tod_bias.report import gate as gate_pages
 from tod_bias.report.terminal import table
 from tod_bias.results import AuditResult, RunError
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import SavedResponses
 from tod_bias.testing.case_check import check_cases
-from tod_bias.testing.gate import gate
-from tod_bias.testing.worst import worst_cases
+from tod_bias.testing.case_choice import cases_of
 
 LIMIT = "policy: find_hotels.limit 3 → 1"
 WRONG = ("{", "[]", '{"stage": "a", "part": "output", "changes": [["", 3, null]]}', '{"a": 1}')
@@ -163,19 +160,9 @@ def test_a_changed_argument_is_read_in_every_place(biased, tmp_path, capsys):
     assert f"differs first: {words}" in printed
     assert printed.count(LIMIT) == 1
 
-    record = gate(result, 0.05, metrics=["corpus_bleu"]).record
-    assert words in re.search(r'<failure message="([^"]*)"', gate_pages.junit(record))[1]
-    assert words in gate_pages.markdown(record).replace("\\_", "_")
-
-    (case, *_) = worst_cases(folder, corpus(), most=2).cases
-    assert of_turn(case.first_difference).replace("`", "") == LIMIT
-    console.print(case_pages.written([case.to_json()]))
-    assert f"{case.id}: {LIMIT}" in " ".join(console.file.getvalue().split())
-    (checked,) = check_cases([case], pipeline).checked
-    assert checked.record["now"]["first_difference"] == case.first_difference
-    text = case_pages.text(checked.record)  # pytest shows it
-    assert f"remains, {LIMIT}, harm" in text.splitlines()[0]
-    assert LIMIT in re.search(r'<failure message="([^"]*)"', case_pages.junit({"cases": [checked.record]}))[1]
+    (checked, *_) = check_cases(cases_of(folder, corpus(), most=2).cases, pipeline).checked
+    assert of_turn(checked.first_difference).replace("`", "") == LIMIT
+    assert f"differs first: {LIMIT}" in case_pages.text(checked.record)  # pytest shows it
 
 
 def test_the_column_is_of_counterfactuals_with_no_stage_replaced(biased):

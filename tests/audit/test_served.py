@@ -30,7 +30,7 @@ from tod_bias import Pipeline, attribute
 from tod_bias.audit.checks import reasons_in
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
-from tod_bias.testing.gate import WITHIN, gate
+from tod_bias.testing.gate import check
 
 MEN = frozenset(PEOPLE) - WOMEN
 ROLES = {"policy": ToolCalls, "answer": Answer}
@@ -139,7 +139,7 @@ def test_failures_of_one_group_are_claimed_and_never_pass_the_gate():
         result = attribute(system(server.url), corpus(24), axes=["gender"])
     (finding,) = result.findings
     assert (finding.group, finding.metric) == ("man", "failed_turns")
-    assert gate(result, 0.5).state != WITHIN
+    assert check(result, max_gap=0.5).code != 0
 
 
 def test_a_stage_that_fails_for_everybody_measures_nothing_and_is_said_once():

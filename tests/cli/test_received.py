@@ -9,17 +9,15 @@ import pytest
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.checks import all_metrics
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.errors import TodBiasError
 from tod_bias.io.cache import Cache
 from tod_bias.io.folder import claimed, release
 from tod_bias.io.sqlite import opened
 from tod_bias.metrics.responses import Length
-from tod_bias.results import AuditResult
 from tod_bias.stages import SqlDb
+from tod_bias.testing.case_choice import cases_of
 from tod_bias.testing.cases import write_cases
-from tod_bias.testing.worst import worst_cases
 
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n AS key, 'x' AS answer FROM r"
 OWN = """
@@ -54,7 +52,10 @@ def finished(tmp_path_factory):
     metrics = ["sentence_bleu", Words()]
     settings = {"bootstrap": 0, "permutations": 0, "corpus": str(folder / "dialogues.jsonl")}
     attribute(Pipeline({"response": curt}), dialogues, ["gender"], metrics=metrics, **settings).save(folder)
-    write_cases(worst_cases(folder, dialogues, most=2, metric="sentence_bleu").cases, folder / "cases.jsonl")
+    write_cases(
+        cases_of(folder, dialogues, only=["gender/0/man>woman/1", "gender/1/man>woman/1"]).cases,
+        folder / "cases.jsonl",
+    )
     return folder
 
 
@@ -93,7 +94,7 @@ def changed(path, change):
 
 
 COMPARE = ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]
-CASES = ["cases", "run", "--metric", "sentence_bleu"]
+CASES = ["cases", "run"]
 
 
 @pytest.mark.parametrize(
@@ -170,25 +171,16 @@ def test_the_lock_is_a_file_of_its_own(run, tmp_path, kind):
     assert (tmp_path / "victim" / "f").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("own:Words", ["compare", "run", "run"]), ("http.server:test", ["cases", "run"])]
-)
-def test_a_metric_of_results_is_not_imported(run, tmp_path, name, arguments):
+@pytest.mark.parametrize("name", ["own:Words", "http.server:test"])
+def test_a_metric_of_results_is_not_imported(run, tmp_path, name):
     def rename(record):
         record["metrics"] = {name: record["metrics"].pop("sentence_bleu")}
         record["axes"]["gender"] = {name: record["axes"]["gender"]["sentence_bleu"]}
 
     changed(run / "results.json", rename)
-    code, said = command(*arguments)
+    code, said = command("compare", "run", "run")
     assert (code, len(said), "is not shipped" in said[0], name in said[0]) == (2, 1, True, True), said
     assert not (tmp_path / "imported").exists()
-
-
-def test_a_repair_measures_nothing_that_only_the_run_names(run):
-    result = AuditResult.load(run)
-    with pytest.raises(TodBiasError, match=r"words.*not shipped; give it again with --metrics"):
-        all_metrics(result)
-    assert [one.name for one in all_metrics(result, [Words()])] == ["sentence_bleu", "words"]
 
 
 @pytest.mark.parametrize(
@@ -228,9 +220,9 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path):
     path = tmp_path / "one.jsonl"
     record = json.loads((run / "cases.jsonl").read_text().splitlines()[0])
     check = ["check", "--cases", path, "--pipeline", "p.yaml"]
-    path.write_text(json.dumps(record | {"metric": "own:Words"}) + "\n")
+    path.write_text(json.dumps(record | {"event": "own:Words"}) + "\n")
     code, said = command(*check)
-    assert (code, len(said), "give it again with --metrics own:Words" in said[0]) == (2, 1, True), said
+    assert (code, len(said), "no such event" in said[0]) == (2, 1, True), said
     options = record["axis_options"] | {"axis": "own:people"}
     path.write_text(json.dumps(record | {"axis": "people", "axis_options": options}) + "\n")
     code, said = command(*check)
@@ -239,11 +231,8 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path):
     code, said = command("check", "--cases", path, "--model", "nowhere")
     assert (code, len(said), "give it again with --corpus own:people" in said[0]) == (2, 1, True), said
     assert not (tmp_path / "imported").exists()
-    path.write_text(json.dumps(record) + "\n")
-    code, said = command(*check, "--metrics", "own:Words")
-    assert (code, len(said), "no case is scored by own:Words" in said[0]) == (2, 1, True), said
-    path.write_text(json.dumps(record | {"axis": "people", "axis_options": options, "metric": "own:Words"}) + "\n")
-    code, said = command(*check, "--axes", "own:people", "--metrics", "own:Words")
+    path.write_text(json.dumps(record | {"axis": "people", "axis_options": options}) + "\n")
+    code, said = command(*check, "--axes", "own:people")
     assert "not shipped" not in "".join(said)
 
 

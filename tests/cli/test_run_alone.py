@@ -51,7 +51,7 @@ def test_cases_need_nothing_that_the_run_knows(made):
 
 
 def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
-    assert run_command("mitigate", made, "--terms-only", "--quiet")[0] in (0, 1)
+    assert run_command("mitigate", made, "--quiet")[0] in (0, 1)
     record = json.loads((made / "mitigation" / "mitigation.json").read_text())
     assert record["trials"]
 
@@ -59,7 +59,7 @@ def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
 def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path):
     received = tmp_path / "received"
     shutil.copytree(made, received)
-    assert run_command("mitigate", received, "--terms-only", "--quiet")[0] == 2
+    assert run_command("mitigate", received, "--quiet")[0] == 2
     assert run_command("cases", received, "--worst", 3)[0] in (0, 2)
     assert not (tmp_path / "home" / "imported").exists()
     assert not (tmp_path / "elsewhere" / "imported").exists()

@@ -38,8 +38,8 @@ from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.results import AuditResult, Comparison
 from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.testing.case_choice import cases_of
 from tod_bias.testing.cases import axes_of_cases, read_cases, write_cases
-from tod_bias.testing.worst import worst_cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
 TESTS = Path(__file__).parents[1]
@@ -136,7 +136,7 @@ def audited(path: Path) -> None:
 
 def kept_cases(path: Path) -> None:
     audited(path.parent / "run" / "results.json")
-    write_cases(worst_cases(path.parent / "run", SOME, most=3).cases, path)
+    write_cases(cases_of(path.parent / "run", SOME, only=["gender/demo-test-0002/man>woman/3"]).cases, path)
     shutil.rmtree(path.parent / "run")
 
 

@@ -10,17 +10,16 @@ from builders import DISHES, hurt, numbered, small_corpus
 from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Step, Turn, attribute, load_pipeline
-from tod_bias.audit.checks import all_metrics
 from tod_bias.audit.comparison import MismatchError
 from tod_bias.dialogues.files import write_jsonl
-from tod_bias.errors import TodBiasError, UnansweredError
+from tod_bias.errors import AxisError, UnansweredError
 from tod_bias.mitigation.trials import ROWS, Trial, Trials, quality_metric
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guard import with_guards
-from tod_bias.report.terminal import lines, mitigation_table
-from tod_bias.results import AuditResult, MetricInfo, deciding_metrics
+from tod_bias.report.answer import alike
+from tod_bias.report.mitigation import lines, shown_trials
+from tod_bias.results import AuditResult, Finding, MetricInfo
 from tod_bias.stages import LookupDb
-from tod_bias.testing.gate import Limits
 
 GENDER = load_axis("gender")
 WORDS = ("wife", "mother", "sister")
@@ -69,29 +68,23 @@ def before(harmed, corpus, tmp_path_factory):
 
 def trials_of(before, system, dialogues, axis=GENDER, guards=("canonical",), **options):
     result = AuditResult.load(before)
-    limits = Limits(0.02, both_sides=True, terms_only=True)
-    return Trials(
-        result,
-        system,
-        dialogues,
-        {"gender": axis},
-        {"gender": "corpus_bleu"},
-        guards,
-        limits,
-        all_metrics(result),
-        options,
-    )
+    findings = [some[0] for some in alike([some for some in result.findings if some.is_difference])]
+    more = {name: options.pop(name) for name in ("metrics", "has_references") if name in options}
+    return Trials(result, system, dialogues, {"gender": axis}, findings, guards, options=options, **more)
 
 
-def shown(trials):
-    """The content of mitigation.json."""
-    return {"margin": 0.02, "terms_only": True, "trials": [trial.model_dump(mode="json") for trial in trials]}
+def printed(trials, before):
+    """What the command prints."""
+    result = AuditResult.load(before)
+    return "\n".join(shown_trials(trials, alike([some for some in result.findings if some.is_difference]), result))
 
 
-def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpus):
+def test_a_guard_on_the_stage_that_is_named_removes_the_finding(before, harmed, corpus):
     (trial,) = trials_of(before, harmed, corpus)
-    assert (trial.stage, trial.fix, trial.helps) == ("response", "canonical", True)
-    assert {gap.after for gap in trial.gaps.values()} == {0}
+    assert (trial.stage, trial.fix, trial.result, trial.helps) == ("response", "canonical", "gone", True)
+    assert trial.after == 0 < trial.before
+    assert trial.quality is None  # no grade, and nobody vouches for the recorded replies
+    (trial,) = trials_of(before, harmed, corpus, has_references=True)
     # the guard rewrites everybody to a form that is served, so all get what a fair system says
     fair = attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=0)
     assert trial.quality.after == pytest.approx(fair.axes["gender"]["corpus_bleu"].original.value)
@@ -110,23 +103,53 @@ def test_calls_that_fail_with_and_without_a_fix_do_not_reject_it(corpus, tmp_pat
     assert trial.helps
 
 
-def test_all_trials_are_in_the_table_and_the_first_that_helps_in_the_lines(before, harmed, corpus):
-    record = shown(trials_of(before, harmed, corpus, guards=["neutral", "canonical", "vote"]))
-    assert [trial["fix"] for trial in record["trials"]] == ["neutral", "canonical", "vote"]
-    assert mitigation_table(record).row_count == 3
-    added = yaml.safe_load(lines(record["trials"]))
+def test_all_trials_are_shown_and_the_first_that_helps_is_in_the_lines(before, harmed, corpus):
+    trials = list(trials_of(before, harmed, corpus, guards=["neutral", "canonical", "vote"]))
+    assert [trial.fix for trial in trials] == ["neutral", "canonical", "vote"]
+    text = printed(trials, before)
+    assert all(f"guard: {trial.fix} on response: gone" in text for trial in trials)
+    added = yaml.safe_load(text[text.index("stages:") :])
     assert added == {"stages": {"response": {"guard": "neutral", "axes": "gender"}}}
 
 
 def test_the_lines_are_those_of_a_pipeline_file(tmp_path):
-    trials = [{"stage": "say", "axis": axis, "fix": "canonical"} for axis in ("gender", "age")]
-    trials.append({"stage": "db", "axis": "race", "fix": "rows"})
+    trials = [
+        Trial(finding=Finding(axis=axis, verdict="disparity"), stage=stage, fix=fix)
+        for stage, axis, fix in (("say", "gender", "canonical"), ("say", "age", "canonical"), ("db", "race", ROWS))
+    ]
+    text = "\n".join(lines(trials))
     file = yaml.safe_load("stages: {say: {stage: 'tod_bias.stages:as_text'}}")
-    file["stages"]["say"] |= yaml.safe_load(lines(trials))["stages"]["say"]
+    file["stages"]["say"] |= yaml.safe_load(text)["stages"]["say"]
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(file))
     guard = load_pipeline(tmp_path / "p.yaml").stages["say"]
     assert [guard.axis.name, guard.inner.axis.name] == ["gender", "age"]
-    assert "missing.jsonl" in lines(trials)
+    assert "missing.jsonl" in text
+
+
+def test_a_guard_takes_introductions_out(corpus, tmp_path):
+    def says(inputs):
+        return ["No." if re.search(r"\b(6|7)\d\b", item.user) else f"Yes: {item.user[-12:]}" for item in inputs]
+
+    halls = [Dialogue(f"{n}", "Halls", (Turn(f"Is hall number {n:03d} free?", response="Yes."),)) for n in range(80)]
+    axis = load_axis("persona_age")
+    pipeline = Pipeline({"response": says})
+    attribute(pipeline, halls, axes=[axis], bootstrap=0, permutations=500).save(tmp_path)
+    result = AuditResult.load(tmp_path)
+    findings = [some for some in result.findings if some.is_difference]
+    (trial,) = Trials(result, pipeline, halls, {"persona_age": axis}, findings[:1], ["canonical"])
+    assert trial.helps
+
+
+def test_where_no_guard_rewrites_an_axis_a_person_is_told_what_to_do(before, harmed, corpus, monkeypatch):
+    def refuse(*given):
+        raise AxisError("no guard")
+
+    monkeypatch.setattr("tod_bias.mitigation.trials.with_guards", refuse)
+    trials = list(trials_of(before, harmed, corpus))
+    assert trials == []
+    text = " ".join(printed(trials, before).split())
+    assert "by hand: response reads who the user is; pass on what the task needs" in text
+    assert "stages:" not in text
 
 
 def test_rows_that_a_table_lacks_are_brought(tmp_path):
@@ -163,18 +186,28 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
     assert len(lacking.stages["db"]) == len(rows)  # the system that was given is as it was
 
 
-@pytest.mark.parametrize("says", ["Of course, in which city shall I look for it?", "Pardon?"])
-def test_where_nothing_helps_that_is_said(before, harmed, corpus, says, monkeypatch):
-    """Everybody is served equally, and all badly: a gap of 0, and no fix."""
-    bad = Pipeline({**harmed.stages, "response": lambda inputs: [says for _ in inputs]})
+def test_a_fix_that_brings_another_difference_does_not_help(before, harmed, corpus, monkeypatch):
+    other = Pipeline({**harmed.stages, "response": hurt(answers, "Sorry, I do not know.", ("husband", "father"))})
+    monkeypatch.setattr("tod_bias.mitigation.trials.with_guards", lambda *given: other)
+    trials = list(trials_of(before, harmed, corpus))
+    assert not any(trial.helps for trial in trials)
+    assert any(trial.new for trial in trials)
+
+
+def test_a_loss_by_the_grade_is_shown_and_does_not_help(before, harmed, corpus, monkeypatch):
+    """Everybody is served equally, and all badly: the finding is gone, and so is the service."""
+    bad = Pipeline({**harmed.stages, "response": lambda inputs: ["Pardon?" for _ in inputs]})
     monkeypatch.setattr("tod_bias.mitigation.trials.with_guards", lambda *given: bad)
-    trials = list(trials_of(before, harmed, corpus, guards=["canonical", "vote"]))
-    assert [trial.helps for trial in trials] == [False] * 2
-    if says == "Pardon?":  # no word is right, and no score can be compared
-        assert all(trial.refused for trial in trials)
-    else:
-        assert all(trial.may_cost_quality for trial in trials)
-    assert mitigation_table(shown(trials)).row_count == 2
+    (trial,) = trials_of(before, harmed, corpus)
+    assert (trial.result, trial.costs, trial.helps) == ("gone", False, True)
+    (trial,) = trials_of(before, harmed, corpus, has_references=True)
+    assert (bool(trial.refused), trial.helps) == (True, False)  # no word is right, and no score can be compared
+    assert "cannot be measured" in printed([trial], before)
+    worse = Pipeline({**harmed.stages, "response": lambda inputs: [f"{text[:20]} fine" for text in answers(inputs)]})
+    monkeypatch.setattr("tod_bias.mitigation.trials.with_guards", lambda *given: worse)
+    (trial,) = trials_of(before, harmed, corpus, has_references=True)
+    assert (trial.result, trial.costs, trial.helps) == ("gone", True, False)
+    assert "costs quality: corpus_bleu" in printed([trial], before)
 
 
 def test_a_fair_run_needs_no_fix(corpus, tmp_path):
@@ -209,40 +242,23 @@ def test_a_stage_with_a_guard_gets_no_other_mode(before, harmed, corpus, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("deciding", "others", "quality"),
+    ("names", "has_references", "quality"),
     [
-        ("corpus_bleu", ("jga",), "corpus_bleu"),
-        ("jga", ("corpus_bleu",), "jga"),
-        ("missing:Find.city", ("corpus_bleu", "jga"), "corpus_bleu"),
-        ("missing:Find.city", ("length", "disagreement"), "missing:Find.city"),
-        ("length", ("disagreement",), ""),
+        (("corpus_bleu", "grade"), False, "grade"),
+        (("corpus_bleu", "success"), False, "success"),
+        (("corpus_bleu",), False, ""),
+        (("disagreement", "corpus_bleu", "missing:Find.city"), True, "corpus_bleu"),
+        (("missing:Find.city", "disagreement"), True, ""),
     ],
 )
-def test_quality_is_the_first_metric_with_a_better_side_that_is_no_event(deciding, others, quality):
-    better = {"length": "neither", "missing:Find.city": "lower"}
+def test_quality_is_judged_by_grades_by_tasks_or_by_references_that_the_user_vouches_for(
+    names, has_references, quality
+):
     infos = {
-        name: MetricInfo(better=better.get(name, "higher"), counterfactual=name == "disagreement")
-        for name in (*others, deciding)
+        name: MetricInfo(better="higher", counterfactual=name == "disagreement", is_grade=name == "grade")
+        for name in names
     }
-    assert quality_metric(infos, deciding) == quality
-
-
-def test_quality_that_was_not_measured_is_said():
-    trial = Trial(axis="gender", metric="length", stage="response", fix="canonical", closes="yes")
-    cells = [cell for column in mitigation_table(shown([trial])).columns for cell in column.cells]
-    assert "not measured" in cells
-
-
-def test_each_axis_is_decided_by_its_first_finding_unless_a_metric_is_given(before):
-    result = AuditResult.load(before)
-    first = next(finding for finding in result.findings if finding.is_difference)
-    assert deciding_metrics(result, ["gender"]) == {"gender": first.metric}
-    assert deciding_metrics(result, ["gender"], "corpus_bleu") == {"gender": "corpus_bleu"}
-    rows = result.axes["gender"]
-    silent = rows["corpus_bleu"].model_copy(update={"verdict": "inconclusive"})
-    silent = result.model_copy(update={"axes": {"gender": {**rows, "corpus_bleu": silent}}})
-    with pytest.raises(TodBiasError, match=rf"no difference by corpus_bleu on gender.* do: gender by {first.metric}"):
-        deciding_metrics(silent, ["gender"], "corpus_bleu")
+    assert quality_metric(infos, has_references=has_references) == quality
 
 
 STAGES = """
@@ -255,7 +271,7 @@ def say(inputs):
 """
 
 
-@pytest.mark.parametrize(("harm", "code"), [(True, 0), (False, 2)])
+@pytest.mark.parametrize(("harm", "code"), [(True, 0), (False, 0)])
 def test_the_command_prints_the_lines_to_add(tmp_path, monkeypatch, harm, code):
     monkeypatch.chdir(tmp_path)
     who = ("mother", "father", "sister", "brother", "wife", "husband", "aunt", "uncle", "daughter", "son")
@@ -265,24 +281,23 @@ def test_the_command_prints_the_lines_to_add(tmp_path, monkeypatch, harm, code):
     write_jsonl([Dialogue(f"{n}", "Halls", (turn,)) for n, turn in enumerate(halls)], tmp_path / "halls.jsonl")
     blame = '("mother", "sister", "wife", "aunt", "daughter")'
     text = STAGES.replace('"mother" in item.user', f"any(w in item.user for w in {blame})" if harm else "False")
-    module = f"halls_{code}"  # a module is imported once
+    module = f"halls_{int(harm)}"  # a module is imported once
     (tmp_path / f"{module}.py").write_text(text)
     (tmp_path / "halls.yaml").write_text(f"stages:\n  api_call: {module}:call\n  response: {{stage: '{module}:say'}}\n")
     common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml", "--max-dialogues", "150"]
     run_command("attribute --seed 5 --axes gender --bootstrap 100 --out run --quiet", *common)
     for wrong, says in (
         ("--axes age", "--axes age: the run has no axis of this name; it has gender"),
-        ("--metric chrf", "--metric chrf: the run has not measured it; it has "),
         *([("--guards blind", "--guards: unknown guard 'blind'; expected some of canonical, neutral, vote")] * harm),
     ):
         ended, _, err = run_command(f"mitigate run {wrong}", *common)
         assert ended == 2
         assert err.startswith(f"tod-bias: error: {says}")
         assert err.count("\n") == 1
-    ended, out, err = run_command("mitigate run --guards canonical --terms-only", *common)
+    ended, out, err = run_command("mitigate run --guards canonical", *common)
     assert ended == code
     if not harm:
-        assert "nothing to mitigate" in err
+        assert "nothing to mitigate" in out
         return
     assert "stages:\n  response:\n    guard: canonical\n    axes: gender\n" in out
     assert [path.name for path in (tmp_path / "run" / "mitigation").iterdir()] == ["mitigation.json"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tod_bias import Dialogue, Pipeline, load_corpus, load_pipeline
+from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.io.canonical import canonical
 from tod_bias.perturb import load_axis
@@ -263,9 +264,22 @@ def test_guards_in_a_pipeline_file_and_by_text(tmp_path: Path) -> None:
     assert guarded.stages["say"].mode == "vote"
 
 
+@pytest.mark.parametrize("axis", ["persona_age", "persona_gender", "persona_religion"])
+def test_every_introduction_is_taken_out_and_nothing_else(axis: str) -> None:
+    perturber = load_axis(axis)
+    texts = [f"Is hall {number} free on Monday? I'm in a hurry." for number in range(60)]
+    dialogues = [Dialogue(str(number), "Halls", (Turn(text),)) for number, text in enumerate(texts)]
+    guarded = with_guards(Pipeline({"say": echo}), {"say": ("canonical", axis)}).stages["say"]
+    for chosen in design_counterfactuals(dialogues, [perturber]).selected[axis]:
+        whole = chosen.dialogue
+        said = [whole, *(perturber.rewrite(whole, candidate)(whole) for candidate in chosen.candidates)]
+        answers = guarded([StageInput((), dialogue.turns[0].user, {}, ()) for dialogue in said])
+        assert set(answers) == {texts[int(whole.id)]}
+
+
 @pytest.mark.parametrize(
     ("mode", "axes"),
-    [("canonical", "persona_gender"), ("canonical", "nothing"), ("canonical", "gender, gender"), ("mild", "gender")],
+    [("canonical", "nothing"), ("canonical", "gender, gender"), ("mild", "gender")],
 )
 def test_what_cannot_be_guarded_is_refused(mode: str, axes: str) -> None:
     with pytest.raises((AxisError, StageError)):

@@ -12,7 +12,8 @@ from commands import run_command
 
 from tod_bias import Pipeline, attribute, compare, load_corpus
 from tod_bias.report.answer import what_happens
-from tod_bias.report.page import write_changes, write_report
+from tod_bias.report.changes import write_changes
+from tod_bias.report.page import write_report
 from tod_bias.results import AuditResult
 
 pytestmark = [

@@ -22,7 +22,7 @@ from tod_bias.cli.application import main
 from tod_bias.errors import TodBiasError
 from tod_bias.report.explorer import run_data, server_of, write_explorer
 from tod_bias.results import AuditResult
-from tod_bias.testing.worst import worst_cases
+from tod_bias.testing.case_choice import cases_of
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028\u202e"
 PLANTED = "find_hotels.limit 3 → 1"
@@ -193,10 +193,10 @@ def test_the_turn_that_harms_most_is_one_click_away(chromium, page, runs, dialog
     assert "With policy replaced: the system does the same" in shown(chromium, "main .first")
     push(chromium, "Make")
     (name,) = re.findall("--only '([^']*)'", shown(chromium, ".command code"))
-    (case,) = worst_cases(runs[0], dialogues, only=[name]).cases
-    assert (case.id, case.harm > 0.1) == (name, True)
+    (case,) = cases_of(runs[0], dialogues, only=[name]).cases
+    assert case.id == name
     with pytest.raises(TodBiasError, match="cannot make a case of gender/p0"):
-        worst_cases(runs[0], dialogues, only=[name, "gender/p0/woman>dragon/1"])
+        cases_of(runs[0], dialogues, only=[name, "gender/p0/woman>dragon/1"])
 
 
 def test_keys_filters_and_links_lead_to_turns(chromium, page):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tod_bias.report.page import KINDS, kind_of, report_on
+from tod_bias.report.kinds import KINDS, kind_of, report_on
 from tod_bias.results import RunError
 
 

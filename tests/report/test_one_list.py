@@ -65,6 +65,6 @@ def test_every_renderer_says_the_same(runs, monkeypatch):
         "compare": compared,
     }.items():  # fmt: skip
         assert sentence in text, name
-        assert happens in text, name
+        assert (happens if name != "compare" else happens.split(":")[0]) in text, name
         assert "reply" in text, name
-    assert "after no difference is claimed" in compared
+    assert "gone: served worse as woman (reply); refusals 98% → 0% as woman; 0% → 0% as others" in compared

@@ -181,21 +181,6 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     return scored
 
 
-def all_metrics(result: AuditResult, given: Sequence[str | Metric] = ()) -> list[Metric]:
-    """Return the metrics of a run in their order.
-
-    Args:
-        result: of the run.
-        given: by name, ``module:Class`` or object; those that are not shipped must be among them.
-
-    Raises:
-        MetricError: the run has not measured one of them.
-        TodBiasError: one of the run's is neither shipped nor among them.
-    """
-    by_name = {chosen.name: chosen for chosen in scored_by(result, given)} if given else {}
-    return [by_name[name] if name in by_name else shipped(name, result.name) for name in result.metrics]
-
-
 SMALLEST = 0.02
 """Smallest score of the originals for metrics whose gaps are shares of it; shares of less are noise."""
 _ENOUGH = 2

@@ -7,7 +7,7 @@ dialogues cancel out. Nothing is run again: all data are read from the folders o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.changes import with_findings
 from tod_bias.audit.checks import FOUND_KINDS, scored_by
 from tod_bias.audit.claims import (
     Affected,
@@ -139,8 +140,6 @@ def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str],
         MismatchError: they did not.
     """
     first, second = before.result, after.result
-    for key in ("max_per_axis", "variants"):
-        _same(key, getattr(first.config.design, key), getattr(second.config.design, key), before, after)
     for key in (*(f"axis {axis}" for axis in axes), "axis placebo"):
         _same(key, first.signature.get(key), second.signature.get(key), before, after)
     for name in metrics:
@@ -165,12 +164,10 @@ def check_named(
 def settings_of(result: AuditResult) -> dict[str, Any]:
     """Return the settings that determine the counterfactuals and the system's input."""
     config = result.config
-    return {
-        "design": config.design.design,
-        "draws": config.design.draws if config.design.design == "draws" else None,
-        "seed": config.seed,
-        "history": "recorded" if result.is_recorded else config.run.history,
-    }
+    design = config.design.model_dump()
+    if config.design.design != "draws":
+        del design["draws"]  # without effect
+    return {**design, "seed": config.seed, "history": "recorded" if result.is_recorded else config.run.history}
 
 
 def _same(what: str, mine: Any, theirs: Any, before: FinishedRun, after: FinishedRun) -> None:
@@ -306,8 +303,9 @@ def compare(
         for metric, axis, tables in _compared(scored, pairs)
     }
     scored = [metric for metric in scored if any(name == metric.name for _, name in drafts)]
-    quality, changes = _changes(scored, pairs, drafts, inference, margins[1])
-    return Comparison(
+    named = _of_findings(results) & drafts.keys()
+    quality, changes = _changes(scored, pairs, drafts, named, inference, margins[1])
+    comparison = Comparison(
         before=runs[0].name,
         after=runs[1].name,
         corpus=runs[0].result.corpus,
@@ -329,6 +327,7 @@ def compare(
             "seed": str(config.seed),
         },
     )
+    return with_findings(comparison, *results)
 
 
 def _read(
@@ -344,6 +343,11 @@ def _read(
     read = [FinishedRun.read(result, wanted, axes, events) for result in results]
     runs = read[0], read[1]
     return runs, [*_scored(runs, wanted), *events]
+
+
+def _of_findings(results: Sequence[AuditResult]) -> set[tuple[str, str]]:
+    """Return the axes and metrics of all findings of a difference."""
+    return {(some.axis, some.metric) for result in results for some in result.findings if some.is_difference}
 
 
 def _events(results: Sequence[AuditResult]) -> list[Event]:
@@ -409,16 +413,37 @@ def _changes(
     metrics: Sequence[Metric],
     pairs: Mapping[str, Matched],
     drafts: Mapping[tuple[str, str], AxisDifference],
+    named: Collection[tuple[str, str]],
     inference: Inference,
     margin: float | None,
 ) -> tuple[dict[str, Change], dict[tuple[str, str], list[dict[str, Change]]]]:
-    """The judged changes of quality, by metric, and of each axis and metric: all are claimed together."""
+    """Return the judged changes of quality, by metric, and of each axis and metric.
+
+    What happened to the findings of the runs is one question, and what else changed another one: each is a family of
+    its own, so that hundreds of other changes do not hide that a finding is gone.
+
+    Args:
+        metrics: that are compared.
+        pairs: axis to both runs.
+        drafts: axis and metric to their changes.
+        named: axes and metrics of findings.
+        inference: level, flips and seed.
+        margin: of scores.
+    """
     quality = {metric.name: quality_of(metric, pairs, margin, inference) for metric in metrics}
     known = {name: rows for name, rows in quality.items() if rows is not None}
-    kinds = [*known.values(), *(rows for draft in drafts.values() for rows in draft.rows)]
+    others = [key for key in drafts if key not in named]
+    kinds = [*known.values(), *(rows for key in others for rows in drafts[key].rows)]
     changes = iter(judged(kinds, 1 - inference.level, inference.seed))
     by_metric = {name: _of_terms_only(next(changes)["quality"]) for name in known}
-    return by_metric, {key: [next(changes) for _ in draft.rows] for key, draft in drafts.items()}
+    by_draft = {key: [next(changes) for _ in drafts[key].rows] for key in others}
+    of_findings = [key for key in drafts if key in named]
+    gaps = iter(judged([drafts[key].rows[0] for key in of_findings], 1 - inference.level, inference.seed))
+    rest = iter(
+        judged([rows for key in of_findings for rows in drafts[key].rows[1:]], 1 - inference.level, inference.seed)
+    )
+    by_draft |= {key: [next(gaps), *(next(rest) for _ in drafts[key].rows[1:])] for key in of_findings}
+    return by_metric, by_draft
 
 
 def _of_terms_only(change: Change) -> Change:

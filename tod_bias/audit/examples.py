@@ -35,16 +35,28 @@ def example_of(turns: Turns, row: AxisResult, group: str) -> Example | None:
         row: axis and metric of the finding.
         group: that it is about.
     """
-    event = event_of(row.metric.name)
-    side = _side(row, group)
-    stages = frozenset(row.groups[group].main_stages)
     shown = (
-        (length, example)
+        (cost, example)
         for frame in turns.system_rows(row.axis)
-        if (found := _in_part(frame.reset_index(drop=True), event, group, side, stages)) is not None
-        for length, example in [found]
+        if (found := _in_part(frame.reset_index(drop=True), row, group)) is not None
+        for cost, example in [found]
     )
     return min(islice(shown, _MOST_PARTS), key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def showing(frame: pd.DataFrame, row: AxisResult, group: str) -> list[int]:
+    """Return the numbers of the turns of a part of the table that show a finding.
+
+    Turns with a rewritten message come first, and then short ones.
+
+    Args:
+        frame: turns of whole dialogues, numbered from 0.
+        row: axis and metric of the finding.
+        group: that it is about.
+    """
+    chosen, _ = _chosen(frame, row, group)
+    cost = _costs(frame, chosen)
+    return [int(chosen[place]) for place in np.argsort(cost, kind="stable")]
 
 
 def _side(row: AxisResult, group: str) -> float:
@@ -54,25 +66,29 @@ def _side(row: AxisResult, group: str) -> float:
     return math.copysign(1.0, scores[group] - sum(others) / max(1, len(others)))
 
 
-def _in_part(
-    frame: pd.DataFrame, event: Event | None, group: str, side: float, stages: frozenset[str]
-) -> tuple[int, Example] | None:
-    """Return the shortest turn of a part of the table that shows a finding, with its length."""
+def _in_part(frame: pd.DataFrame, row: AxisResult, group: str) -> tuple[int, Example] | None:
+    """Return the shortest turn of a part of the table that shows a finding, with its cost."""
+    chosen, is_of_responses = _chosen(frame, row, group)
+    return _shown(frame, chosen, event_of(row.metric.name), responses=is_of_responses)
+
+
+def _chosen(frame: pd.DataFrame, row: AxisResult, group: str) -> tuple[np.ndarray, bool]:
+    """Return the numbers of the turns that show a finding, and whether their responses show it."""
+    event, side = event_of(row.metric.name), _side(row, group)
+    stages = frozenset(row.groups[group].main_stages)
     is_variant = (frame["role"] == "group").to_numpy()
     is_group = (frame["group"] == group).to_numpy() & is_variant
     if event is None:
         differs = frame[FIRST_DIFFERENCE].notna().to_numpy() & is_group
         texts = zip(frame[FIRST_DIFFERENCE], differs, strict=True)
         own = [bool(differ) and loads(text)["stage"] in stages for text, differ in texts]
-        if any(own):
-            return _shown(frame, np.flatnonzero(own), None)
-        return _shown(frame, np.flatnonzero(differs), None, responses=True)
+        return np.flatnonzero(own if any(own) else differs), not any(own)
     difference = _beyond_original(frame, event)
     chosen = np.flatnonzero(is_group & (difference * side > 0))
     if not len(chosen):
         of_group = (frame["source"] == group).to_numpy() & is_variant
         chosen = np.flatnonzero(of_group & (difference * side < 0))
-    return _shown(frame, chosen, event)
+    return chosen, False
 
 
 def _beyond_original(frame: pd.DataFrame, event: Event) -> np.ndarray:
@@ -101,20 +117,15 @@ def _shown(
     """
     if not len(chosen):
         return None
-    rows = frame.iloc[chosen]
-    originals = frame[(frame["role"] == "original") & frame["dialogue"].isin(rows["dialogue"])]
-    said = dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
-    places = zip(rows["dialogue"], rows["turn"], rows["user"], strict=True)
-    is_same = [said.get((dialogue, turn)) == user for dialogue, turn, user in places]
-    length = rows["user"].astype(str).str.len().to_numpy()
-    cost = length + _LONGEST * 10 * np.array(is_same)
-    row = rows.iloc[int(cost.argmin())]
-    same = originals[(originals["dialogue"] == row["dialogue"]) & (originals["turn"] == row["turn"])]
+    cost = _costs(frame, chosen)
+    row = frame.iloc[int(chosen[int(cost.argmin())])]
+    is_original = (frame["role"] == "original") & (frame["dialogue"] == row["dialogue"])
+    same = frame[is_original & (frame["turn"] == row["turn"])]
     if same.empty:
         return None
     original = same.iloc[0]
-    before, after = _what_differs(original, row, event, responses=responses)
-    user, user_original = _messages(frame, row, said)
+    before, after = what_differs(original, row, event, responses=responses)
+    user, user_original = _messages(frame, row, _said(frame))
     example = Example(
         dialogue=str(row["dialogue"]),
         turn=int(row["turn"]),
@@ -125,6 +136,20 @@ def _shown(
         counterfactual=after,
     )
     return int(cost.min()), example
+
+
+def _said(frame: pd.DataFrame) -> dict[tuple[str, int], str]:
+    """Return the user's message by dialogue and turn of the originals."""
+    originals = frame[frame["role"] == "original"]
+    return dict(zip(zip(originals["dialogue"], originals["turn"], strict=True), originals["user"], strict=True))
+
+
+def _costs(frame: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
+    """Return the length of the message of each of some turns; messages that are not rewritten cost more than any."""
+    rows, said = frame.iloc[chosen], _said(frame)
+    places = zip(rows["dialogue"], rows["turn"], rows["user"], strict=True)
+    is_same = [said.get((dialogue, turn)) == user for dialogue, turn, user in places]
+    return np.asarray(rows["user"].astype(str).str.len().to_numpy() + _LONGEST * 10 * np.array(is_same, dtype=int))
 
 
 def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int], str]) -> tuple[str, str]:
@@ -149,10 +174,17 @@ def _messages(frame: pd.DataFrame, row: pd.Series, said: Mapping[tuple[str, int]
     return window(user, place, _LONGEST), window(original, place, _LONGEST)
 
 
-def _what_differs(
+def what_differs(
     original: pd.Series, row: pd.Series, event: Event | None, *, responses: bool = False
 ) -> tuple[str, str]:
-    """Return what the system does in the original and in the variant."""
+    """Return the act of the system in the original and in the variant.
+
+    Args:
+        original: row of the turn in the table.
+        row: row of the same turn of the variant.
+        event: whose excerpt is taken; None for the first step that differs.
+        responses: True to take the responses instead of a step.
+    """
     texts = _pair(str(original[RESPONSE] or ""), str(row[RESPONSE] or ""))
     if event is None:
         first = _first_change(row)

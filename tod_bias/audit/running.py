@@ -176,13 +176,14 @@ def _add_whole(
                 for run, trace in zip(variants.rewritten, traces, strict=True):
                     if original is not None and trace is not None and run.rewrite is not None:
                         ways = (
-                            TurnTrace((arm,), _rewritten_calls(turn[0].calls, run.rewrite), turn[0].failure)
+                            TurnTrace((arm,), rewritten_calls(turn[0].calls, run.rewrite), turn[0].failure)
                             for turn in original
                         )
                         trace[:] = [(*turn, way) for turn, way in zip(trace, ways, strict=True)]
 
 
-def _rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
+def rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
+    """Return calls with T of their arguments and outputs."""
     return tuple(StageCall(call.name, rewrite(call.argument), rewrite(call.output)) for call in calls)
 
 

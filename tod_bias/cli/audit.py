@@ -164,6 +164,7 @@ def _run(
     if not is_first_process():
         return
     from tod_bias.audit.checks import reasons_in
+    from tod_bias.report.answer import may_be_mitigated
     from tod_bias.report.page import write_report
     from tod_bias.report.terminal import print_answer, table
 
@@ -173,12 +174,13 @@ def _run(
     if not quiet:
         if how.verbose:
             Console().print(table(result))
-        print_answer(result, Console())
-        print(f"Report: {shown(page)}   Fix: tod-bias mitigate {shown(folder)}")
-        print(f"Turns:  tod-bias view {shown(folder)}")
         if is_again and (cached := sum(result.cost.cached.values())):
             of = sum(result.cost.distinct.values())
-            echo(f"({cached:,} of {of:,} outputs are of an earlier run in this folder; --no-resume asks for all again)")
+            echo(f"{cached:,} of {of:,} outputs are kept from an earlier run in this folder (--no-resume asks again)")
+        print_answer(result, Console())
+        fix = f"   Fix: tod-bias mitigate {shown(folder)}" if may_be_mitigated(result) else ""
+        print(f"Report: {shown(page)}{fix}")
+        print(f"Turns:  tod-bias view {shown(folder)}")
         for axis in perturbers:
             echo(f"({axis.summary})")
         if replaced:

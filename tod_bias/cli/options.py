@@ -265,14 +265,6 @@ def user_metrics(config: AuditConfig) -> list[str]:
     return [name for name in config.analysis.metrics or () if is_import(name)]
 
 
-def chosen_metric(config: AuditConfig) -> str | None:
-    """Return the requested metric, or the user's first own metric; None for the run's first."""
-    metrics = config.analysis.metrics
-    if metrics is None:
-        return None
-    return metrics[0] if len(metrics) == 1 else next(iter(user_metrics(config)), None)
-
-
 def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig) -> tuple[str, ...]:
     """Return the requested axes; by default those of a run, without the placebo.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,6 @@ from tod_bias.cli.options import (
     check_files,
     check_folder,
     check_metrics,
-    chosen_metric,
     command,
     config_of,
     folder_of,
@@ -30,14 +29,13 @@ from tod_bias.config import (
     AuditConfig,
     CompareConfig,
     DialogueOverrides,
-    MarginOptions,
     MetricOptions,
     Names,
     Options,
     OutputOptions,
     Positive,
     RunNames,
-    RunOverrides,
+    SystemOverrides,
 )
 from tod_bias.errors import TodBiasError
 from tod_bias.io.folder import check_no_other_run, claimed, unwritten, writable
@@ -67,7 +65,7 @@ def report(*folders: Path, output: ReportOutput) -> None:
     Args:
         folders: Folders that commands wrote; several: runs of attribute.
     """
-    from tod_bias.report.page import AUDIT, kind_of, report_on
+    from tod_bias.report.kinds import AUDIT, kind_of, report_on
 
     if not folders:
         raise TodBiasError("report: give the folder of a run, e.g. runs/demo")
@@ -193,7 +191,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
     from tod_bias.audit import comparison
-    from tod_bias.report.page import summary, write_changes  # heavy imports come after what may go wrong at once
+    from tod_bias.report.changes import summary, write_changes  # heavy imports come after what may go wrong at once
 
     result = comparison.compare(
         before,
@@ -206,27 +204,25 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     page = write_changes(result, path.parent, records)
     if not output.quiet:
         console = Console()
-        console.print(summary(result, records, console.width))
+        plain = not (console.encoding or "").lower().startswith("utf")
+        for line in summary(result, min(80, console.width), plain=plain):
+            console.print(line, soft_wrap=True, highlight=False)
         print(f"Results: {path}   Report: {page}")
 
 
-class GateOptions(MarginOptions):
-    """Limits of the check."""
+class GateOptions(Options):
+    """What a run is held against."""
 
     title = "Gate"
 
     max_gap: Annotated[float, Field(gt=0)] | None = None
-    """Maximum gap, on each metric's own scale: the check fails if a gap is shown to be larger."""
-    margin: Annotated[float, Field(gt=0)] | None = None
-    """Pass if every gap is shown to be within ±margin; by default --max-gap."""
-    both_sides: bool = False
-    """Count gaps of either sign: a group that is served better than the others fails, too."""
+    """Pass only if every gap is also shown to be within this share, e.g. 0.1; exit code 3 if the data cannot tell."""
     terms_only: bool = False
-    """Treat the terms as fixed: the result holds for these terms only."""
-    stage: Annotated[str | None, ADVANCED] = None
-    """Hold only this stage's share of each gap against the limit."""
-    allow_undecided: bool = False
-    """In the JUnit file, mark undecided gaps as skipped instead of as errors."""
+    """Treat the terms as fixed: bounds hold for these terms only."""
+    baseline: Path | None = None
+    """Folder of an earlier run: only findings that are new or larger fail."""
+    known: Path | None = None
+    """YAML list of accepted findings: axis, group, event, reason."""
 
 
 class CaseOptions(Options):
@@ -236,8 +232,8 @@ class CaseOptions(Options):
 
     cases: Path | None = None
     """File that tod-bias cases wrote, whose cases are run again; RUN may name the system."""
-    tolerance: Annotated[float, Field(ge=0), ADVANCED] = 0.01
-    """Largest harm of a turn that still counts as none, in the metric's own units."""
+    references: Literal["gold"] | None = None
+    """With gold, the recorded responses are a standard too: no response may be further from them than it was."""
 
 
 class CheckOutput(OutputOptions):
@@ -251,7 +247,7 @@ class CheckOutput(OutputOptions):
     """Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY."""
 
 
-@command("tod-bias check runs/mine --max-gap 0.05 --axes gender --junit gate.xml")
+@command("tod-bias check runs/mine --junit gate.xml")
 def check(
     run: Path | None = None,
     /,
@@ -259,19 +255,16 @@ def check(
     limits: GateOptions,
     regression: CaseOptions,
     output: CheckOutput,
-    overrides: RunOverrides,
+    overrides: SystemOverrides,
 ) -> int:
-    """Hold a finished run against a limit: a gate for CI.
+    """Judge a finished run by its findings: a gate for CI.
 
-    Exit code 0: every gap is shown to be within the margin; 1: a harm is shown to be above the limit; 3: undecided, and
-    the output names the number of dialogues that would decide; 2: an argument or a file cannot be used.
+    Exit code 0: no finding stands; 1: a finding stands; 3: the run measured nothing, or, with --max-gap, does not show
+    that every gap is within the limit; 2: an argument or a file cannot be used. A run with a claimed difference never
+    passes unless --known accepts it or --baseline has it.
 
-    The gap of a group is its distance from the mean of all groups on the same dialogues. A positive gap is harm; with
-    --both-sides, negative gaps count too. A group with fewer than 3 effective terms neither passes nor fails, unless
-    --terms-only is given.
-
-    With --cases, single dialogues are run again, on the system of RUN, --pipeline or --model. Exit code 0: all cases
-    are fixed; 1: some are not, or were levelled down, so that all groups are served as badly; 3: a call had no output.
+    With --cases, single dialogues are run again, on the system of RUN, --pipeline or --model. Exit code 0: no event
+    depends on the group any more; 1: some do, or all groups are now served as badly; 3: a call had no output.
 
     Args:
         run: A finished run's folder.
@@ -279,34 +272,39 @@ def check(
     if regression.cases is not None:
         why = f"of a run; --cases {regression.cases} are single dialogues"
         refuse(limits, type(limits).model_fields, why)
-        return _check_cases(regression.cases, run, regression.tolerance, overrides, output)
-    refuse(regression, ("tolerance",), "for --cases, which are run again; a finished run is not")
+        return _check_cases(regression.cases, run, regression.references, overrides, output)
+    refuse(regression, ("references",), "for --cases, which are run again; a finished run is not")
     given = overrides.given()
-    refuse(overrides, given.keys() - {"axes", "metrics"}, "for --cases, which are run again; a finished run is not")
-    usage = "give RUN and --max-gap, or --cases and --pipeline"
+    refuse(overrides, given.keys() - {"axes"}, "for --cases, which are run again; a finished run is not")
     if run is None:
-        raise TodBiasError(f"check: a run's folder is missing; {usage}")
+        raise TodBiasError("check: a run's folder is missing; give RUN, or --cases and --pipeline")
     from tod_bias.results import AuditResult
 
     result = AuditResult.load(run)
-    if limits.max_gap is None:
-        raise TodBiasError(f"check: --max-gap is missing; {usage}")
+    baseline = None if limits.baseline is None else AuditResult.load(limits.baseline)
 
     from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
-    from tod_bias.report.answer import in_lines
-    from tod_bias.testing import gate as gates
+    from tod_bias.testing import gate
 
-    allowed = gates.Limits(limits.max_gap, limits.margin, limits.both_sides, limits.terms_only)
-    checked = gates.gate(result, allowed, axes=given.get("axes"), metrics=given.get("metrics"), stage=limits.stage)
-    axes = {verdict.checked.axis for verdict in checked.verdicts}
-    record = checked.record | {"allow_undecided": limits.allow_undecided, "findings": in_lines(result, axes)}
-    _write(record, pages, output)
+    checked = gate.check(
+        result,
+        max_gap=limits.max_gap,
+        terms_only=limits.terms_only,
+        axes=given.get("axes"),
+        baseline=baseline,
+        known=() if limits.known is None else gate.read_known(limits.known),
+    )
+    _write(checked.record, pages.junit(checked), pages.markdown(checked), output)
     if not output.quiet:
-        Console().print(pages.table(record))
+        console = Console()
+        plain = not (console.encoding or "").lower().startswith("utf")
+        console.print(pages.table(checked, min(80, console.width), plain=plain), soft_wrap=True, highlight=False)
     return checked.code
 
 
-def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput) -> int:
+def _check_cases(
+    path: Path, run: Path | None, references: Literal["gold"] | None, overrides: SystemOverrides, output: CheckOutput
+) -> int:
     """Run a file of cases again, on the system that the options or a run name; returns the exit code."""
     check_files(path)
     from tod_bias.dialogues.corpora import check_shipped, load_corpus
@@ -322,63 +320,49 @@ def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunO
         corpus = config.corpus.corpus
     elif has_models:
         check_shipped(corpus, str(path))
-    axes, metrics = _user_objects(cases, config, is_given=run is None)
+    axes = _user_axes(cases, config, is_given=run is None)
     whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
     system = load_system("", config.system, whole)
-    checked = check_cases(
-        cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet
-    )
-    _write(checked.record, pages, output)
+    checked = check_cases(cases, system, references=references, axes=axes, show_progress=not output.quiet)
+    _write(checked.record, pages.junit(checked.record), pages.markdown(checked.record), output)
     if not output.quiet:
         Console().print(pages.table(checked.record))
-        echo(pages.headline(checked.record))
     return checked.code
 
 
-def _user_objects(
-    cases: Sequence[Any], config: AuditConfig, *, is_given: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The axes and metrics of the user's own.
+def _user_axes(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> dict[str, Any]:
+    """Return the axes of the user's own.
 
     Args:
         cases: which may name them.
         config: which names them.
-        is_given: whether it is all from the command line, so that what no case names is a mistake.
+        is_given: True if the command line names them, so that an axis of no case is a mistake.
 
     Raises:
-        TodBiasError: one cannot be loaded, or no case names it.
+        TodBiasError: one cannot be loaded, or no case is of it.
     """
     from tod_bias.perturb.loading import is_user_defined
-    from tod_bias.testing.case_check import user_objects
+    from tod_bias.testing.case_check import user_axes
 
     names = config.axes.axes if config.axes.given_of("axes") else ()
-    scores = config.analysis.metrics or ()
-    if not is_given:
-        names = tuple(name for name in names if is_user_defined(name))
-        scores = tuple(name for name in scores if is_import(name))
-    axes, metrics = user_objects(names, scores)
-    if is_given:
-        known = {case.axis for case in cases}
-        for axis in (*axes, *(name for name in names if not is_user_defined(name))):
-            if axis not in known:
-                raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
-        known = {case.metric for case in cases}
-        for name in scores:
-            if not {name, metrics[name].name} & known:
-                raise TodBiasError(f"--metrics: no case is scored by {name}; expected {', '.join(sorted(known))}")
-    return axes, metrics
+    axes = user_axes([name for name in names if is_user_defined(name)])
+    known = {case.axis for case in cases}
+    for axis in (*axes, *(name for name in names if not is_user_defined(name))) if is_given else ():
+        if axis not in known:
+            raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
+    return axes
 
 
-def _write(record: Any, pages: Any, output: CheckOutput) -> None:
+def _write(record: Any, junit: str, markdown: str, output: CheckOutput) -> None:
     """Write the result to the requested files."""
     from tod_bias.io.files import append_text, write_json, write_text
 
     if output.out is not None:
         write_json(writable(output.out) / "check.json", record)
     if output.junit is not None:
-        write_text(output.junit, pages.junit(record), named=True)
+        write_text(output.junit, junit, named=True)
     if output.summary is not None:
-        append_text(output.summary, pages.markdown(record))
+        append_text(output.summary, markdown)
 
 
 class CasesOptions(Options):
@@ -387,13 +371,9 @@ class CasesOptions(Options):
     title = "Cases"
 
     worst: Positive = 50
-    """Number of cases, spread evenly over the axes."""
-    metric: str | None = None
-    """Says what is harm, by name or as module:Class; by default the one that claims most."""
-    stage: Annotated[str | None, ADVANCED] = None
-    """Only harm that enters at this stage."""
+    """Number of cases, spread evenly over the findings."""
     only: tuple[str, ...] = ()
-    """Turn to take instead of the worst, as tod-bias view names it; may be repeated. Cases already in --out stay."""
+    """Turn to take instead, as tod-bias view names it; may be repeated. Cases already in --out stay."""
 
 
 class CasesOutput(OutputOptions):
@@ -405,10 +385,10 @@ class CasesOutput(OutputOptions):
 
 @command("tod-bias cases runs/mine --worst 20 --out cases.jsonl")
 def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: DialogueOverrides) -> None:
-    """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
+    """Write the dialogues that show the findings as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
-    A case is one turn of one counterfactual, with the turns before it and the stage at which the harm enters. It needs
-    no corpus and no run. No stage is called.
+    A case is one turn of one counterfactual, with the turns before it and the finding's event. It passes if the event
+    no longer depends on the group. It needs no corpus and no run. No stage is called.
 
     Args:
         run: A finished run's folder.
@@ -421,8 +401,8 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     from tod_bias.dialogues.corpora import check_shipped, load_corpus  # heavy imports come after what may go wrong
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
+    from tod_bias.testing.case_choice import cases_of
     from tod_bias.testing.cases import check_replaced, read_cases, write_cases
-    from tod_bias.testing.worst import worst_cases
 
     check_replaced(output.out)
     about = result.corpus
@@ -432,18 +412,15 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
     names = axes_of(run, result, overrides, config)
     axes = load_axes(config.axes, names, config.system.device)
-    metric = which.metric or chosen_metric(config)
-    worst = worst_cases(
+    found = cases_of(
         run,
         sample(whole, about.dialogues, result.config.seed),
         most=which.worst,
         axes=axes,
-        metric=metric,
-        stage=which.stage,
         options=_options(config, names, axes),
         only=which.only,
     )
-    chosen: Sequence[Any] = worst.cases
+    chosen: Sequence[Any] = found.cases
     if which.only and output.out.is_file():
         chosen = [*(case for case in read_cases(output.out) if case.id not in which.only), *chosen]
     write_cases(chosen, output.out)
@@ -451,7 +428,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         return
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
-    for axis, number in worst.left_out.items():
+    for axis, number in found.left_out.items():
         echo(f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten")
     print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {output.out}")
 
@@ -473,19 +450,15 @@ def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> 
     }
 
 
-class MitigateOptions(MarginOptions):
-    """Fixes, and how small a gap must become."""
+class MitigateOptions(Options):
+    """Fixes to try."""
 
     title = "Mitigation"
 
     guards: Names = ("canonical",)
     """Guards to try: canonical, neutral, vote."""
-    metric: str | None = None
-    """The metric that decides; by default that of each axis's first finding."""
-    margin: Annotated[float, Field(gt=0)] = 0.02
-    """Largest gap, and largest loss of quality, that may remain."""
-    terms_only: bool = False
-    """Treat the terms as fixed if they are too few for a claim about groups."""
+    references: Literal["gold"] | None = None
+    """With gold, the recorded replies judge the cost of a fix; without, only grades and solved tasks do."""
 
 
 class MitigateOutput(OutputOptions):
@@ -496,67 +469,78 @@ class MitigateOutput(OutputOptions):
 
 
 @command("tod-bias mitigate runs/mine")
-def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
+def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: SystemOverrides) -> int:
     """Try a guard and the missing rows on each stage that a finding names.
 
-    Every fix is measured alone, as the run was. Prints what remains of the gaps, what quality costs, and the lines to
-    add to the pipeline file. Writes mitigation.json, and missing.jsonl (rows that a lookup table lacks). Exit code 1
-    if no fix helps on an axis.
+    Every fix is measured alone, as the run was, by the finding's own event. Prints what remains of each finding, what
+    the fix costs, the lines to add to the pipeline file, and what else can be done if no fix helps. Writes
+    mitigation.json, and missing.jsonl (rows that a lookup table lacks). Exit code 1 if no fix helps for a finding.
 
     Args:
         run: A finished run of attribute: its folder.
     """
-
     unwritten(run)
-    from tod_bias.results import AuditResult, deciding_metrics
+    from tod_bias.perturb.guard import MODES
+    from tod_bias.report.answer import alike
+    from tod_bias.results import AuditResult
 
     result = AuditResult.load(run)
     config = arguments.config_of(run, overrides)
-    arguments.check_metrics(config.analysis.metrics or ())
-    deciding = deciding_metrics(result, arguments.axes_of(run, result, overrides, config), how.metric)
-    from tod_bias.perturb.guard import MODES
-
+    names = arguments.axes_of(run, result, overrides, config)
+    if unknown := [axis for axis in names if axis not in result.axes]:
+        raise TodBiasError(f"--axes {unknown[0]}: the run has no axis of this name; it has {', '.join(result.axes)}")
     if unknown := [mode for mode in how.guards if mode not in MODES]:
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
+    findings = alike([some for some in result.findings if some.is_difference and some.axis in names])
+    if not findings:
+        print(f"{run} has no finding, so there is nothing to mitigate")
+        return 0
     from tod_bias.io.files import subfolder  # heavy imports come after what may go wrong at once
 
-    trials = list(_trials(result, config, deciding, how))
-    _write_trials(claimed(output.out or subfolder(run, "mitigation")), trials, result, how, quiet=output.quiet)
-    without = [axis for axis in deciding if not any(trial.helps and trial.axis == axis for trial in trials)]
-    for axis in without:
-        is_tried = any(trial.axis == axis for trial in trials)
-        why = "no fix that was tried helps alone" if is_tried else "no stage accounts for the gap; declare more stages"
-        echo(f"axis {axis}: {why}", err=True)
-    return int(bool(without))
+    trials = [] if result.is_recorded else list(_trials(result, config, [some[0] for some in findings], how))
+    folder = claimed(output.out or subfolder(run, "mitigation"))
+    _write_trials(folder, trials, findings, result, quiet=output.quiet)
+    return int(any(not any(trial.helps and trial.finding == some[0] for trial in trials) for some in findings))
 
 
-def _trials(result: Any, config: AuditConfig, deciding: Mapping[str, str], how: MitigateOptions) -> Any:
+def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: MitigateOptions) -> Any:
     """Return the trials of a run's fixes."""
     arguments.check_system(config.corpus.corpus, config.system)
-    axes = arguments.load_axes(config.axes, tuple(deciding), config.system.device)
+    names = tuple(dict.fromkeys(finding.axis for finding in findings))
+    axes = arguments.load_axes(config.axes, names, config.system.device)
     whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
     system = arguments.load_system(config.corpus.corpus, config.system, whole)
-    from tod_bias.audit.checks import all_metrics
+    from tod_bias.metrics.choice import metric
     from tod_bias.mitigation.trials import Trials
-    from tod_bias.testing.gate import Limits
 
-    metrics, by_name = all_metrics(result, arguments.user_metrics(config)), {axis.name: axis for axis in axes}
-    limits = Limits(how.margin, both_sides=True, terms_only=how.terms_only)
+    asked = config.analysis.metrics
+    metrics = None if asked is None else [metric(name) for name in asked]
     options = {"cluster": config.analysis.cluster, "max_failures": config.run.max_failures}
-    return Trials(result, system, dialogues, by_name, deciding, how.guards, limits, metrics, options)
+    return Trials(
+        result,
+        system,
+        dialogues,
+        {axis.name: axis for axis in axes},
+        findings,
+        how.guards,
+        metrics,
+        how.references is not None,
+        options,
+    )
 
 
-def _write_trials(folder: Path, trials: Sequence[Any], result: Any, how: MitigateOptions, *, quiet: bool) -> None:
+def _write_trials(
+    folder: Path, trials: Sequence[Any], findings: Sequence[Sequence[Any]], result: Any, *, quiet: bool
+) -> None:
     """Write all trials, and print them with the lines to add."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.io.files import write_json, write_lines
-    from tod_bias.report.terminal import lines, mitigation_table
+    from tod_bias.report.mitigation import shown_trials
 
     tried = [trial.model_dump(mode="json") for trial in trials]
-    record = {"schema": 3, "run": result.name, "margin": how.margin, "terms_only": how.terms_only, "trials": tried}
-    write_json(folder / "mitigation.json", record)
+    write_json(folder / "mitigation.json", {"schema": 4, "run": result.name, "trials": tried})
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:
-        Console().print(mitigation_table(record))
-        print(lines(trial for trial in tried if trial["helps"]))
+        for line in shown_trials(trials, findings, result):
+            echo(line)

@@ -410,10 +410,15 @@ def sentence(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) 
         return ""
     only = ", with these terms" if finding.verdict == THESE_TERMS else ""
     domains = _few_domains(finding, result)
-    return f"{treatment(finding, result)} as {who}{only}{domains}"
+    return f"{treatment(finding)} as {who}{only}{domains}"
 
 
-def treatment(finding: Finding, result: AuditResult) -> str:
+def _word(finding: Finding) -> str:
+    """Return the treatment for a row of a table, with the restriction to these terms."""
+    return f"{treatment(finding)}, these terms" if finding.verdict == THESE_TERMS else treatment(finding)
+
+
+def treatment(finding: Finding) -> str:
     """Return "served worse", "served better" or "served differently"."""
     is_worse = finding.better != "neither" and (finding.effect.value or 0.0) > 0
     if finding.is_harm or is_worse:
@@ -470,6 +475,21 @@ def _counts(finding: Finding, named: Sequence[str]) -> list[str]:
     if finding.is_share and len({could for _, could in mine.values()}) == 1:  # the denominator is stated once
         sides[1:] = [f"{happened:,.0f} as {name}" for name, (happened, _) in list(mine.items())[1:]]
     return [*sides, _counted(finding.others(without=named), "as others", is_share=finding.is_share)]
+
+
+def counted_sides(counts: Mapping[str, tuple[float, float]], groups: Sequence[str], *, is_share: bool) -> Iterator[str]:
+    """Yield the counts of an event for each of some groups, then for all others together.
+
+    Args:
+        counts: group to how often the event happened, and in how many turns it could.
+        groups: some of them.
+        is_share: False if the event is the mean of a number.
+    """
+    for name in groups:
+        if name in counts:
+            yield _counted(counts[name], f"as {name}", is_share=is_share)
+    others = [some for name, some in counts.items() if name not in groups]
+    yield _counted((sum(some[0] for some in others), sum(some[1] for some in others)), "as others", is_share=is_share)
 
 
 def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
@@ -536,6 +556,13 @@ def axes_with_more_terms(axis: str) -> list[str]:
 def consequence(finding: Finding) -> str:
     """Return what goes with a finding in a later component: "seen in answer: says …"; empty if nothing does."""
     return f"seen in {shortened(finding.consequence, _SHOWN_CONSEQUENCE)}" if finding.consequence else ""
+
+
+def may_be_mitigated(result: AuditResult) -> bool:
+    """Return whether a fix can be tried: a finding names a stage of a system that a command can run again."""
+    is_known = result.config.system.is_named or not result.config.corpus.given_of("corpus")
+    named = (stage for finding in result.findings if finding.is_difference for stage in finding.stage.split(", "))
+    return is_known and not result.is_recorded and any(stage in result.stages for stage in named)
 
 
 def placebo_share(result: AuditResult) -> float | None:
@@ -701,11 +728,11 @@ class TerminalAnswer:
         for name, group in row.groups.items():
             score = group.score.value
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = treatment(claimed[name], self._result) if name in claimed else ""
+            word = _word(claimed[name]) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
             p = p_cell(claimed[name].effect.p) if name in claimed else ""
-            yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
+            yield name, str(n), "" if terms is None else f"{terms:.1f}", shortened(finding.what, 30), shown, p, word
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,19 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tod_bias.audit.running import of_turn
+from tod_bias.dialogues.text import first_change, window
 from tod_bias.report.answer import readable_pair
-from tod_bias.report.notation import count, fixed
-from tod_bias.report.sheets import new_table
+from tod_bias.report.notation import count
 
 FIXED = "fixed"
-_SHOWN = 10
+_SHOWN = 5
 """Number of cases that the terminal shows."""
+_ROOM = 64
+"""Characters of what a case shows, in one line."""
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """One sentence: how many are fixed, and the states of the others.
+    """Return one sentence: how many cases are fixed, and the states of the others.
 
     Args:
         record: the content of ``check.json`` of cases.
@@ -35,26 +37,29 @@ def headline(record: Mapping[str, Any]) -> str:
 
 
 def line(case: Mapping[str, Any]) -> str:
-    """One case in one line.
+    """Return one case in one line: its state, and what the system does for both variants.
 
     Args:
         case: one of the record's.
     """
-    before, now = case["before"], case["now"]
     text = f"{case['id']}: {case['state']}"
-    if case["reason"]:
+    if case["reason"] and not case["now"]:
         return f"{text} ({case['reason']})"
-    if case["state"] == "levelled down":
-        wanted, score = fixed(before["scores"]["expected"]), fixed(now["scores"]["rewritten"])
-        return f"{text}: all are served as badly, {case['metric']} {score} (should be {wanted})"
-    moved = "" if case["stage"] == before["stage"] else f" (was at {before['stage']})"
-    harm = f"{fixed(now['harm'], sign=True)} by {case['metric']} at {case['stage']}{moved}"
-    first = of_turn(now["first_difference"]).replace("`", "")
-    return ", ".join(filter(None, (text, first, f"harm {harm}; was {fixed(before['harm'], sign=True)}")))
+    if case["state"] == "remains":
+        return f"{text}; {case['what']}: {_change(case['now'])}"
+    return f"{text} ({case['reason']})" if case["reason"] else text
+
+
+def _change(texts: Mapping[str, str]) -> str:
+    """Return the act of the system for the original and for the counterfactual, cut around the first difference."""
+    before, after = (" ".join(texts[name].split()) for name in ("original", "rewritten"))
+    place = first_change(before, after)
+    shown = (window(text, place, _ROOM // 2) or "nothing" for text in (before, after))
+    return " → ".join(shown)
 
 
 def text(case: Mapping[str, Any]) -> str:
-    """One case to read: the groups, the user's text, and the output of each stage for both variants.
+    """Return one case to read: the groups, the user's text, and what the system does for both variants.
 
     Args:
         case: one of the record's.
@@ -63,16 +68,11 @@ def text(case: Mapping[str, Any]) -> str:
     for turn in case["earlier"]:
         rows += _pair(f"user in turn {turn['turn']}", turn["original"], turn["rewritten"])
     rows += _pair("user", case["user"]["original"], case["user"]["rewritten"])
-    outputs = (case["now"] or {}).get("outputs") or {}
-    same = []
-    for name, output in outputs.items():
-        if output.get("expected", "") == output.get("rewritten", ""):
-            same.append(name)
-        else:
-            rows += _pair(name, *readable_pair(output.get("expected", ""), output.get("rewritten", "")), "expected")
-    if same:
-        rows.append(f"  the same from {', '.join(same)}")
-    rows.append(f"  gold response: {case['reference']['rewritten']}")
+    for name, shown in (("now", case["now"]), ("before", case["before"])):
+        if shown:
+            rows += _pair(f"{case['stage'] or 'system'}, {name}", *readable_pair(shown["original"], shown["rewritten"]))
+    if first := of_turn(case["first_difference"]).replace("`", ""):
+        rows.append(f"  differs first: {first}")
     return "\n".join(rows)
 
 
@@ -82,33 +82,21 @@ def _place(case: Mapping[str, Any]) -> str:
     return f"turn {case['turn']}{after}"
 
 
-def _pair(name: str, before: str, rewritten: str, first: str = "original") -> list[str]:
+def _pair(name: str, before: str, rewritten: str) -> list[str]:
     if before == rewritten:
         return [f"  {name}: {before}"]
-    return [f"  {name}, {first}: {before or '(nothing)'}", f"  {name}, rewritten: {rewritten or '(nothing)'}"]
+    return [f"  {name}, original: {before or '(nothing)'}", f"  {name}, rewritten: {rewritten or '(nothing)'}"]
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
-    """One row per axis and stage, then the cases that are not fixed.
+    """Return the sentence, and the cases that are not fixed.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
-    view = new_table("Cases, by the stage that the harm entered at", (0, 1, 0, 0))
-    states = (FIXED, "remains", "levelled down", "unanswered")
-    occurring = [state for state in states if any(case["state"] == state for case in record["cases"])]
-    for heading in ("axis", "stage"):
-        view.add_column(heading, overflow="fold")
-    for heading in ("cases", *occurring):
-        view.add_column(heading, justify="right")
-    groups: dict[tuple[str, str], list[str]] = {}
-    for case in record["cases"]:
-        groups.setdefault((case["axis"], case["before"]["stage"]), []).append(case["state"])
-    for (axis, stage), members in groups.items():
-        view.add_row(axis, stage, count(len(members)), *(count(members.count(state)) for state in occurring))
     not_fixed = [case for case in record["cases"] if case["state"] != FIXED]
-    lines = [line(case) for case in not_fixed[:_SHOWN]]
-    return Group(view, *(Text(shown, style="dim") for shown in lines), *_more(len(not_fixed)))
+    lines = [Text(line(case)) for case in not_fixed[:_SHOWN]]
+    return Group(Text(headline(record), style="bold"), *lines, *_more(len(not_fixed)))
 
 
 def _more(number: int) -> list[Text]:
@@ -117,26 +105,21 @@ def _more(number: int) -> list[Text]:
 
 
 def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return a table of the written cases: one row per axis and stage, and the first difference of each case.
+    """Return a line per finding with its number of cases and one example.
 
     Args:
         cases: lines of a file of cases.
     """
-    view = new_table("Cases, by the stage that the harm enters at", (0, 1, 0, 0))
-    for heading in ("axis", "stage"):
-        view.add_column(heading, overflow="fold")
-    for heading in ("cases", "largest\nharm", "smallest", "turns\nper case"):
-        view.add_column(heading, justify="right")
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    findings: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
     for case in cases:
-        groups.setdefault((case["axis"], case["stage"]), []).append(case)
-    for names, members in groups.items():
-        harms = [case["harm"] for case in members]
-        turns = sum(len(case["turns"]) for case in members) / len(members)
-        ends = fixed(max(harms), sign=True), fixed(min(harms), sign=True)
-        view.add_row(*names, count(len(members)), *ends, fixed(turns, 1))
-    lines = [f"{case['id']}: {of_turn(case['first_difference']).replace('`', '')}" for case in cases[:_SHOWN]]
-    return Group(view, *map(Text, lines), *_more(len(cases)))
+        findings.setdefault((case["axis"], case["stage"], case["what"], case["event"]), []).append(case)
+    lines = []
+    for (axis, stage, what, _), members in findings.items():
+        where = f" ({stage})" if stage else ""
+        first = min(members, key=lambda case: len(case["user"]["rewritten"]))
+        lines.append(Text(f"{count(len(members))} {axis}{where}: {what}", overflow="ellipsis", no_wrap=True))
+        lines.append(Text(f"  {_change(first['shown'])}", style="dim", overflow="ellipsis", no_wrap=True))
+    return Group(*lines)
 
 
 def junit(record: Mapping[str, Any]) -> str:
@@ -149,7 +132,7 @@ def junit(record: Mapping[str, Any]) -> str:
     for case in record["cases"]:
         axis, state = case["axis"], case["state"]
         kind = "" if state == FIXED else "error" if state == "unanswered" else "failure"
-        names = (axis, f"tod-bias.{axis}.{case['before']['stage']}", case["id"])
+        names = (axis, f"tod-bias.{axis}.{case['stage'] or 'system'}", case["id"])
         outcomes.append(JUnitCase(*names, kind, state, line(case), text(case)) if kind else JUnitCase(*names))
     return to_junit("tod-bias cases", outcomes)
 

@@ -28,7 +28,7 @@ from tod_bias.io.files import json_text, subfolder, write_text
 from tod_bias.io.folder import shown as from_here
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
-from tod_bias.report.answer import UNSWAPPED, circumstances, details, readable, scorer_of, sentence
+from tod_bias.report.answer import UNSWAPPED, Card, cards_of, circumstances, readable, scorer_of
 from tod_bias.report.console import shown
 from tod_bias.report.notation import claim_of, shown_gap
 from tod_bias.report.page import TEMPLATES, leading_rows
@@ -151,6 +151,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
             for name, scorer in scorers.items()
         ],
         "notes": list(map(shown, notes)),
+        "answers": _answers(result),
         "estimates": _estimates(result),
         **table,
     }
@@ -268,20 +269,34 @@ def _first(text: str | None, texts: _Texts) -> tuple[int, int]:
         raise RunError(f"{TURNS}: column 'first_difference' holds none ({error}); repeat the run's command") from error
 
 
+def _answers(result: AuditResult) -> list[dict[str, Any]]:
+    """Return what the terminal and the page say of every axis."""
+    return [
+        {
+            "axis": shown(card.axis),
+            "answer": card.answer,
+            "look": card.look,
+            "lines": [shown(text) for text in (_headline(card), *card.details) if text],
+        }
+        for card in cards_of(result)
+    ]
+
+
+def _headline(card: Card) -> str:
+    where = f" ({', '.join(card.stages)})" if card.sentence and card.stages else ""
+    return f"{card.sentence}{where}"
+
+
 def _estimates(result: AuditResult) -> list[dict[str, Any]]:
-    """Return the rows of the run, with the findings as in the terminal and the report."""
+    """Return the rows of the run."""
     records = []
     for row in result.rows:
-        findings = [some for some in result.findings if (some.axis, some.metric) == (row.axis, row.metric.name)]
-        lines = [line for some in findings for line in (sentence(some, result), *details(some, result))]
         differences = (text for group in row.claims for text in differences_of(row, group))
         groups = [] if row.is_placebo else [*row.groups.values(), *row.references.values()]
         records.append(
             {
                 "axis": shown(row.axis),
                 "metric": shown(row.metric.name),
-                "verdict": row.verdict,
-                "text": shown("; ".join(lines)),
                 "differences": list(map(shown, differences)),
                 "groups": [
                     {

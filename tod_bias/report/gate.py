@@ -1,248 +1,202 @@
-"""The result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
+"""The result of a check: for a terminal, as a JUnit file, and as a comment in Markdown."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tod_bias.report.answer import alike, example_lines, sentence, statement, what_happens
 from tod_bias.report.cases import JUnitCase, to_junit
-from tod_bias.report.notation import count, fixed
-from tod_bias.report.sheets import new_table
+from tod_bias.report.sheets import Statement, ascii_of, column_of, folded
+from tod_bias.results import NO_DIFFERENCE, Finding
+from tod_bias.testing.gate import ACCEPTED, EARLIER, FAILED, PASSED, STANDS, Bound, GateResult, JudgedAxis
 
-TITLES = {"within": "passed", "above": "failed", "cannot tell": "cannot tell"}
-"""The states in words."""
 _NAMED = 3
-"""Maximum number of unchecked metrics that are named."""
+"""Largest number of undecided gaps that are named."""
+_MOST_IN_COMMENT = 8
+"""Largest number of findings in a comment, so that it has 40 lines at the most."""
+_MARKS = {FAILED: "❌", PASSED: "✅"}
 
 
-def _needed(row: Mapping[str, Any]) -> str:
-    """Return how many dialogues would be enough."""
-    needed = row["needed"]
-    if needed is None:
-        return ""
-    if math.isinf(needed):
-        return "no number of dialogues is enough"
-    return f"about {count(needed)} dialogues would be enough if the value is as seen (here {count(row['dialogues'])})"
-
-
-def why(row: Mapping[str, Any]) -> str:
-    """Return why a value is undecided; empty if it is decided."""
-    return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
-
-
-def differences(record: Mapping[str, Any], without: Collection[str] = ()) -> list[str]:
-    """Return the first differences of each group whose gap is shown above the limit; they are the same for every
-    metric.
-
-    Args:
-        record: the content of ``check.json``.
-        without: axes that are left out.
-    """
-    rows = [row for row in record["values"] if row["state"] == "above" and row["axis"] not in without]
-    return list(dict.fromkeys(f"{row['axis']}, {text}" for row in rows for text in row["first_differences"]))
-
-
-def headline(record: Mapping[str, Any]) -> str:
+def headline(check: GateResult) -> str:
     """Return the result of the check in one sentence."""
-    most, margin = record["max_gap"], record["margin"]
-    rows = record["values"]
-    chosen = [row for row in rows if row["state"] == record["state"]]
-    first = max(chosen, key=lambda row: abs(row["value"] or 0.0) if row["both_sides"] else row["value"] or 0.0)
-    about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
-    more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
-    scope = " (of these terms)" if record["terms_only"] else ""
-    if record["state"] == "above":
-        return f"shown above {most:g}{scope}: {about}{more}"
-    if record["state"] == "within":
-        return f"all {len(rows)} shown within {margin:g}{scope}"
-    return f"neither within {margin:g} nor above {most:g} is shown{scope}: {about}{more}"
+    run, standing = check.result.name, len(_lines(check, STANDS))
+    if check.state == FAILED:
+        new = " new or larger" if check.baseline else ""
+        which = f"{standing or 1}{new} finding{'s' * (standing > 1)}"
+        return f"failed: {run} has {which}"
+    limit = "" if check.max_gap is None else f", and every gap is shown to be within {check.max_gap:g}"
+    if check.state == PASSED:
+        some = "no new finding" if check.baseline else "no other finding" if _lines(check, ACCEPTED) else "no finding"
+        return f"passed: {run} has {some}{limit}"
+    if check.max_gap is None:
+        return f"cannot tell: {run} measured nothing on some axis"
+    return f"cannot tell: {run} has no finding, and does not show that every gap is within {check.max_gap:g}"
 
 
-def _positive(record: Mapping[str, Any]) -> str:
-    """Return the meaning of a positive value."""
-    metrics = {row["metric"]: row["both_sides"] for row in record["values"]}
-    compared = [metric for metric in record["counterfactual"] if metric in metrics]
-    neutral = [] if record["both_sides"] else [metric for metric, is_neutral in metrics.items() if is_neutral]
-    harm = "" if set(metrics) <= {*compared, *neutral} else "positive is harm"
-    either = (
-        f"gaps of either sign count in {', '.join(neutral)}, where neither a higher nor a lower score is better"
-        if neutral
-        else ""
-    )
-    apart = (
-        f"in {', '.join(compared)}, positive means treated differently more often than others, better or worse"
-        if compared
-        else ""
-    )
-    return "; ".join(filter(None, (harm, either, apart)))
-
-
-def left_out(record: Mapping[str, Any]) -> str:
-    """Return the measured metrics that were not checked, and how to check them; empty if there are none."""
-    metrics = record["left_out"]
-    if not metrics:
-        return ""
-    names = [f"{name} (shows a gap in {', '.join(axes)})" if axes else name for name, axes in metrics.items()]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (
-        f"not checked, because neither a higher nor a lower score is better: {', '.join(names[:_NAMED])}{more}; "
-        f"to check gaps of either sign, give for instance --metrics {next(iter(metrics))}"
-    )
-
-
-def _seen(row: Mapping[str, Any]) -> str:
-    text = fixed(row["value"], sign=True)
-    if row["interval"] is not None:
-        low, high = row["interval"]
-        text += f" [{fixed(low, sign=True)}, {fixed(high, sign=True)}]"
-    return text
-
-
-def table(record: Mapping[str, Any]) -> RenderableType:
-    """Return the result for a terminal: the verdict and the findings, then the values that decided it.
-
-    ``check.json``, JUnit and Markdown have every value.
-
-    Args:
-        record: the content of ``check.json``.
-    """
-    rows = {state: [row for row in record["values"] if row["state"] == state] for state in TITLES}
-    findings = findings_by_axis(record)
-    parts: list[RenderableType] = [Text(_verdict(record, rows), style="bold")]
-    parts += [Text(f"{axis}: {text}") for axis, texts in findings.items() for text in texts]
-    parts += [Text(f"differs first: {text.replace('`', '')}") for text in differences(record, without=findings)]
-    notes = [left_out(record)]
-    if rows["above"]:
-        meaning = _positive({**record, "values": rows["above"]})
-        parts += [Text(), _above(rows["above"], f"above {record['max_gap']:g}; {meaning}")]
-        undecided: dict[str, dict[str, None]] = {}
-        for row in rows["cannot tell"]:
-            undecided.setdefault(row["axis"], {})[row["metric"]] = None
-        if undecided:
-            listed = "; ".join(f"{axis} {', '.join(metrics)}" for axis, metrics in undecided.items())
-            notes.insert(0, f"undecided: {listed} (--junit and --summary say what would decide)")
-    elif rows["cannot tell"]:
-        parts += [Text(), _undecided(rows["cannot tell"])]
-    return Group(*parts, *(Text(note, style="dim") for note in notes if note))
-
-
-def _verdict(record: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> str:
-    """Return the verdict with the number of values in each state."""
-    above, within, undecided = (len(rows[state]) for state in ("above", "within", "cannot tell"))
-    scope = " (of these terms)" if record["terms_only"] else ""
-    counts = [
-        f"{above} above {record['max_gap']:g}" if above else "",
-        f"{undecided} undecided" if undecided else "",
-        f"{within} within {record['margin']:g}",
+def _lines(check: GateResult, state: str) -> list[tuple[list[Finding], str]]:
+    """Return the findings of a state, those together that differ in their group alone, with the first reason."""
+    chosen = {id(some.finding): some.reason for some in check.findings if some.state == state}
+    return [
+        (some, chosen[id(some[0])])
+        for some in alike([one.finding for one in check.findings if id(one.finding) in chosen])
     ]
-    of = f"{len(record['values'])} values{scope}"
-    return f"{TITLES[record['state']]}: {record['run']}, {of}: {', '.join(filter(None, counts))}"
 
 
-def _above(rows: Sequence[Mapping[str, Any]], title: str) -> RenderableType:
-    """Return a table of the values above the limit, the largest of each axis first."""
-    view = new_table(title)
-    for heading in ("axis", "metric", "what"):
-        view.add_column(heading, overflow="fold")
-    view.add_column(r"value \[interval]", justify="right", no_wrap=True)
-    axes = list(dict.fromkeys(row["axis"] for row in rows))
-    for row in sorted(rows, key=lambda row: (axes.index(row["axis"]), -abs(row["value"]))):
-        view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row))))
-    return view
+def _statements(check: GateResult) -> Iterator[Statement]:
+    """Yield the findings that stand, those that do not count, and the axes without any."""
+    result = check.result
+    for findings, reason in _lines(check, STANDS):
+        said = statement(findings, result)
+        yield Statement(
+            said.verdict, said.axis, said.sentence, said.stages, [*said.details[:1], *filter(None, [reason])]
+        )
+    for state in (EARLIER, ACCEPTED):
+        for findings, reason in _lines(check, state):
+            said = statement(findings, result)
+            yield Statement("", said.axis, f"{state}: {said.sentence} ({reason})", said.stages)
+    with_findings = {some.finding.axis for some in check.findings}
+    for axis in check.axes:
+        if axis.axis not in with_findings:
+            yield Statement(axis.finding.verdict if not axis.reason else "", axis.axis, _without(check, axis))
 
 
-def _undecided(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return a table of the undecided values, with one row for values of a metric that differ in numbers only."""
-    alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        alike.setdefault((row["axis"], row["metric"], re.sub(r"[\d.,]+", "#", why(row))), []).append(row)
-    view = new_table("undecided")
-    for heading in ("axis", "metric", "what", "what would decide"):
-        view.add_column(heading, overflow="fold")
-    for (axis, metric, _), some in alike.items():
-        most = max(some, key=lambda row: row["needed"] or 0.0)
-        view.add_row(*map(Text, (axis, metric, _joined([row["name"] for row in some]), why(most))))
-    return view
+def _without(check: GateResult, axis: JudgedAxis) -> str:
+    """Return what a run says of an axis without a finding."""
+    if axis.reason:
+        return axis.reason
+    if axis.state == FAILED:
+        return "a difference is claimed (see the report)"
+    finding = axis.finding
+    said = "no difference" if finding.verdict == NO_DIFFERENCE else "nothing is proven"
+    if finding.verdict != NO_DIFFERENCE and finding.group:
+        said = f"{sentence(finding, check.result)}: {what_happens(finding, check.result)}"
+    if axis.state == PASSED or check.max_gap is None:
+        return f"{said}; a gap of up to {axis.missed:.2f} could have been missed"
+    return said
 
 
-def _joined(names: Sequence[str]) -> str:
-    """Join names, with their common beginning once: "gap of man, woman"."""
-    kinds = {name.partition(" of ")[0] for name in names}
-    if len(kinds) > 1 or not all(" of " in name for name in names):
-        return ", ".join(names)
-    return f"{kinds.pop()} of {', '.join(name.partition(' of ')[2] for name in names)}"
+def undecided(check: GateResult) -> list[str]:
+    """Return the gaps that are not shown to be within the limit, the largest bounds first."""
+    if check.max_gap is None:
+        return []
+    limit = check.max_gap
+    bounds = [(axis.axis, bound) for axis in check.axes for bound in axis.bounds if not bound.upper <= limit]
+    bounds.sort(key=lambda pair: -pair[1].upper)
+    unique = {(axis, bound.metric): (axis, bound) for axis, bound in reversed(bounds)}
+    listed = [_undecided(axis, bound, limit) for axis, bound in list(unique.values())[::-1]]
+    unseen = [
+        f"{axis.axis}: an event in two dialogues is not measured, and may be a gap of {axis.unseen:.2f}"
+        for axis in check.axes
+        if axis.unseen > limit
+    ]
+    more = len(listed) + len(unseen) - _NAMED
+    return [*[*listed, *unseen][:_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
-def findings_by_axis(record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    """Return each axis with a difference and the run's findings, a line each."""
-    return record.get("findings", {})
+def _undecided(axis: str, bound: Bound, limit: float) -> str:
+    where = f"{axis}: {bound.label} as {bound.group}"
+    if bound.reason:
+        return f"{where}: {bound.reason}"
+    needed = bound.needed(limit)
+    more = f"; about {needed:,} dialogues would tell" if needed else ""
+    return f"{where}: gap {bound.gap:+.2f}, up to {bound.upper:.2f}{more}"
 
 
-def junit(record: Mapping[str, Any]) -> str:
-    """Return JUnit XML with a suite per axis and metric and a case per value.
-
-    An undecided value is an error, because CI services show skipped cases as passed; it is skipped if undecided values
-    are allowed.
+def table(check: GateResult, width: int = 80, *, plain: bool = False) -> RenderableType:
+    """Return the result for a terminal: the verdict, a line or two per finding, then the axes without any.
 
     Args:
-        record: the content of ``check.json``.
+        check: the result.
+        width: of the terminal, in characters.
+        plain: True if the terminal shows ASCII only.
     """
-    undecided = "skipped" if record.get("allow_undecided") else "error"
+    statements = list(_statements(check))
+    column = column_of(some.axis for some in statements)
+    lines = [Text(headline(check), style="bold")]
+    for said in statements:
+        lines += said.lines(column, width, plain=plain)
+    lines += [Text(line) for text in undecided(check) for line in folded(text, "    ", width, "  ")]
+    lines += [
+        Text(f"  accepted, and not in this run: {entry.axis}, {entry.group}, {entry.event}", style="dim")
+        for entry in check.unused
+    ]
+    return Group(*(Text(ascii_of(line.plain), style=line.style) if plain else line for line in lines))
+
+
+def junit(check: GateResult) -> str:
+    """Return JUnit XML: a suite per axis, and in it a test case per finding, or one if it has none.
+
+    An undecided axis is an error, because CI services show skipped cases as passed. An accepted finding is skipped.
+    """
     outcomes = []
-    for row in record["values"]:
-        axis, metric, state = row["axis"], row["metric"], row["state"]
-        names = (f"{axis} by {metric}", f"tod-bias.{axis}.{metric}", row["name"])
-        if state == "within":
-            outcomes.append(JUnitCase(*names))
-            continue
-        limit = f"above {record['max_gap']:g}" if state == "above" else "cannot tell"
-        lines = []
-        if state == "above":
-            lines = [
-                *findings_by_axis(record).get(axis, ()),
-                *(text.replace("`", "") for text in row["first_differences"]),
-            ]
-        message = "; ".join([f"{limit}: {_seen(row)}", *lines[:1]])
-        text = "\n".join([why(row) or message, *lines[1:]])
-        outcomes.append(JUnitCase(*names, "failure" if state == "above" else undecided, state, message, text))
+    kinds = {STANDS: "failure", EARLIER: "skipped", ACCEPTED: "skipped"}
+    for state, kind in kinds.items():
+        for findings, reason in _lines(check, state):
+            first = findings[0]
+            text = _sentence(findings, check)
+            outcomes.append(
+                JUnitCase(
+                    first.axis,
+                    f"tod-bias.{first.axis}",
+                    f"{', '.join(some.group for some in findings)}: {first.metric}",
+                    kind,
+                    state,
+                    text if state == STANDS else f"{state}: {reason}",
+                    "\n".join([text, *(example_lines(first.example) if first.example else [])]),
+                )
+            )
+    named = {outcome.suite for outcome in outcomes}
+    for axis in check.axes:
+        if axis.axis not in named:
+            kind = {PASSED: "", FAILED: "failure"}.get(axis.state, "error")
+            text = _without(check, axis)
+            listed = "\n".join(line for line in undecided(check) if line.startswith(f"{axis.axis}:"))
+            outcomes.append(
+                JUnitCase(axis.axis, f"tod-bias.{axis.axis}", "no finding", kind, axis.state, text, listed or text)
+            )
     return to_junit("tod-bias check", outcomes)
 
 
-_MARKS = {"within": "✅", "above": "❌", "cannot tell": "❔"}
+def _sentence(findings: Sequence[Finding], check: GateResult) -> str:
+    groups = [some.group for some in findings]
+    first = findings[0]
+    where = f" ({first.stage})" if first.stage else ""
+    return f"{sentence(first, check.result, groups)}{where}; {what_happens(first, check.result, groups)}"
 
 
-def markdown(record: Mapping[str, Any]) -> str:
-    """Return a summary in GitHub's Markdown.
-
-    Args:
-        record: the content of ``check.json``.
-    """
-    lines = [
-        f"## {_MARKS[record['state']]} tod-bias check: {TITLES[record['state']]}",
-        "",
-        f"{_plain(record['run'])}: {_plain(headline(record))}.",
-        "",
-        "| axis | metric | | value [interval] | |",
-        "|---|---|---|---:|---|",
-    ]
-    sentences = [f"- {_plain(f'{axis}: {text}')}" for axis, texts in findings_by_axis(record).items() for text in texts]
-    lines[4:4] = [*sentences, ""] if sentences else []
-    for row in record["values"]:
-        cells = [row["axis"], row["metric"], row["name"], _seen(row)]
+def markdown(check: GateResult) -> str:
+    """Return a comment in GitHub's Markdown, of 40 lines at the most."""
+    standing = _lines(check, STANDS)
+    lines = [f"## {_MARKS.get(check.state, '❔')} tod-bias {_plain(headline(check))}", ""]
+    for findings, reason in standing[:_MOST_IN_COMMENT]:
+        first = findings[0]
         lines.append(
-            "| " + " | ".join(map(_plain, cells)) + f" | {_MARKS[row['state']]} {_plain(why(row) or row['state'])} |"
+            f"- **{_plain(first.axis)}**: {_plain(_sentence(findings, check))}{f' ({reason})' if reason else ''}"
         )
-    lines += ["", *(f"- differs first: {_plain(text.replace('`', ''))}" for text in differences(record))]
-    closing = [text for text in (_positive(record), left_out(record)) if text]
-    return "\n".join([*lines, "", *(_plain(f"{text[0].upper()}{text[1:]}.") for text in closing), ""])
+        if first.example is not None:
+            lines += [f"  > {_plain(text)}" for text in example_lines(first.example)]
+    if len(standing) > _MOST_IN_COMMENT:
+        lines.append(f"- and {len(standing) - _MOST_IN_COMMENT} more")
+    for state in (EARLIER, ACCEPTED):
+        lines += [
+            f"- {state}: **{_plain(findings[0].axis)}**: {_plain(_sentence(findings, check))} ({_plain(reason)})"
+            for findings, reason in _lines(check, state)[:_NAMED]
+        ]
+    with_findings = {some.finding.axis for some in check.findings}
+    lines += [
+        f"- **{_plain(axis.axis)}**: {_plain(_without(check, axis))}"
+        for axis in check.axes
+        if axis.axis not in with_findings
+    ]
+    lines += [f"- not shown: {_plain(text)}" for text in undecided(check)]
+    return "\n".join([*lines, ""])
 
 
 def _plain(text: str) -> str:
-    """Escape a text, so that Markdown shows it unchanged in one cell."""
+    """Escape a text, so that Markdown shows it unchanged in one line."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", text)

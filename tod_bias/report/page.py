@@ -16,28 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
-from rich.console import Group as Lines
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from tod_bias.audit.record import ReportedRun, read_runs
 from tod_bias.errors import TodBiasError
 from tod_bias.io.files import check_plain_file, subfolder, write_text
-from tod_bias.io.folder import WITH_REPORT
 from tod_bias.metrics.events import event_of
 from tod_bias.report import notation
-from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, in_lines, opposed, treatment
+from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, opposed, treatment
 from tod_bias.report.console import shown
 from tod_bias.report.figures import (
     MOST_ROWS,
     NARROW,
-    WIDTH,
-    Block,
-    Row,
-    Texts,
     comparison,
-    forest,
     groups,
     inline,
     su_comparison,
@@ -46,10 +36,7 @@ from tod_bias.report.figures import (
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,
-    MISSING,
-    TERMS_ONLY,
     count,
-    fixed,
     is_matched,
     is_starred,
     mark,
@@ -57,21 +44,14 @@ from tod_bias.report.notation import (
     short,
     shown_gap,
     side,
-    sides,
     with_interval,
 )
-from tod_bias.report.sheets import WIDE, new_table
 from tod_bias.results import (
     PLACEBO_VERDICT,
-    RESULTS,
     THESE_TERMS,
     AuditResult,
-    AxisChange,
     AxisResult,
-    Change,
-    Comparison,
     CorpusInfo,
-    Estimate,
     Group,
     MetricInfo,
     RunError,
@@ -327,7 +307,7 @@ def claim_in(result: AuditResult, axis: str, group: str) -> str:
     for finding in result.findings:
         if (finding.axis, finding.group) == (axis, group) and finding.is_difference:
             only = ", these terms" if finding.verdict == THESE_TERMS else ""
-            return f"{treatment(finding, result)}{only}"
+            return f"{treatment(finding)}{only}"
     return ""
 
 
@@ -635,406 +615,3 @@ def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
         numbers = count(group.dialogues), with_interval(group.score), with_interval(gap, sign=True)
         rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row.axis, group.name)))
     return rows
-
-
-def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
-    """Every change that has a verdict: axis (empty for quality), metric, what it is, and its record.
-
-    Args:
-        result: the content of ``compare.json``.
-    """
-    for metric, change in result.quality.items():
-        if not result.metrics[metric].counterfactual:  # originals do not differ from themselves
-            yield "", metric, "quality", change
-    for axis, by_metric in result.axes.items():
-        for metric, row in by_metric.items():
-            for name, group in row.groups.items():
-                yield axis, metric, f"gap, {name}", group.gap
-                yield axis, metric, f"score, {name}", group.score
-            yield axis, metric, "pooled difference", row.disparity
-            for name, part in row.contributions.items():
-                yield axis, metric, f"in {name}", part
-
-
-SHOWN = ("better", "worse", "changed")
-"""Verdicts that show a change."""
-
-
-def chosen_gaps(row: AxisChange) -> dict[str, Change]:
-    """Group to the change of its gap, the largest gap before first: those that are shown, or else this one."""
-    ordered = sorted(row.groups, key=lambda name: -(row.groups[name].gap.before or 0.0))
-    gaps = {name: row.groups[name].gap for name in ordered}
-    shown = {name: gap for name, gap in gaps.items() if gap.verdict in SHOWN}
-    if shown or not gaps:
-        return shown
-    largest = max(gaps, key=lambda name: abs(gaps[name].before or 0.0))
-    return {largest: gaps[largest]}
-
-
-def entered(row: AxisChange, group: str) -> str:
-    """The stage whose share of a group's gap was largest in either run, before and after; empty without stages."""
-    parts = row.groups[group].contributions
-    if not parts:
-        return ""
-    sizes = {name: max(abs(part.before or 0.0), abs(part.after or 0.0)) for name, part in parts.items()}
-    name = max(sizes, key=lambda stage: sizes[stage])
-    before, after = (fixed(value, sign=True) for value in (parts[name].before, parts[name].after))
-    return f"in {name} {before} to {after}" if sizes[name] else ""
-
-
-def gap_changes(result: Comparison) -> Iterator[tuple[str, Change, str]]:
-    """The gaps that matter (:func:`chosen_gaps`): whose each is, its change, and the stage of it (:func:`entered`)."""
-    for axis, by_metric in result.axes.items():
-        for metric, row in by_metric.items():
-            for name, gap in chosen_gaps(row).items():
-                yield f"{axis}, {result.metrics[metric].label}: gap of {name}", gap, entered(row, name)
-
-
-def bounds(change: Change) -> str:
-    """Return the interval of a change; intervals that hold for few terms only are marked."""
-    ci = change.change.ci
-    mark = TERMS_ONLY if change.change.is_of_terms_only else ""
-    return "" if ci is None else f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
-
-
-def sentences(result: Comparison) -> list[str]:
-    """Notes on the numbers."""
-    notes = []
-    if result.same:
-        notes.append("Every counterfactual has the same score in both runs, whichever stages are replaced by twins.")
-    systems = result.stages
-    if systems.before != systems.after:
-        common = ", ".join(systems.common) or "none"
-        notes.append(
-            f"The systems have different stages ({', '.join(systems.before)}; {', '.join(systems.after)}): "
-            f"contributions are compared for those in both: {common}."
-        )
-    lost = {axis: number for axis, number in result.left_out.items() if number}
-    if lost:
-        notes.append(
-            "Left out, as one of the runs lacks an output: "
-            + ", ".join(f"{count(number)} dialogues ({axis})" for axis, number in lost.items())
-            + "."
-        )
-    if result.margin is None:
-        notes.append("No margin is set, so nothing is called equivalent; a change that is not shown may exist.")
-    else:
-        margins = f"{result.margin:g}"
-        if result.quality_margin != result.margin:
-            margins += f", of scores within {result.quality_margin:g}"
-        notes.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean equal.")
-    notes.append("Intervals and p-values hold over all changes.")
-    notes.append(
-        "better: nearer to 0 for gaps, disparities and contributions (positive is harm), for scores as the metric says."
-    )
-    if any(TERMS_ONLY in bounds(change) for _, _, _, change in rows(result)):
-        notes.append(f"{TERMS_ONLY} true of these terms only: they are too few, or other terms might not show it")
-    return notes
-
-
-def summary(result: Comparison, runs: Sequence[AuditResult], width: int) -> RenderableType:
-    """Return what changed, for a terminal: counts of verdicts, each run's findings, and the clearest changes.
-
-    The page has every change.
-
-    Args:
-        result: the content of ``compare.json``.
-        runs: both runs.
-        width: columns of the terminal; on narrow ones, intervals are below their values.
-    """
-    verdicts: Counter[str] = Counter(change.verdict for *_, change in rows(result))
-    counts = [f"{count(verdicts[name])} {name}" for name in (*SHOWN, "equivalent", "inconclusive") if verdicts[name]]
-    title = f"{result.before} → {result.after}, {count(verdicts.total())} changes: {', '.join(counts)}"
-    said = Table.grid(padding=(0, 2, 0, 0))
-    for name, run in zip(("before", "after"), runs, strict=True):
-        lines = [f"{axis}: {text}" for axis, texts in in_lines(run).items() for text in texts]
-        said.add_row(name, Text("\n".join(lines) or "no difference is claimed"))
-    view = new_table("", (0, 1, 0, 0))
-    view.add_column("", no_wrap=True)
-    view.add_column("", overflow="fold")
-    view.add_column("before → after", justify="right", no_wrap=True)
-    view.add_column(r"change \[95%]", justify="right", no_wrap=True)
-    leading = [*leading_changes(result)]
-    for axis, what, change, stage in leading:
-        cell = Text(f"{axis}: {what}" if axis else what).append(f"\n{stage}" if stage else "", style="dim")
-        values = f"{fixed(change.before)} → {fixed(change.after)}"
-        moved = (fixed(change.change.value, sign=True), bounds(change))
-        view.add_row(change.verdict, cell, values, Text((" " if width >= WIDE else "\n").join(moved)))
-    more = sum(verdicts[name] for name in SHOWN) - sum(change.verdict in SHOWN for _, _, change, _ in leading)
-    left = [f"{count(more)} more changes are shown to be real; the report lists them."] if more else []
-    notes = (Text(text, style="dim") for text in [*left, *sentences(result)])
-    return Lines(Text(title, style="bold"), said, view, *notes)
-
-
-_LEADING = 3
-"""Maximum number of changes of one axis on a terminal."""
-
-
-def leading_changes(result: Comparison) -> Iterator[tuple[str, str, Change, str]]:
-    """Yield axis, name, record and stage of the clearest changes: of the originals' scores, and of gaps by axis.
-
-    Of an axis, these are shown changes of groups that are served worse before or after, the largest relative to their
-    intervals first. Events of one API are left out if the event of all APIs is among them. If nothing is shown for the
-    originals or for an axis, the first metric's change is yielded.
-    """
-    labels = {name: about.label for name, about in result.metrics.items()}
-    quality = [(metric, change) for axis, metric, _, change in rows(result) if not axis]
-    for metric, change in [pair for pair in quality if pair[1].verdict in SHOWN][:_LEADING] or quality[:1]:
-        yield "", f"{labels[metric]} of the originals", change, ""
-    for axis, by_metric in result.axes.items():
-        gaps = {
-            (metric, group): gap
-            for metric, row in by_metric.items()
-            for group, gap in chosen_gaps(row).items()
-            if gap.verdict in SHOWN and _is_harm(gap)
-        }
-        if not gaps:
-            first = next(iter(by_metric))
-            gaps = {(first, group): gap for group, gap in chosen_gaps(by_metric[first]).items()}
-        general = [pair for pair in gaps if (over := _over_apis(pair[0])) == pair[0] or (over, pair[1]) not in gaps]
-        for metric, group in sorted(general, key=lambda pair: -_clarity(gaps[pair]))[:_LEADING]:
-            yield axis, f"{labels[metric]}, gap of {group}", gaps[metric, group], entered(by_metric[metric], group)
-
-
-def _is_harm(gap: Change) -> bool:
-    """True if the larger one of the gaps before and after is positive."""
-    return max(gap.before or 0.0, gap.after or 0.0, key=abs) > 0
-
-
-def _over_apis(metric: str) -> str:
-    """Return the event of all APIs for an event of one API: ``fails:*`` for ``fails:FindEvent``."""
-    return re.sub(r":[^.]*", ":*", metric, count=1)
-
-
-def _clarity(change: Change) -> float:
-    """Return the size of a change relative to its interval."""
-    value, interval = change.change.value, change.change.ci
-    return 0.0 if value is None or interval is None else abs(value) / max(interval[1] - interval[0], 1e-12)
-
-
-_TEMPLATE = TEMPLATES / "changes.html.j2"
-_LABEL_OF_QUALITY = (
-    "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
-)
-_GAPS = (
-    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
-    "the contributions of stages; the tables hold the numbers."
-)
-
-
-def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditResult | None] = (None, None)) -> Path:
-    """Write ``report.html`` and ``figures/*.svg``; returns the path of the page.
-
-    Args:
-        result: the content of ``compare.json``.
-        folder: where to.
-        runs: ``results.json`` of both, for the intervals of each run; None if missing.
-    """
-    place = Path(folder)
-    check_plain_file(place / REPORT)
-    pictures = subfolder(place, FIGURES)
-    names = _names(result.before, result.after)
-    taken: set[str] = set()
-    figures = []
-    for metric, about in result.metrics.items():
-        blocks = list(_blocks(result, metric, names, runs))
-        if 0 < 3 * len(blocks) <= MOST_ROWS:
-            name = unique(slug(f"changes {metric}"), taken)
-            figure, narrow = (_gaps(blocks, result, metric, width) for width in (WIDTH, NARROW))
-            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _GAPS, name, narrow)))
-    quality = None
-    if result.quality:
-        quality = draw(
-            _quality(result, WIDTH),
-            pictures / "quality.svg",
-            _LABEL_OF_QUALITY,
-            "quality",
-            _quality(result, NARROW),
-        )
-    return write_page(
-        place / REPORT,
-        _TEMPLATE,
-        names=names,
-        result=result,
-        readings=list(_readings(result)),
-        quality=quality,
-        drawn=figures,
-        tables=_tables(result),
-        notes=[minus(text) for text in sentences(result)],
-        sides={
-            metric: side(about.better, counterfactual=about.counterfactual) for metric, about in result.metrics.items()
-        },
-        differences=[
-            (name, *(MISSING if value is None else value for value in values))
-            for name, values in result.differences.items()
-        ],
-    )
-
-
-def _names(before: str, after: str) -> tuple[str, str]:
-    """Return short names of the runs: their folders' names if these differ."""
-    names = Path(before).name, Path(after).name
-    if names[0] != names[1]:
-        return names[0] or before, names[1] or after
-    return before, after
-
-
-def _readings(result: Comparison) -> Iterator[tuple[str, str, str, str]]:
-    """Yield verdict, style of the badge, score and numbers, for quality and for the gaps that matter."""
-    for metric, change in result.quality.items():
-        if not result.metrics[metric].counterfactual:
-            yield _reading(change, f"quality, {result.metrics[metric].label}")
-    for where, change, stage in gap_changes(result):
-        yield _reading(change, where, stage)
-
-
-def _reading(change: Change, where: str, stage: str = "") -> tuple[str, str, str, str]:
-    text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
-    text = "; ".join(filter(None, (f"{text} {bounds(change)}".strip(), stage)))
-    look = {"better": "good"}.get(change.verdict, "claim") if change.verdict in SHOWN else ""
-    return change.verdict, look, where, minus(text)
-
-
-def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
-    """One table for the quality and one per metric: its title, and its rows."""
-    tables: dict[str, list[tuple[Any, ...]]] = {}
-    last = ""
-    for axis, metric, what, change in rows(result):
-        label = result.metrics[metric].label
-        title = label if axis else "Quality"
-        table = tables.setdefault(title, [])
-        first = (axis if not table or axis != last else "") if axis else label
-        last = axis
-        numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
-        table.append((first, what, *map(minus, numbers), p_cell(change.change.p), change.verdict))
-    return list(tables.items())
-
-
-def _quality(result: Comparison, width: float) -> Figure:
-    shown = tuple(
-        Row(
-            f"{result.metrics[metric].label}, {fixed(change.before)} to {fixed(change.after)}",
-            change.change,
-            claimed=change.verdict in SHOWN,
-        )
-        for metric, change in result.quality.items()
-    )
-    return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"), width)
-
-
-def _gaps(blocks: Sequence[Block], result: Comparison, metric: str, width: float) -> Figure:
-    about = result.metrics[metric]
-    unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
-    texts = Texts(
-        f"gap from the mean of groups\n({unit})",
-        "contributions of stages",
-        *sides(about.better, counterfactual=about.counterfactual),
-    )
-    return forest(blocks, result.stages.common, texts, width)
-
-
-def _blocks(
-    result: Comparison, metric: str, names: tuple[str, str], runs: Sequence[AuditResult | None]
-) -> Iterator[Block]:
-    for axis, by_metric in result.axes.items():
-        groups = by_metric[metric].groups if metric in by_metric else {}
-        for group, change in groups.items():
-            shown = []
-            for which, name, run in zip(("before", "after"), names, runs, strict=True):
-                parts = {stage: Estimate(value=getattr(part, which)) for stage, part in change.contributions.items()}
-                axis_result = None if run is None else run.axes.get(axis, {}).get(metric)
-                shown.append(Row(name, _with_interval(getattr(change.gap, which), axis_result, group), parts or None))
-            is_shown = change.gap.verdict in SHOWN
-            shown.append(Row("change", change.gap.change, claimed=is_shown, quiet=not is_shown))
-            yield Block(f"{axis}: {group}", tuple(shown), change.gap.verdict)
-
-
-def _with_interval(value: float | None, row: AxisResult | None, group: str) -> Estimate:
-    """Return the gap of a group in one run, with its interval if it is for the compared dialogues."""
-    gap = row.groups[group].gap if row is not None and group in row.groups else Estimate()
-    if value is None or gap.value is None or abs(gap.value - value) > 1e-6:
-        return Estimate(value=value)
-    return gap
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of folder that a command writes."""
-
-    file: str
-    """The file that identifies it."""
-    command: str
-    """The command that writes it."""
-    otherwise: str = "repeat the command to write its page again"
-    """File to look at if there is no page."""
-
-
-_REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
-COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
-KINDS = (
-    *_REPORTED.values(),
-    Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
-    Kind("mitigation.json", "mitigate", "its trials are in mitigation.json"),
-    Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
-    Kind("words.json", "words", "look at words.csv and figures/words.svg"),
-    Kind("plan.json", "plan", "run attribute with the same options"),
-    Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
-    Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
-    Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
-    Kind("statistics.json", "recommend statistics", "its numbers are in statistics.json"),
-    Kind("database.json", "database check", "its results are in database.json"),
-    Kind("check.json", "check", "its results are in check.json"),
-    Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
-    Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
-)
-"""Kinds of folders; the first whose file is present counts, because an attribution may hold files of others."""
-
-
-def kind_of(folder: Path) -> Kind | None:
-    """Return the kind of a folder; None if no command wrote it."""
-    return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
-
-
-def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
-    """Write the report of folders again, or find the page that their command wrote.
-
-    Args:
-        folders: one folder of any kind, or several of attributions, which are compared on one page.
-        out: where to write it; as :func:`tod_bias.report.page.write_report`.
-
-    Returns:
-        The path of the page, and whether it was written now.
-
-    Raises:
-        RunError: there is no page, a folder cannot be read, or several are not all attributions.
-    """
-    kinds = [kind_of(folder) for folder in folders]
-    for folder, kind in zip(folders, kinds, strict=True):
-        if len(folders) > 1 and kind is not None and kind.file != RESULTS:
-            raise RunError(
-                f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
-            )
-    if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
-        return write_report(folders, out), True
-    folder, kind = folders[0], kinds[0]
-    if kind is COMPARISON:
-        return _comparison(folder, out or folder), True
-    page = folder / REPORT
-    if not page.is_file():
-        raise RunError(f"{folder}: holds what {kind.command} wrote ({kind.file}), and no report; {kind.otherwise}")
-    if out is not None:
-        raise RunError(f"{folder}: the report of {kind.command} is written by it alone; it is {page}, leave out --out")
-    return page, False
-
-
-def _comparison(folder: Path, out: Path) -> Path:
-    result = Comparison.load(folder / COMPARISON.file)
-    return write_changes(result, out, (_results(result.before), _results(result.after)))
-
-
-def _results(folder: Any) -> AuditResult | None:
-    """Return ``results.json`` of one of the compared runs; None if it is gone: the comparison has its numbers."""
-    try:
-        return AuditResult.load(folder)
-    except RunError:
-        return None

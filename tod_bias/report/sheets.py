@@ -131,7 +131,7 @@ _ANSWERS = {
     PLACEBO_VERDICT: "control",
     "": "not enough data",
 }
-_LOOKS = {**dict.fromkeys(DIFFERENT, "claim"), NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
+_LOOKS = {DISPARITY: "claim", THESE_TERMS: "terms", NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
 _UNICODE = {DISPARITY: "✗", THESE_TERMS: "~", EQUIVALENT: "✓", NO_DIFFERENCE: "✓"}
 _ASCII = {DISPARITY: "x", THESE_TERMS: "~", EQUIVALENT: "=", NO_DIFFERENCE: "="}
 _STYLES = {DISPARITY: "bold red", THESE_TERMS: "yellow", EQUIVALENT: "green", NO_DIFFERENCE: "green"}

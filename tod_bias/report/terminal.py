@@ -5,9 +5,9 @@ A :class:`~tod_bias.report.sheets.Sheet` holds the same rows for the terminal, a
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType, RenderResult
@@ -62,6 +62,13 @@ def print_answer(result: AuditResult, console: Console) -> None:
         console.print()
         console.print(evidence, highlight=False)
     console.print()
+
+
+def answer_text(result: AuditResult, width: int = 80) -> str:
+    """Return what :func:`print_answer` prints, as plain text."""
+    console = Console(width=width, file=io.StringIO(), record=True, color_system=None, force_terminal=False)
+    print_answer(result, console)
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines()).rstrip()
 
 
 class ResultTables:
@@ -449,46 +456,3 @@ def _rows(result: Evaluation) -> list[tuple[str, str, str]]:
 
 
 _WHEN = ("before", "after")
-
-
-def mitigation_table(record: Mapping[str, Any]) -> Table:
-    """Return a table of all trials.
-
-    Args:
-        record: the content of ``mitigation.json``.
-    """
-    scope = ", of these terms" if record["terms_only"] else ""
-    view = new_table(f"Gaps before and after each fix (closed: within {record['margin']:g}{scope})")
-    for name in ("axis", "fix", "largest gap", "quality", "closed"):
-        view.add_column(name, overflow="fold")
-    for trial in record["trials"]:
-        sizes = (max((gap[when] or 0.0 for gap in trial["gaps"].values()), key=abs, default=None) for when in _WHEN)
-        gap = " → ".join(fixed(size, sign=True) for size in sizes) + f"\nby {trial['metric']}"
-        quality = "not measured"
-        if trial["quality"]:
-            quality = " → ".join(fixed(trial["quality"][when]) for when in _WHEN) + f"\nby {trial['quality_metric']}"
-        closed = trial["refused"] or trial["closes"] + (", but may cost quality" if trial["may_cost_quality"] else "")
-        view.add_row(trial["axis"], f"{trial['stage']}: {trial['fix']}", gap, quality, closed)
-    return view
-
-
-def lines(trials: Iterable[Mapping[str, Any]]) -> str:
-    """Return the lines to add to a pipeline file: per axis and stage the first fix that helps.
-
-    Args:
-        trials: those that help, of ``mitigation.json``.
-    """
-    first: dict[tuple[str, str], str] = {}
-    for trial in trials:
-        first.setdefault((trial["stage"], trial["axis"]), trial["fix"])
-    text = ["stages:"] if first else []
-    for name in dict.fromkeys(stage for stage, _ in first):
-        fixes = {axis: fix for (stage, axis), fix in first.items() if stage == name}
-        mode = next((fix for fix in fixes.values() if fix != "rows"), None)  # a stage has one guard
-        text.append(f"  {name}:")
-        if "rows" in fixes.values():
-            text.append("    # append the lines of missing.jsonl to its table")
-        if mode is not None:
-            axes = ", ".join(axis for axis, fix in fixes.items() if fix == mode)
-            text += [f"    guard: {mode}", f"    axes: {axes}"]
-    return "\n".join(text)

@@ -27,6 +27,11 @@ def chi2_quantile(share: Any, freedom: Any) -> Any:
     return 2 * special.gammaincinv(np.asarray(freedom) / 2, share)
 
 
+def beta_quantile(share: Any, hits: Any, misses: Any) -> Any:
+    """Return a quantile of a beta distribution."""
+    return special.betaincinv(hits, misses, share)
+
+
 def normal_quantile(share: Any) -> Any:
     """Return a quantile of the standard normal distribution."""
     return special.ndtri(share)

@@ -1,7 +1,7 @@
-"""Regression cases: single counterfactuals with a worse service, each with everything that is needed to run it.
+"""Regression cases: single counterfactuals that show a finding, each with everything that is needed to run it.
 
-A file of cases is JSON lines. A case names the groups, the stage at which the harm enters and the turn, and shows
-messages and outputs. It holds the original and the rewritten dialogue up to that turn, and the record of T
+A file of cases is JSON lines. A case names the finding's event, groups and stage, and shows messages and outputs. It
+holds the original and the rewritten dialogue up to that turn, and the record of T
 (:mod:`tod_bias.perturb.records`). So it needs no corpus and no run, only the axis and a system.
 """
 
@@ -14,26 +14,24 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
-from tod_bias.audit.running import checked
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.errors import AxisError, TodBiasError, invalid
 from tod_bias.io.documents import loads, text_lines
 from tod_bias.io.files import finite, write_lines
+from tod_bias.metrics.events import event_of
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.twin import Rewrite
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of a line."""
-TOLERANCE = 0.01
-"""Harm up to it, in the metric's own units, is none."""
 OPTIONS = ("lexicon", "protected", "name_slots", "introductions", "model")
 """Options with which an axis may be loaded."""
-ORIGINAL, EXPECTED, REWRITTEN = "original", "expected", "rewritten"
-"""Outputs that are compared: f(x), of the original; T(f(x)), that output rewritten; f(T x), of the counterfactual."""
+ORIGINAL, REWRITTEN = "original", "rewritten"
+"""The variants of a case: the dialogue as it is, and its counterfactual."""
 
 
 class CaseError(TodBiasError):
@@ -63,16 +61,21 @@ def _known_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _known_event(name: str) -> str:
+    if name and event_of(name) is None:
+        raise ValueError(f"no such event: {name!r}")
+    return name
+
+
 _AS_JSON = PlainSerializer(lambda value: value.to_json())
 Counterfactual = Annotated[CounterfactualRecord, _object_of(CounterfactualRecord), _AS_JSON]
 CaseTurn = Annotated[Turn, _object_of(Turn), _AS_JSON]
-Difference = Annotated[Mapping[str, Any] | None, _read_by(lambda value: None if value is None else checked(value))]
 Texts = dict[str, str]
-"""Texts by variant: original, rewritten and, for outputs, expected."""
+"""Texts by variant: original, rewritten."""
 
 
 class Case(BaseModel):
-    """One turn of one counterfactual that was served worse."""
+    """One turn of one counterfactual that shows a finding."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -86,18 +89,13 @@ class Case(BaseModel):
     term: str
     """The term that was drawn."""
     stage: str
-    """Stage at which most of the harm enters."""
-    harm: float
-    """Score of the turn as it would be if the system were blind to the rewrite, less the counterfactual's; in the
-    metric's own units, positive whichever side is the better one."""
-    first_difference: Difference = None
-    """The first step that differs from T of the original's (:mod:`tod_bias.audit.running`)."""
-    contributions: dict[str, float]
-    """Shapley shares of the harm."""
-    metric: str
-    """Metric that shows the harm: a name or ``module:Class``."""
-    scores: dict[str, float | None]
-    """Scores of the turn: original, expected, rewritten."""
+    """Stages in which the difference enters, joined by a comma."""
+    event: Annotated[str, AfterValidator(_known_event)]
+    """Event that depends on the group; empty if the response as a whole does."""
+    what: str
+    """Event in a few words."""
+    shown: Texts
+    """Act of the system that shows the event: for the original, for the counterfactual."""
     turn: int
     """Number of the turn in the corpus' dialogue, from 1."""
     turns: tuple[int, ...]
@@ -105,9 +103,9 @@ class Case(BaseModel):
     user: Texts
     """User's message in the marked turn: original, rewritten."""
     reference: Texts
-    """The gold response: original, rewritten."""
-    outputs: dict[str, Texts]
-    """Stage to what it put out: original, expected, rewritten."""
+    """The recorded response: original, rewritten."""
+    response: Texts
+    """Response of the system."""
     history: HistoryMode
     """``gold`` or ``system``."""
     corpus: tuple[str, str]

@@ -95,6 +95,10 @@ class Deviates(Event):
             if is_most and any(cls.happens(form, usual) for form in forms):
                 yield (path,), [(float(cls.happens(form, usual)), 1.0) for form in forms]
 
+    def depends(self, original: Facts, variant: Facts) -> bool:
+        """Return whether a turn and its variant have different forms."""
+        return self.happens(*(form_of(facts, self.place[0]) for facts in (original, variant)))
+
     def sums(self, cells: Cells) -> np.ndarray:
         """Return (rows, 2): whether each turn deviates from most variants, and whether most agree."""
         numbers: dict[Form, int] = {}

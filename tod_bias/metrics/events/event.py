@@ -179,6 +179,10 @@ class Event(Metric):
         is_possible = min(could) if cls.needs_all else max(could)
         return bool(is_possible) and len({happened for happened, _ in readings}) > 1
 
+    def depends(self, original: Facts, variant: Facts) -> bool:
+        """Return whether a turn and its variant differ in the event."""
+        return self.is_different([self.reading(original), self.reading(variant)])
+
     def sums(self, cells: Cells) -> np.ndarray:
         """Return (rows, 2): what each turn adds to the event, and whether the event could show there."""
         readings = np.array([self.reading(facts) for facts in cells.facts], dtype=float).reshape(-1, 2)

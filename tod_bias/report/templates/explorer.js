@@ -370,7 +370,7 @@ function caseOf(turn) {
   const parts = [element("div", [element("button", cases.has(name) ? "Leave out of the regression cases" : "Make it a regression case",
     { type: "button", "aria-pressed": cases.has(name), onclick: toggle })], { class: "tools" })];
   if (cases.size) {
-    const command = `tod-bias cases ${quoted(run.folder)} --metric ${quoted(metric().name)} ${[...cases].map((one) => `--only ${quoted(one)}`).join(" ")} --out cases.jsonl`;
+    const command = `tod-bias cases ${quoted(run.folder)} ${[...cases].map((one) => `--only ${quoted(one)}`).join(" ")} --out cases.jsonl`;
     const copy = (event) => navigator.clipboard.writeText(command).then(() => { event.target.textContent = "Copied"; });
     parts.push(element("p", `This command adds ${plural(cases.size, "turn")} to a file for tod-bias check --cases:`, { class: "muted" }),
       element("div", [element("code", command), element("button", "Copy", { type: "button", onclick: copy })], { class: "command" }));
@@ -383,10 +383,14 @@ function caseOf(turn) {
 function overview() {
   chosen = null;
   const by = metric(), parts = [element("button", "‹ all turns", { type: "button", id: "back", onclick: leave }),
-    element("h2", `What the run found, by ${by.label}`)];
+    element("h2", "What the run found")];
+  for (const some of run.answers) {
+    parts.push(element("h3", [`${some.axis} `, element("span", some.answer, { class: `badge ${some.look}` })]),
+      ...some.lines.map((text) => element("p", text)));
+  }
+  parts.push(element("h2", `Groups by ${by.label}`));
   for (const row of run.estimates.filter((one) => one.metric === by.name)) {
-    parts.push(element("h3", [`${row.axis} `, element("span", row.verdict, { class: row.verdict === "disparity" ? "badge claim" : "badge" })]),
-      element("p", [prose(row.text)]), ...row.differences.map((text) => element("p", [prose(text)], { class: "first" })));
+    parts.push(element("h3", row.axis), ...row.differences.map((text) => element("p", [prose(text)], { class: "first" })));
     if (row.groups.length) parts.push(table(row));
   }
   parts.push(...run.notes.map((text) => element("p", text, { class: "notice muted" })));

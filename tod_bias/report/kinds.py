@@ -1,0 +1,96 @@
+"""Kinds of folders that commands write, and the report of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tod_bias.io.folder import WITH_REPORT
+from tod_bias.report.changes import write_changes
+from tod_bias.report.page import REPORT, write_report
+from tod_bias.results import RESULTS, AuditResult, Comparison, RunError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder that a command writes."""
+
+    file: str
+    """The file that identifies it."""
+    command: str
+    """The command that writes it."""
+    otherwise: str = "repeat the command to write its page again"
+    """File to look at if there is no page."""
+
+
+_REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
+COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
+KINDS = (
+    *_REPORTED.values(),
+    Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
+    Kind("mitigation.json", "mitigate", "its trials are in mitigation.json"),
+    Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
+    Kind("words.json", "words", "look at words.csv and figures/words.svg"),
+    Kind("plan.json", "plan", "run attribute with the same options"),
+    Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
+    Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
+    Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
+    Kind("statistics.json", "recommend statistics", "its numbers are in statistics.json"),
+    Kind("database.json", "database check", "its results are in database.json"),
+    Kind("check.json", "check", "its results are in check.json"),
+    Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
+    Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
+)
+"""Kinds of folders; the first whose file is present counts, because an attribution may hold files of others."""
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """Return the kind of a folder; None if no command wrote it."""
+    return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
+
+
+def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
+    """Write the report of folders again, or find the page that their command wrote.
+
+    Args:
+        folders: one folder of any kind, or several of attributions, which are compared on one page.
+        out: where to write it; as :func:`tod_bias.report.page.write_report`.
+
+    Returns:
+        The path of the page, and whether it was written now.
+
+    Raises:
+        RunError: there is no page, a folder cannot be read, or several are not all attributions.
+    """
+    kinds = [kind_of(folder) for folder in folders]
+    for folder, kind in zip(folders, kinds, strict=True):
+        if len(folders) > 1 and kind is not None and kind.file != RESULTS:
+            raise RunError(
+                f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
+            )
+    if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
+        return write_report(folders, out), True
+    folder, kind = folders[0], kinds[0]
+    if kind is COMPARISON:
+        return _comparison(folder, out or folder), True
+    page = folder / REPORT
+    if not page.is_file():
+        raise RunError(f"{folder}: holds what {kind.command} wrote ({kind.file}), and no report; {kind.otherwise}")
+    if out is not None:
+        raise RunError(f"{folder}: the report of {kind.command} is written by it alone; it is {page}, leave out --out")
+    return page, False
+
+
+def _comparison(folder: Path, out: Path) -> Path:
+    result = Comparison.load(folder / COMPARISON.file)
+    return write_changes(result, out, (_results(result.before), _results(result.after)))
+
+
+def _results(folder: Any) -> AuditResult | None:
+    """Return ``results.json`` of one of the compared runs; None if it is gone: the comparison has its numbers."""
+    try:
+        return AuditResult.load(folder)
+    except RunError:
+        return None

@@ -204,7 +204,6 @@ def test_two_causes_in_two_components_are_two_lines():
     }
 
 
-@pytest.mark.xfail(strict=True, reason="non-binary is named too, with as many turns as man: 16 of 32")
 def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group():
     """Originals about men are offered a window, those about women a door, and all rewrites for women the cellar."""
 
@@ -216,10 +215,6 @@ def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group
     assert {group for group, *_ in lines(result)} == {"woman"}
 
 
-ORIGINALS = "the effect of being the original is taken for a group's: a group without the harm is named or not compared"
-
-
-@pytest.mark.xfail(strict=True, reason=ORIGINALS)
 @pytest.mark.parametrize(
     ("harms", "event", "originals"),
     [

@@ -235,12 +235,12 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
 
 def _consequence(lead: _Claim, others: Sequence[_Claim]) -> str:
     """Return an event of a later component that goes with the leading one: in the same turns, or claimed as well."""
-    stages = {lead.row.metric.stage, *lead.stages}
+    stages = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
     merged = [f"{stage}: {label}" for stage, label in lead.row.metric.also.items() if stage not in stages]
     claimed = [
         f"{claim.row.metric.stage}: {claim.row.metric.label}"
         for claim in sorted(others, key=lambda claim: not claim.is_harm)
-        if claim.row.metric.stage and claim.row.metric.stage not in stages and not claim.is_generic
+        if claim.row.metric.stage not in stages and not claim.is_generic
     ]
     return next(iter([*merged[-1:], *claimed]), "")
 

@@ -38,9 +38,11 @@ def example_of(turns: Turns, row: AxisResult, group: str) -> Example | None:
     event = event_of(row.metric.name)
     side = _side(row, group)
     stages = frozenset(row.groups[group].main_stages)
+    grade = f"{row.metric.name} sum" if row.metric.is_grade else ""
+    frames = turns.system_rows(row.axis, [grade] if grade else [])
     shown = (
         (length, example)
-        for frame in turns.system_rows(row.axis)
+        for frame in (_graded(some, grade, side) if grade else some for some in frames)
         if (found := _in_part(frame.reset_index(drop=True), event, group, side, stages)) is not None
         for length, example in [found]
     )
@@ -52,6 +54,20 @@ def _side(row: AxisResult, group: str) -> float:
     scores = {name: some.score.value or 0.0 for name, some in row.groups.items()}
     others = [score for name, score in scores.items() if name not in row.apart] or list(scores.values())
     return math.copysign(1.0, scores[group] - sum(others) / max(1, len(others)))
+
+
+def _graded(frame: pd.DataFrame, grade: str, side: float) -> pd.DataFrame:
+    """Return the originals, and the counterfactuals whose grade differs from their original's to one side.
+
+    Args:
+        frame: turns.
+        grade: column of the grades' sums.
+        side: 1 for better grades, -1 for worse ones.
+    """
+    of_variant = frame.groupby(["dialogue", "variant"])[grade].transform("sum")
+    is_original = frame["arm"] == ORIGINAL
+    of_original = frame["dialogue"].map(frame[is_original].groupby("dialogue")[grade].sum())
+    return frame[is_original | ((of_variant - of_original) * side > 0)]
 
 
 def _in_part(

@@ -240,13 +240,18 @@ class Turns:
     def _file(self, axis: str) -> Path:
         return self._path if self._path is not None else Path(self._writers[axis].where)
 
-    def system_rows(self, axis: str) -> Iterator[pd.DataFrame]:
-        """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time."""
+    def system_rows(self, axis: str, statistics: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
+        """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time.
+
+        Args:
+            axis: its name.
+            statistics: columns of metrics that are needed beside the texts.
+        """
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         columns = ["axis", "dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
-        columns += [FIRST_DIFFERENCE, RESPONSE, FACTS]
+        columns += [FIRST_DIFFERENCE, RESPONSE, FACTS, *statistics]
         with pq.ParquetFile(self._file(axis)) as file:
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, columns=columns)

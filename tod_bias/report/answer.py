@@ -23,6 +23,7 @@ from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.metrics.choice import known_metric
+from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
@@ -459,7 +460,7 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     if finding.group in finding.counts:
         sides = _counts(finding, named)
     else:
-        sides = _scores(result.axes[finding.axis].get(finding.metric), named)
+        sides = _scores(finding, result.axes[finding.axis].get(finding.metric), named)
     return f"{finding.what}: {', '.join(sides)}" if sides else finding.what
 
 
@@ -472,12 +473,14 @@ def _counts(finding: Finding, named: Sequence[str]) -> list[str]:
     return [*sides, _counted(finding.others(without=named), "as others", is_share=finding.is_share)]
 
 
-def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
-    """Return the score of each of some groups, then the mean of all others; empty if a side has no score."""
+def _scores(finding: Finding, row: AxisResult | None, named: Sequence[str]) -> list[str]:
+    """Return the score of each of some groups, then the mean of those that they are compared with; empty if a side has
+    no score."""
     groups = {} if row is None else row.groups
     scores = {name: group.score.value for name, group in groups.items() if group.score.value is not None}
     mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
-    rest = [score for name, score in scores.items() if name not in named]
+    others = finding.compared_with or list(scores)
+    rest = [score for name, score in scores.items() if name in others and name not in named]
     return [*mine, f"{sum(rest) / len(rest):.2f} as others"] if mine and rest else []
 
 
@@ -602,12 +605,20 @@ def left_out(result: AuditResult) -> list[Statement]:
     ]
 
 
-def example_lines(example: Example) -> list[str]:
+def example_lines(example: Example, metric: str = "") -> list[str]:
     """Return an example in one line or two: what the user says, and what the system did otherwise.
 
     A long message is cut around the words that the counterfactual exchanges.
+
+    Args:
+        example: of a finding.
+        metric: of the finding; the name of its field or tool is not repeated after the arrow.
     """
-    before, after = example.original, _without_name(example.original, example.counterfactual)
+    event = event_of(metric)
+    before, after = example.original, example.counterfactual
+    name = event.name_in(before) if event is not None else ""
+    if name and before.startswith(name):
+        after = after.removeprefix(f"{name} ")
     if len(before) + len(after) > _SHOWN_EXAMPLE:
         differs = first_change(before, after)
         before, after = (window(text, differs, _SHOWN_EXAMPLE // 2) for text in (before, after))
@@ -617,12 +628,6 @@ def example_lines(example: Example) -> list[str]:
     if room < _LEAST_MESSAGE:
         return [f"“{window(example.user, place, _SHOWN_EXAMPLE)}”", change]
     return [f"“{window(example.user, place, room)}”  {change}"]
-
-
-def _without_name(before: str, after: str) -> str:
-    """Return the text after an arrow, without the name if the text before the arrow begins with it."""
-    name = before.split(" ")[0].removesuffix(":")
-    return after.removeprefix(f"{name} ") if " " in before else after
 
 
 class TerminalAnswer:
@@ -667,7 +672,7 @@ class TerminalAnswer:
             if finding.is_difference and finding.consequence and is_roomy:
                 lines.append(consequence(finding))
             if finding.example is not None:
-                lines += example_lines(finding.example)
+                lines += example_lines(finding.example, finding.metric)
             made.append(replace(said, details=[*lines, *filter(None, [advice(finding)])]))
         return [*made, *left_out(self._result)]
 
@@ -694,18 +699,20 @@ class TerminalAnswer:
         return table
 
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
-        row = self._result.axes[finding.axis][finding.metric]
-        is_share = finding.is_share and bool(finding.counts)
+        rows = self._result.axes[finding.axis]
         of_axis = [some for some in self._result.findings if some.axis == finding.axis]
         claimed = {some.group: some for some in reversed(of_axis)}
-        for name, group in row.groups.items():
+        for name in rows[finding.metric].groups:
+            own = claimed.get(name, finding)  # a group's p-value stands beside the event that it belongs to
+            group = rows[own.metric].groups[name]
+            is_share = own.is_share and bool(own.counts)
             score = group.score.value
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = treatment(claimed[name], self._result) if name in claimed else ""
+            word = treatment(own, self._result) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
-            p = p_cell(claimed[name].effect.p) if name in claimed else ""
-            yield name, str(n), "" if terms is None else f"{terms:.1f}", finding.what[:30], shown, p, word
+            p = p_cell(own.effect.p) if name in claimed else ""
+            yield name, str(n), "" if terms is None else f"{terms:.1f}", own.what[:30], shown, p, word
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,10 @@ class FieldEvent(Event):
         """A list is named before its first item."""
         return -self.place[0].count("[0]")
 
+    def name_in(self, excerpt: str) -> str:
+        """Return the field."""
+        return words_for(self.place[0])
+
     def excerpt(self, facts: Facts) -> str:
         """Return the field with its values, or that it is missing."""
         path = self.place[0]

@@ -17,7 +17,7 @@ from tod_bias.integrations import pipeline_of, stage
 from tod_bias.metrics.grade import Grade
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.rewriter import Recogniser
-from tod_bias.report.answer import details, what_happens
+from tod_bias.report.answer import details, placebo_line, what_happens
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
 from tod_bias.systems.stages.recorded import SavedResponses
@@ -518,3 +518,22 @@ def test_the_example_of_a_grade_shows_the_component_of_its_finding():
     lead = attribute(Pipeline(given.stages, grades=[booked]), chats(), **QUICK).findings[0]
     assert (lead.metric, lead.stage) == ("grade:booked", "two")
     assert "I cannot help you" in lead.example.counterfactual
+
+
+def test_rewording_that_changes_a_field_alone_is_not_said_to_change_nothing():
+    """No response and no call shows what the first component makes of the words "looking for"."""
+
+    def one(inputs):
+        return [{"mood": "calm" if "looking for" in item.user else "eager"} for item in inputs]
+
+    dialogues = [
+        Dialogue(f"d{number}", "", (Turn(f"My {person} is looking for a table for {number}."),))
+        for number, person in enumerate(WOMEN + MEN)
+    ]
+    system = Pipeline({"one": one, "two": lambda items: ["Done."] * len(items)})
+    result = attribute(system, dialogues, **QUICK | {"axes": ("gender", "placebo")})
+    reworded = result.reworded
+    assert reworded.share > 0.2
+    assert set(reworded.stages) == {"one"}
+    assert placebo_line(result) == f"neutral rewording changes {100 * reworded.share:.0f} of 100 turns, in one"
+    assert attribute(system, dialogues, **QUICK).reworded is None

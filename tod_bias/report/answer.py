@@ -542,7 +542,12 @@ def consequence(finding: Finding) -> str:
 
 
 def placebo_share(result: AuditResult) -> float | None:
-    """Return the share of turns that neutral rewording changes; None without a placebo."""
+    """Return the share of turns that neutral rewording changes; None without a placebo.
+
+    Everything that a component puts out counts. A run without that record knows responses and calls alone.
+    """
+    if result.reworded is not None:
+        return result.reworded.share
     row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
     return None if row is None else row.rewritten.value
 
@@ -561,8 +566,12 @@ def placebo_line(result: AuditResult) -> str:
 
 def placebo_stages(result: AuditResult) -> list[str]:
     """Return the one or two components that react to neutral rewording; empty if none stands out."""
-    group = result.axes[PLACEBO_VERDICT]["disagreement"].groups.get(PLACEBO_VERDICT)
+    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+    group = None if row is None else row.groups.get(PLACEBO_VERDICT)
     stages = [] if group is None else group.main_stages
+    if not stages and result.reworded is not None:  # no response or call shows what they do
+        turns = sum(result.reworded.stages.values())
+        stages = [name for name, number in result.reworded.stages.items() if 2 * number > turns]
     return stages if len(stages) <= _MOST_STAGES else []
 
 

@@ -12,6 +12,7 @@ from tod_bias.report.answer import (
     placebo_line,
     what_happens,
 )
+from tod_bias.report.page import claim_in
 from tod_bias.results import AuditResult, Example
 
 
@@ -129,6 +130,11 @@ def test_a_p_value_stands_beside_the_event_that_it_belongs_to(make_folder):
     shown = {group: (what, p, score) for group, _, _, what, score, p, _ in cells}
     assert shown["woman"] == ("BLEU", "0.010", f"{row.groups['woman'].score.value:.2f}")
     assert shown["man"] == ("says “please”", "0.020", "0.25")
+    assert [claim_in(changed, row, group) for group in ("woman", "man", "non-binary")] == [
+        "served worse",
+        "served worse by says “please”",
+        "",
+    ]
 
 
 def test_others_are_the_groups_that_a_finding_compares_with(make_folder):
@@ -145,6 +151,7 @@ def test_others_are_the_groups_that_a_finding_compares_with(make_folder):
     [
         ("number:desk.wait_days", "wait_days 2", "wait_days 5", "wait_days 2 → 5"),
         ("number:find/result.wait_days", "wait_days of find 2", "wait_days of find 5", "wait_days of find 2 → 5"),
+        ("length:desk.slots", "slots 3", "slots 1", "slots 3 → 1"),
         ("deviates:desk.slots", "slots Mon, Tue", "slots missing", "slots Mon, Tue → missing"),
         ("fails:*", "find: 1 result", "find fails (no such row)", "find: 1 result → fails (no such row)"),
         ("says:advance", "A cab comes.", "A cab comes. Pay in advance.", "A cab comes. → A cab comes. Pay in advance."),

@@ -13,7 +13,7 @@ from tod_bias.report.answer import (
     what_happens,
 )
 from tod_bias.report.page import claim_in
-from tod_bias.results import AuditResult, Example
+from tod_bias.results import AuditResult, Example, Finding
 
 
 def result_of(folder, **changes):
@@ -32,6 +32,10 @@ def finding(group, **changes):
         "stage": "db", "compared_with": [name for name in counts if name != group], "effect": {"value": 0.5},
         "counts": counts, **changes,
     }  # fmt: skip
+
+
+def finding_of(group):
+    return Finding.model_validate(finding(group))
 
 
 def test_a_line_of_two_groups_has_the_counts_of_both(make_folder):
@@ -164,3 +168,14 @@ def test_the_name_of_a_field_is_not_repeated_and_a_text_is_quoted_as_it_is(metri
         dialogue="d", turn=0, variant="gender:woman", user="Hi.", original=before, counterfactual=after
     )  # fmt: skip
     assert example_lines(example, metric)[-1].removeprefix("“Hi.”  ") == shown
+
+
+def test_rows_of_groups_that_are_like_the_claimed_come_before_the_others(make_folder):
+    result = result_of(make_folder(axes=("race",)), findings=[finding("asian")])
+    row = result.axes["race"]["corpus_bleu"]
+    names = [*row.groups]
+    apart = {name: row.apart[next(iter(row.apart))] for name in (names[-1], names[0])}
+    rows = {"fails:*": row.model_copy(update={"apart": apart})}
+    changed = result.model_copy(update={"axes": {"race": rows}, "findings": [finding_of(names[0])]})
+    shown = [*TerminalAnswer(changed).table().columns[0]._cells]
+    assert shown == [names[0], names[-1], *names[1:-1]]

@@ -711,7 +711,8 @@ class TerminalAnswer:
         rows = self._result.axes[finding.axis]
         of_axis = [some for some in self._result.findings if some.axis == finding.axis]
         claimed = {some.group: some for some in reversed(of_axis)}
-        for name in rows[finding.metric].groups:
+        row = rows[finding.metric]
+        for name in sorted(row.groups, key=lambda name: name not in row.apart):  # with those that are like the claimed
             own = claimed.get(name, finding)  # a group's p-value stands beside the event that it belongs to
             group = rows[own.metric].groups[name]
             is_share = own.is_share and bool(own.counts)

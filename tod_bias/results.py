@@ -553,6 +553,17 @@ class TurnCount(Record):
     of: int = Field(ge=0)
 
 
+class Reworded(Record):
+    """Turns that neutral rewording changes: a component puts out something else, or another one is called."""
+
+    share: float
+    """Of the turns; each dialogue weighs once."""
+    dialogues: int
+    """Dialogues with a placebo."""
+    stages: dict[str, int] = {}
+    """Stage to the turns in which it is the first that differs."""
+
+
 class Example(Record):
     """One turn that shows a finding."""
 
@@ -765,6 +776,8 @@ class AuditResult(Record):
     """Axis to metric to result, the placebo last."""
     first_differences: dict[str, dict[str, list[FirstDifference]]] = {}
     """Axis to group to what differs first in the turns as this group, by any metric: the most frequent three."""
+    reworded: Reworded | None = None
+    """Turns that the placebo changes; None without one."""
     findings: list[Finding] = []
     """Findings of the run, the most important first: at least one for each axis."""
     failed: dict[str, dict[str, FailedTurns]] = {}

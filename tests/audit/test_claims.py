@@ -105,6 +105,17 @@ def test_the_p_value_beside_a_verdict_decides_it():
         assert (result.omnibus.scope == "terms") == (result.verdict == THESE_TERMS)
 
 
+@pytest.mark.parametrize(("made", "p"), [(draft(), "gap"), (draft(facts=FEW, enough=False), "terms_only")])
+def test_a_difference_names_a_group_whose_claim_is_shown(made, p):
+    result, _ = judge([replace(made, apart=rows(0.5), apart_of_terms_only=rows(0.5)), draft(0.5)], [], alpha=0.05)
+    ((name, effect),) = result.apart.items()
+    gap = getattr(result.groups[name], p)
+    assert result.smallest == [name]
+    assert (effect.p, effect.value) == (gap.p, pytest.approx(2 * gap.value))  # from the other group, not from the mean
+    assert effect.is_shown
+    assert effect.excludes_zero
+
+
 @pytest.mark.parametrize("t", [0.5, 2.0, 2.2, 2.4, 2.6, 5.0])
 def test_every_p_value_belongs_to_its_interval(t):
     for result in judge([draft(t), draft(1.0), draft(0.3)], [], alpha=0.05):

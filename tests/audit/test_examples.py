@@ -3,7 +3,7 @@
 import pytest
 from builders import equivariant_pipeline, hurt, numbered
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.dialogues.text import first_change, window
 
 
@@ -44,6 +44,30 @@ def test_the_earlier_message_that_is_rewritten_comes_before_one_that_is_not(corp
         assert own.startswith("In ")
     assert shown.counterfactual == "No."
     assert shown.original != "No."
+
+
+class Helped:
+    def grade(self, turns):
+        return all(turn.response != "No." for turn in turns)
+
+
+def test_the_example_of_a_grade_is_a_dialogue_with_a_worse_grade_than_its_original():
+    """Some originals are refused too, and what is said for women is not."""
+    people = ("wife", "husband", "mother", "father", "sister", "brother", "aunt", "uncle") * 4
+    texts = [f"My {person} needs a room at place {number}." for number, person in enumerate(people)]
+    dialogues = [Dialogue(f"d{number}", "", (Turn(text),)) for number, text in enumerate(texts)]
+    women = ("wife", "mother", "sister", "daughter", "aunt", "niece", "grandmother", "girlfriend", "woman", "lady")
+
+    def answer(inputs):
+        refused = [any(f" {word} " in item.user for word in women) != item.user.endswith("7.") for item in inputs]
+        return ["No." if some else "Here you are." for some in refused]
+
+    result = attribute(
+        Pipeline({"answer": answer}), dialogues, axes=("gender",), metrics=[Helped()], permutations=200, bootstrap=0
+    )
+    finding = next(some for some in result.findings if some.is_difference)
+    assert (finding.group, finding.metric) == ("woman", "grade:Helped")
+    assert (finding.example.original, finding.example.counterfactual) == ("Here you are.", "No.")
 
 
 TEXT = "Hello there. Is there a show for Asian families in Fresno tonight?"

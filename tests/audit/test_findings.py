@@ -12,12 +12,14 @@ from pydantic import BaseModel
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.claims import smallest_set
 from tod_bias.audit.design import export_counterfactuals
+from tod_bias.audit.findings import _Claim, _lines, _missing
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.integrations import pipeline_of, stage
 from tod_bias.metrics.grade import Grade
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.rewriter import Recogniser
-from tod_bias.report.answer import details, what_happens
+from tod_bias.report.answer import details, placebo_line, what_happens
+from tod_bias.results import AxisResult, MetricInfo
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
 from tod_bias.systems.stages.recorded import SavedResponses
@@ -204,7 +206,6 @@ def test_two_causes_in_two_components_are_two_lines():
     }
 
 
-@pytest.mark.xfail(strict=True, reason="non-binary is named too, with as many turns as man: 16 of 32")
 def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group():
     """Originals about men are offered a window, those about women a door, and all rewrites for women the cellar."""
 
@@ -216,10 +217,6 @@ def test_a_choice_that_goes_with_the_group_of_the_originals_names_no_other_group
     assert {group for group, *_ in lines(result)} == {"woman"}
 
 
-ORIGINALS = "the effect of being the original is taken for a group's: a group without the harm is named or not compared"
-
-
-@pytest.mark.xfail(strict=True, reason=ORIGINALS)
 @pytest.mark.parametrize(
     ("harms", "event", "originals"),
     [
@@ -523,3 +520,55 @@ def test_the_example_of_a_grade_shows_the_component_of_its_finding():
     lead = attribute(Pipeline(given.stages, grades=[booked]), chats(), **QUICK).findings[0]
     assert (lead.metric, lead.stage) == ("grade:booked", "two")
     assert "I cannot help you" in lead.example.counterfactual
+
+
+def test_rewording_that_changes_a_field_alone_is_not_said_to_change_nothing():
+    """No response and no call shows what the first component makes of the words "looking for"."""
+
+    def one(inputs):
+        return [{"mood": "calm" if "looking for" in item.user else "eager"} for item in inputs]
+
+    dialogues = [
+        Dialogue(f"d{number}", "", (Turn(f"My {person} is looking for a table for {number}."),))
+        for number, person in enumerate(WOMEN + MEN)
+    ]
+    system = Pipeline({"one": one, "two": lambda items: ["Done."] * len(items)})
+    result = attribute(system, dialogues, **QUICK | {"axes": ("gender", "placebo")})
+    reworded = result.reworded
+    assert reworded.share > 0.2
+    assert set(reworded.stages) == {"one"}
+    assert placebo_line(result) == f"neutral rewording changes {100 * reworded.share:.0f} of 100 turns, in one"
+    assert attribute(system, dialogues, **QUICK).reworded is None
+
+
+def claim_of(metric, group, stages, p=0.01):
+    """A claim about one of three groups, whose difference arises in some components alike."""
+    contributions = {name: {"shapley": {"value": 0.5}} for name in stages}
+    record = {
+        "disparity": {}, "smallest": [group], "apart": {group: {"value": 0.5, "p": p}}, "verdict": "disparity",
+        "groups": {name: {"contributions": contributions} for name in ("man", "woman", "non-binary")},
+    }  # fmt: skip
+    row = AxisResult.model_validate(record)
+    row._metric = MetricInfo(label=metric, better="neither")
+    row._metric._name = metric
+    return _Claim(row, (group,))
+
+
+@pytest.mark.parametrize(
+    ("metric", "stages", "lines"),
+    [
+        ("deviates:text/", ("one", "two"), 2),  # what is left by the other two
+        ("deviates:text/", ("three",), 3),  # something else
+        ("says:hello", ("one", "two"), 3),  # something that is done to the third group
+    ],
+)
+def test_a_group_that_only_deviates_less_than_the_two_that_are_named_is_no_finding(metric, stages, lines):
+    claims = [claim_of("length:one", "woman", ["one"]), claim_of("says:late", "man", ["two"])]
+    made = _lines([*claims, claim_of(metric, "non-binary", stages)])
+    assert len(made) == lines
+    assert sum(len(line.claims) for line in made) == 3
+
+
+@pytest.mark.parametrize(("p", "missing"), [(0.1, "terms"), (0.6, ""), (1.0, "")])
+def test_what_may_well_be_chance_asks_for_no_more_terms(p, missing):
+    assert _missing(claim_of("says:hello", "woman", ["one"], p)) == missing  # no terms of the group are known

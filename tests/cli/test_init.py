@@ -57,7 +57,13 @@ def test_an_example_runs_as_it_stands(kind, tmp_path, monkeypatch, background):
         assert (code, err) == (0, "")
         assert f"  ok {PLANTED[kind]}: calls: " in out
         assert "recorded responses: 1" in out
-    woman = AuditResult.load(Path("run")).axes["gender"]["corpus_bleu"].groups["woman"]
+    result = AuditResult.load(Path("run"))
+    (finding,) = result.findings
+    assert (finding.group, finding.stage) == ("woman", PLANTED[kind])
+    assert finding.effect.is_shown
+    assert finding.effect.excludes_zero
+    assert not finding.consequence.startswith(":")
+    woman = result.axes["gender"]["corpus_bleu"].groups["woman"]
     assert woman.gap.value > 0.4
     assert woman.gap.p < 0.001
     assert {name: share.value for name, share in woman.shares.items() if share.value} == (

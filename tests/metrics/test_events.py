@@ -423,6 +423,7 @@ def test_the_place_of_an_event_among_the_steps(name, place):
         ("number:*/result[0].price", "first price of results"),
         ("number:slots[].fee", "fee"),
         ("length:plan.days", "number of days"),
+        ("length:ranker", "number of items of ranker"),
         ("fails:find", "failed find"),
         ("fails:*", "failed calls"),
         ("found:*", "results of calls"),

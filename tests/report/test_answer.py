@@ -2,8 +2,18 @@
 
 import json
 
-from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, cards_of, placebo_line, what_happens
-from tod_bias.results import AuditResult
+import pytest
+
+from tod_bias.report.answer import (
+    TerminalAnswer,
+    axes_with_more_terms,
+    cards_of,
+    example_lines,
+    placebo_line,
+    what_happens,
+)
+from tod_bias.report.page import claim_in
+from tod_bias.results import AuditResult, Example, Finding
 
 
 def result_of(folder, **changes):
@@ -22,6 +32,10 @@ def finding(group, **changes):
         "stage": "db", "compared_with": [name for name in counts if name != group], "effect": {"value": 0.5},
         "counts": counts, **changes,
     }  # fmt: skip
+
+
+def finding_of(group):
+    return Finding.model_validate(finding(group))
 
 
 def test_a_line_of_two_groups_has_the_counts_of_both(make_folder):
@@ -97,3 +111,71 @@ def test_the_line_of_the_placebo_names_the_component_that_reacts(make_folder):
     assert line_with({"intake": 0.1, "answer": 0.1}) == f"{said}, in intake and answer"
     assert line_with({"a": 0.1, "b": 0.1, "c": 0.1}) == line_with({"a": 0.0}) == said
     assert line_with({"intake": 0.2}, 0.0) == "neutral rewording changes nothing"
+
+
+def test_a_p_value_stands_beside_the_event_that_it_belongs_to(make_folder):
+    folder = make_folder(axes=("gender",))
+    result = AuditResult.load(folder)
+    row = result.axes["gender"]["corpus_bleu"]
+    groups = {
+        name: group.model_copy(update={"score": group.score.model_copy(update={"value": 0.25})})
+        for name, group in row.groups.items()
+    }
+    rows = {"corpus_bleu": row, "says:please": row.model_copy(update={"groups": groups})}
+    shared = {"axis": "gender", "verdict": "disparity", "is_share": False}
+    found = [
+        shared | {"group": "woman", "metric": "corpus_bleu", "what": "BLEU", "effect": {"value": 0.5, "p": 0.01}},
+        shared
+        | {"group": "man", "metric": "says:please", "what": "says “please”", "effect": {"value": 0.5, "p": 0.02}},
+    ]
+    changed = result_of(folder, findings=found).model_copy(update={"axes": {"gender": rows}})
+    table = TerminalAnswer(changed).table()
+    cells = zip(*(column._cells for column in table.columns), strict=True)
+    shown = {group: (what, p, score) for group, _, _, what, score, p, _ in cells}
+    assert shown["woman"] == ("BLEU", "0.010", f"{row.groups['woman'].score.value:.2f}")
+    assert shown["man"] == ("says “please”", "0.020", "0.25")
+    assert [claim_in(changed, row, group) for group in ("woman", "man", "non-binary")] == [
+        "served worse",
+        "served worse by says “please”",
+        "",
+    ]
+
+
+def test_others_are_the_groups_that_a_finding_compares_with(make_folder):
+    folder = make_folder(axes=("gender",))
+    found = {"axis": "gender", "verdict": "disparity", "group": "woman", "metric": "corpus_bleu", "what": "BLEU"}
+    result = result_of(folder, findings=[found | {"compared_with": ["man"]}])
+    scores = {name: group.score.value for name, group in result.axes["gender"]["corpus_bleu"].groups.items()}
+    text = f"BLEU: {scores['woman']:.2f} as woman, {scores['man']:.2f} as others"
+    assert what_happens(result.findings[0], result) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "shown"),
+    [
+        ("number:desk.wait_days", "wait_days 2", "wait_days 5", "wait_days 2 → 5"),
+        ("number:find/result.wait_days", "wait_days of find 2", "wait_days of find 5", "wait_days of find 2 → 5"),
+        ("length:desk.slots", "slots 3", "slots 1", "slots 3 → 1"),
+        ("deviates:desk.slots", "slots Mon, Tue", "slots missing", "slots Mon, Tue → missing"),
+        ("fails:*", "find: 1 result", "find fails (no such row)", "find: 1 result → fails (no such row)"),
+        ("says:advance", "A cab comes.", "A cab comes. Pay in advance.", "A cab comes. → A cab comes. Pay in advance."),
+        ("deviates:text/", "Dr Gray can.", "Dr Gray, Dr Lee can.", "Dr Gray can. → Dr Gray, Dr Lee can."),
+        ("grade:solved", "A cab comes.", "A bus comes.", "A cab comes. → A bus comes."),
+    ],
+)
+def test_the_name_of_a_field_is_not_repeated_and_a_text_is_quoted_as_it_is(metric, before, after, shown):
+    example = Example(
+        dialogue="d", turn=0, variant="gender:woman", user="Hi.", original=before, counterfactual=after
+    )  # fmt: skip
+    assert example_lines(example, metric)[-1].removeprefix("“Hi.”  ") == shown
+
+
+def test_rows_of_groups_that_are_like_the_claimed_come_before_the_others(make_folder):
+    result = result_of(make_folder(axes=("race",)), findings=[finding("asian")])
+    row = result.axes["race"]["corpus_bleu"]
+    names = [*row.groups]
+    apart = {name: row.apart[next(iter(row.apart))] for name in (names[-1], names[0])}
+    rows = {"fails:*": row.model_copy(update={"apart": apart})}
+    changed = result.model_copy(update={"axes": {"race": rows}, "findings": [finding_of(names[0])]})
+    shown = [*TerminalAnswer(changed).table().columns[0]._cells]
+    assert shown == [names[0], names[-1], *names[1:-1]]

@@ -77,6 +77,15 @@ def test_two_groups_and_no_draws_have_no_exchanges(groups, draws):
     assert Family([]).exchanged(0.0) == 0.0
 
 
+@pytest.mark.parametrize("groups", [13, 15, 30, 60])
+def test_crossed_axes_with_many_groups_are_exchanged(groups):
+    values, has = centred(np.eye(groups)[np.arange(40) % groups])
+    rows = ExchangedRows.of(values, has, 200, 0)
+    assert len(rows.largest) == 200
+    assert (rows.largest > 0).all()
+    assert len(np.unique(rows.largest)) > 1
+
+
 def test_units_that_have_two_of_three_groups_each_have_no_exchanges_beyond_signs():
     values, has = centred([[1, 0, 0]] * 6, [[1, 1, 0]] * 3 + [[1, 0, 1]] * 3)
     assert ExchangedRows.of(values, has, 200, seed=1) is None

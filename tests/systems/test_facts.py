@@ -221,6 +221,15 @@ def test_the_reason_of_a_failed_turn_is_kept_and_cut():
     assert "failure" not in record(("x", None, "Hi."))
 
 
+def test_a_stage_that_a_flow_calls_with_fields_is_a_tool_of_its_own_name():
+    title = {"title": "atlas"}
+    found = record(("reader", None, title), ("catalogue", title, {"loan_days": 21}), ("desk", None, "Ok."))
+    (call,) = found["calls"]
+    assert call[:4] == ["catalogue", "reader", "catalogue", {"title": "atlas"}]
+    assert ["catalogue", "catalogue", {"loan_days": 21}, 1.0] in found["out"]
+    assert Facts(json.dumps(found)).fields["catalogue.loan_days"] == [21]
+
+
 def test_what_a_flow_says_itself_belongs_to_the_stage_that_put_it_out():
     assert record(("write", None, "Hi."), ("reply", None, "Hi."))["response"] == ["write", "Hi."]
     assert record(("write", None, "Hi."), ("reply", None, "Ho."))["response"] == ["", "Ho."]

@@ -92,6 +92,7 @@ def analyse(
             for axis in axes
             if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
+        reworded=outputs.turns.reworded(outputs.drawn),
         failed={axis: some for axis, some in failed.items() if any(group.turns for group in some.values())},
         left_out={axis: str(error) for axis, error in failures.items()},
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,

@@ -26,6 +26,7 @@ from scipy import sparse
 from tod_bias.metrics.metric import Better
 from tod_bias.results import (
     ALPHA,
+    DIFFERENT,
     DISPARITY,
     EQUIVALENT,
     INCONCLUSIVE,
@@ -655,7 +656,7 @@ def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | 
     }
     if verdict == INCONCLUSIVE:
         changed["needed"] = _needed(draft, families, claims)
-    changed["apart"] = _apart(draft, families, verdict, claims, of_terms_only)
+    changed |= _apart(draft, families, verdict, claims, of_terms_only)
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
     if verdict == THESE_TERMS and draft.beyond_of_terms_only is not None:  # beside the gap of these terms
@@ -820,13 +821,46 @@ def _apart(
     verdict: Verdict,
     claims: Mapping[str, float],
     of_terms_only: Mapping[str, float],
-) -> dict[str, Estimate]:
-    """Return the groups that a finding names, each against those that do not differ, with the p-value of its claim."""
-    rows, family, known = draft.apart, families.gaps, {**of_terms_only, **claims}
+) -> dict[str, Any]:
+    """Return the groups that a finding names, each against those that do not differ, with the p-value of its claim.
+
+    A difference names at least one group whose claim is shown. If the smallest set has none, which can happen with rare
+    events, it is the group whose own gap is claimed with the smallest p-value.
+
+    Returns:
+        The fields ``apart`` and, if it is not that of the draft, ``smallest``.
+    """
+    rows, gaps, family, known = draft.apart, draft.gaps, families.gaps, {**of_terms_only, **claims}
     if verdict == THESE_TERMS:
-        rows, family, known = draft.apart_of_terms_only, families.of_terms_only, {**of_terms_only}
+        rows, gaps, family = draft.apart_of_terms_only, draft.of_terms_only, families.of_terms_only
+        known = {**of_terms_only}
     estimates = rows.estimates(family if draft.is_tested else None)
-    return {name: _with_claim(some, known.get(name, 1.0)) for name, some in estimates.items()}
+    apart = {name: _with_claim(some, known.get(name, 1.0)) for name, some in estimates.items()}
+    if verdict not in DIFFERENT or not apart or any(some.is_shown for some in apart.values()):
+        return {"apart": apart}
+    p_of = of_terms_only if verdict == THESE_TERMS else claims
+    name = min(p_of, key=lambda name: p_of[name])
+    of_group = _with_claim(_from_others(gaps.estimates(family)[name], name, draft.gaps), p_of[name])
+    return {"apart": {name: of_group}, "smallest": [name]}
+
+
+def _from_others(gap: Estimate, name: str, gaps: RowSet) -> Estimate:
+    """Return a group's difference from the mean of the other groups, which its gap from the mean of all is a part of.
+
+    Args:
+        gap: from the mean of the groups that are compared: those with enough terms, or all of them.
+        name: of the group.
+        gaps: of all groups.
+    """
+    enough = [other for other, is_enough in zip(gaps.names, gaps.over_terms, strict=True) if is_enough]
+    compared = enough if len(enough) > 1 else [*gaps.names]
+    factor = len(compared) / (len(compared) - 1) if name in compared else 1.0
+    changed: dict[str, Any] = {
+        "value": None if gap.value is None else gap.value * factor,
+        "se": None if gap.se is None else gap.se * factor,
+        "ci": None if gap.ci is None else (gap.ci[0] * factor, gap.ci[1] * factor),
+    }
+    return gap.model_copy(update=changed)
 
 
 def _with_claim(estimate: Estimate, p: float) -> Estimate:

@@ -398,8 +398,12 @@ class GroupRows:
         return contrasts
 
     def differ(self, names: Sequence[str]) -> bool:
-        """Return whether any of some groups is shown to differ from the others of them (Bonferroni over groups)."""
-        if len(names) < 2:
+        """Return whether any of some groups is shown to differ from the others of them (Bonferroni over groups).
+
+        Groups that are served alike in every dialogue do not differ. The effect of being the original, which is
+        estimated from all groups, may move their rows apart if an event goes with the originals of another group.
+        """
+        if len(names) < 2 or self._are_alike(names):
             return False
         number = len(names) if len(names) > 2 else 1
         contrasts = {}
@@ -410,6 +414,13 @@ class GroupRows:
             contrasts[name] = contrast
         rows = self.set_of(contrasts, joins=False)
         return bool(np.nanmin(np.append(rows.p, 1.0)) * number < 1 - self.inference.level)
+
+    def _are_alike(self, names: Sequence[str]) -> bool:
+        """Return whether every dialogue has all of some groups, with the same value for each."""
+        groups = [self.contrasts.groups.index(name) for name in names]
+        has, values = (table[:, groups] for table in (self.contrasts.design.has, self.contrasts.values[DISPARITY]))
+        takes_part = has.any(axis=1)
+        return bool(has[takes_part].all() and np.allclose(values[takes_part], values[takes_part, :1], atol=1e-9))
 
     def pair_contrasts(self) -> dict[str, np.ndarray]:
         """``source>target`` to the contrast of the target with the source, each pair once."""

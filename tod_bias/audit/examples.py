@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
@@ -37,8 +37,8 @@ def example_of(turns: Turns, row: AxisResult, group: str) -> Example | None:
     """
     shown = (
         (cost, example)
-        for frame in turns.system_rows(row.axis)
-        if (found := _in_part(frame.reset_index(drop=True), row, group)) is not None
+        for frame in frames_of(turns, row, group)
+        if (found := _in_part(frame, row, group)) is not None
         for cost, example in [found]
     )
     return min(islice(shown, _MOST_PARTS), key=lambda pair: pair[0], default=(0, None))[1]
@@ -64,6 +64,33 @@ def _side(row: AxisResult, group: str) -> float:
     scores = {name: some.score.value or 0.0 for name, some in row.groups.items()}
     others = [score for name, score in scores.items() if name not in row.apart] or list(scores.values())
     return math.copysign(1.0, scores[group] - sum(others) / max(1, len(others)))
+
+
+def frames_of(turns: Turns, row: AxisResult, group: str) -> Iterator[pd.DataFrame]:
+    """Yield the turns of an axis, some dialogues at a time; of a grade those of dialogues whose grade differs.
+
+    Args:
+        turns: of the run.
+        row: axis and metric of the finding.
+        group: that it is about.
+    """
+    grade = f"{row.metric.name} sum" if row.metric.is_grade else ""
+    for frame in turns.system_rows(row.axis, [grade] if grade else []):
+        yield (_graded(frame, grade, _side(row, group)) if grade else frame).reset_index(drop=True)
+
+
+def _graded(frame: pd.DataFrame, grade: str, side: float) -> pd.DataFrame:
+    """Return the originals, and the counterfactuals whose grade differs from their original's to one side.
+
+    Args:
+        frame: turns.
+        grade: column of the grades' sums.
+        side: 1 for better grades, -1 for worse ones.
+    """
+    of_variant = frame.groupby(["dialogue", "variant"])[grade].transform("sum")
+    is_original = frame["arm"] == ORIGINAL
+    of_original = frame["dialogue"].map(frame[is_original].groupby("dialogue")[grade].sum())
+    return frame[is_original | ((of_variant - of_original) * side > 0)]
 
 
 def _in_part(frame: pd.DataFrame, row: AxisResult, group: str) -> tuple[int, Example] | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tod_bias.audit.claims import OTHER_TERMS, TERMS
+from tod_bias.audit.claims import OTHER_TERMS, SUGGESTIVE, TERMS
 from tod_bias.audit.examples import example_of
 from tod_bias.audit.turns import Turns
 from tod_bias.metrics.events import event_of
@@ -190,7 +190,7 @@ def _lines(claims: Sequence[_Claim]) -> list[_Line]:
     lines: list[_Line] = []
     ordered = sorted(claims, key=lambda claim: (not claim.is_grade, not claim.is_harm, len(claim.stages) or 9))
     for claim in ordered:
-        same = [line for line in lines if not line.groups.isdisjoint(claim.smallest)]
+        same = [line for line in lines if not line.groups.isdisjoint(claim.smallest)] or _opposite(claim, lines)
         known = frozenset[str]().union(*(line.stages for line in same))
         if same and claim.stages <= known:
             max(same, key=lambda line: (line.stages == claim.stages, len(line.stages & claim.stages))).claims.append(
@@ -201,6 +201,19 @@ def _lines(claims: Sequence[_Claim]) -> list[_Line]:
         else:
             lines.append(_Line(claim.smallest, claim.stages, [claim]))
     return lines
+
+
+def _opposite(claim: _Claim, lines: Sequence[_Line]) -> list[_Line]:
+    """Return the lines of all groups that a claim does not name, if it is no more than what is left by theirs.
+
+    A deviation from most variants has no direction. If each of two groups is treated differently by a component of its
+    own, the third is the one that deviates least often, and nothing is done to it.
+    """
+    event = event_of(claim.row.metric.name)
+    rest = frozenset(claim.row.groups) - claim.smallest
+    of_rest = [line for line in lines if line.groups <= rest]
+    named = frozenset[str]().union(*(line.groups for line in of_rest))
+    return of_rest if event is not None and event.takes_majority and named == rest else []
 
 
 def _findings(line: _Line, turns: Turns | None) -> Iterator[Finding]:
@@ -235,14 +248,12 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
 
 def _consequence(lead: _Claim, others: Sequence[_Claim]) -> str:
     """Return an event of a later component that goes with the leading one: in the same turns, or claimed as well."""
-    stages = {lead.row.metric.stage, *lead.stages}
-    merged = [
-        f"{stage or 'the response'}: {label}" for stage, label in lead.row.metric.also.items() if stage not in stages
-    ]
+    stages = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
+    merged = [f"{stage}: {label}" for stage, label in lead.row.metric.also.items() if stage not in stages]
     claimed = [
         f"{claim.row.metric.stage}: {claim.row.metric.label}"
         for claim in sorted(others, key=lambda claim: not claim.is_harm)
-        if claim.row.metric.stage and claim.row.metric.stage not in stages and not claim.is_generic
+        if claim.row.metric.stage not in stages and not claim.is_generic
     ]
     return next(iter([*merged[-1:], *claimed]), "")
 
@@ -295,6 +306,6 @@ def _missing(claim: _Claim) -> Missing:
     row, group = claim.row, claim.of_group
     if row.needs_placebo and group.gap.is_shown:
         return "placebo" if group.beyond_placebo is None else "beyond placebo"
-    if row.needed.get(claim.groups[0]) is not None:
-        return ""
+    if row.needed.get(claim.groups[0]) is not None or (claim.effect.p or 0.0) >= SUGGESTIVE:
+        return ""  # what may well be chance is no reason to look for more terms
     return "terms" if not group.may_be_claimed or _SHORT & set(row.limiting_factors) else ""

@@ -29,7 +29,7 @@ from tod_bias.metrics.events import Event
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
-from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, RunError
+from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
 from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
 
@@ -240,13 +240,18 @@ class Turns:
     def _file(self, axis: str) -> Path:
         return self._path if self._path is not None else Path(self._writers[axis].where)
 
-    def system_rows(self, axis: str) -> Iterator[pd.DataFrame]:
-        """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time."""
+    def system_rows(self, axis: str, statistics: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
+        """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time.
+
+        Args:
+            axis: its name.
+            statistics: columns of metrics that are needed beside the texts.
+        """
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         columns = ["axis", "dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
-        columns += [FIRST_DIFFERENCE, RESPONSE, FACTS]
+        columns += [FIRST_DIFFERENCE, RESPONSE, FACTS, *statistics]
         with pq.ParquetFile(self._file(axis)) as file:
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, columns=columns)
@@ -278,6 +283,25 @@ class Turns:
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         table = pq.read_table(self._file(axis), columns=["group", FIRST_DIFFERENCE], filters=chosen)
         return most_frequent(*(column.to_pylist() for column in table.columns))
+
+    def reworded(self, axes: Iterable[str]) -> Reworded | None:
+        """Return how many turns the placebo changes in these axes' dialogues; None without a placebo."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = ["dialogue", "variant", FIRST_DIFFERENCE]
+        chosen = [("role", "=", "placebo"), ("arm", "=", "")]
+        files = [(self._file(axis), [("axis", "=", axis), *chosen]) for axis in axes if axis != PLACEBO]
+        tables = [pq.read_table(file, columns=columns, filters=filters) for file, filters in files]
+        rows = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
+        if rows.empty:
+            return None
+        changed = rows[FIRST_DIFFERENCE].notna()
+        by_variant = changed.groupby([rows["dialogue"].astype(str), rows["variant"].astype(str)]).agg(["sum", "size"])
+        by_dialogue = by_variant.groupby(level="dialogue").mean()
+        share = float(by_dialogue["sum"].sum() / by_dialogue["size"].sum())
+        stages = Counter(loads(text)["stage"] for text in rows[FIRST_DIFFERENCE][changed])
+        return Reworded(share=share, dialogues=len(by_dialogue), stages=dict(stages.most_common()))
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         """Return what is known of the rows of an axis, without the statistics, which are read one metric at a time."""

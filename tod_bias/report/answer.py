@@ -23,6 +23,7 @@ from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.metrics.choice import known_metric
+from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
@@ -464,7 +465,7 @@ def what_happens(finding: Finding, result: AuditResult, groups: Sequence[str] = 
     if finding.group in finding.counts:
         sides = _counts(finding, named)
     else:
-        sides = _scores(result.axes[finding.axis].get(finding.metric), named)
+        sides = _scores(finding, result.axes[finding.axis].get(finding.metric), named)
     return f"{finding.what}: {', '.join(sides)}" if sides else finding.what
 
 
@@ -492,12 +493,14 @@ def counted_sides(counts: Mapping[str, tuple[float, float]], groups: Sequence[st
     yield _counted((sum(some[0] for some in others), sum(some[1] for some in others)), "as others", is_share=is_share)
 
 
-def _scores(row: AxisResult | None, named: Sequence[str]) -> list[str]:
-    """Return the score of each of some groups, then the mean of all others; empty if a side has no score."""
+def _scores(finding: Finding, row: AxisResult | None, named: Sequence[str]) -> list[str]:
+    """Return the score of each of some groups, then the mean of those that they are compared with; empty if a side has
+    no score."""
     groups = {} if row is None else row.groups
     scores = {name: group.score.value for name, group in groups.items() if group.score.value is not None}
     mine = [f"{scores[name]:.2f} as {name}" for name in named if name in scores]
-    rest = [score for name, score in scores.items() if name not in named]
+    others = finding.compared_with or list(scores)
+    rest = [score for name, score in scores.items() if name in others and name not in named]
     return [*mine, f"{sum(rest) / len(rest):.2f} as others"] if mine and rest else []
 
 
@@ -566,7 +569,12 @@ def may_be_mitigated(result: AuditResult) -> bool:
 
 
 def placebo_share(result: AuditResult) -> float | None:
-    """Return the share of turns that neutral rewording changes; None without a placebo."""
+    """Return the share of turns that neutral rewording changes; None without a placebo.
+
+    Everything that a component puts out counts. A run without that record knows responses and calls alone.
+    """
+    if result.reworded is not None:
+        return result.reworded.share
     row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
     return None if row is None else row.rewritten.value
 
@@ -585,8 +593,12 @@ def placebo_line(result: AuditResult) -> str:
 
 def placebo_stages(result: AuditResult) -> list[str]:
     """Return the one or two components that react to neutral rewording; empty if none stands out."""
-    group = result.axes[PLACEBO_VERDICT]["disagreement"].groups.get(PLACEBO_VERDICT)
+    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+    group = None if row is None else row.groups.get(PLACEBO_VERDICT)
     stages = [] if group is None else group.main_stages
+    if not stages and result.reworded is not None:  # no response or call shows what they do
+        turns = sum(result.reworded.stages.values())
+        stages = [name for name, number in result.reworded.stages.items() if 2 * number > turns]
     return stages if len(stages) <= _MOST_STAGES else []
 
 
@@ -629,12 +641,20 @@ def left_out(result: AuditResult) -> list[Statement]:
     ]
 
 
-def example_lines(example: Example) -> list[str]:
+def example_lines(example: Example, metric: str = "") -> list[str]:
     """Return an example in one line or two: what the user says, and what the system did otherwise.
 
     A long message is cut around the words that the counterfactual exchanges.
+
+    Args:
+        example: of a finding.
+        metric: of the finding; the name of its field or tool is not repeated after the arrow.
     """
-    before, after = example.original, _without_name(example.original, example.counterfactual)
+    event = event_of(metric)
+    before, after = example.original, example.counterfactual
+    name = event.name_in(before) if event is not None else ""
+    if name and before.startswith(name):
+        after = after.removeprefix(f"{name} ")
     if len(before) + len(after) > _SHOWN_EXAMPLE:
         differs = first_change(before, after)
         before, after = (window(text, differs, _SHOWN_EXAMPLE // 2) for text in (before, after))
@@ -644,12 +664,6 @@ def example_lines(example: Example) -> list[str]:
     if room < _LEAST_MESSAGE:
         return [f"“{window(example.user, place, _SHOWN_EXAMPLE)}”", change]
     return [f"“{window(example.user, place, room)}”  {change}"]
-
-
-def _without_name(before: str, after: str) -> str:
-    """Return the text after an arrow, without the name if the text before the arrow begins with it."""
-    name = before.split(" ")[0].removesuffix(":")
-    return after.removeprefix(f"{name} ") if " " in before else after
 
 
 class TerminalAnswer:
@@ -694,7 +708,7 @@ class TerminalAnswer:
             if finding.is_difference and finding.consequence and is_roomy:
                 lines.append(consequence(finding))
             if finding.example is not None:
-                lines += example_lines(finding.example)
+                lines += example_lines(finding.example, finding.metric)
             made.append(replace(said, details=[*lines, *filter(None, [advice(finding)])]))
         return [*made, *left_out(self._result)]
 
@@ -721,18 +735,21 @@ class TerminalAnswer:
         return table
 
     def _rows(self, finding: Finding) -> Iterator[Sequence[str]]:
-        row = self._result.axes[finding.axis][finding.metric]
-        is_share = finding.is_share and bool(finding.counts)
+        rows = self._result.axes[finding.axis]
         of_axis = [some for some in self._result.findings if some.axis == finding.axis]
         claimed = {some.group: some for some in reversed(of_axis)}
-        for name, group in row.groups.items():
+        row = rows[finding.metric]
+        for name in sorted(row.groups, key=lambda name: name not in row.apart):  # with those that are like the claimed
+            own = claimed.get(name, finding)  # a group's p-value stands beside the event that it belongs to
+            group = rows[own.metric].groups[name]
+            is_share = own.is_share and bool(own.counts)
             score = group.score.value
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = _word(claimed[name]) if name in claimed else ""
+            word = _word(own) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
-            p = p_cell(claimed[name].effect.p) if name in claimed else ""
-            yield name, str(n), "" if terms is None else f"{terms:.1f}", shortened(finding.what, 30), shown, p, word
+            p = p_cell(own.effect.p) if name in claimed else ""
+            yield name, str(n), "" if terms is None else f"{terms:.1f}", shortened(own.what, 30), shown, p, word
 
 
 @dataclass(frozen=True)

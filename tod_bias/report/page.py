@@ -266,7 +266,7 @@ class Section:
 
     def claim(self, row: AxisResult, group: str) -> str:
         """Return what is found of a group, in a few words; empty if nothing is."""
-        return claim_in(self.run.result, row.axis, group)
+        return claim_in(self.run.result, row, group)
 
     def placebo(self, row: AxisResult) -> AxisResult | None:
         """Return the placebo by the metric of an axis; None without it."""
@@ -302,12 +302,20 @@ def leading_rows(result: AuditResult) -> list[AxisResult]:
     return [row for row in rows if not row.is_placebo]
 
 
-def claim_in(result: AuditResult, axis: str, group: str) -> str:
-    """Return what a result's findings state of a group, in a few words; empty if they state nothing."""
-    for finding in result.findings:
-        if (finding.axis, finding.group) == (axis, group) and finding.is_difference:
+def claim_in(result: AuditResult, row: AxisResult, group: str) -> str:
+    """Return what a result's findings state of a group, in a few words; empty if they state nothing.
+
+    Args:
+        result: of the run.
+        row: axis and metric beside which it stands; a finding by another metric names it.
+        group: of the axis.
+    """
+    own = [finding for finding in result.findings if (finding.axis, finding.group) == (row.axis, group)]
+    for finding in sorted(own, key=lambda some: some.metric != row.metric.name):
+        if finding.is_difference:
             only = ", these terms" if finding.verdict == THESE_TERMS else ""
-            return f"{treatment(finding)}{only}"
+            other = "" if finding.metric == row.metric.name else f" by {finding.what}"
+            return f"{treatment(finding)}{only}{other}"
     return ""
 
 
@@ -613,5 +621,5 @@ def _rows(result: AuditResult, row: AxisResult) -> list[tuple[str, ...]]:
     for group in row.groups.values():
         gap = shown_gap(row, group)
         numbers = count(group.dialogues), with_interval(group.score), with_interval(gap, sign=True)
-        rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row.axis, group.name)))
+        rows.append((group.name, *map(minus, numbers), p_cell(gap.p), claim_in(result, row, group.name)))
     return rows

@@ -116,5 +116,8 @@ def _moved(values: np.ndarray, has: np.ndarray) -> list[np.ndarray]:
 @lru_cache(maxsize=4)
 def _shifts(units: int, draws: int, cycle: int, seed: int) -> np.ndarray:
     """Return (draws, units) numbers from 0 to ``cycle`` − 1; a remainder by a number of groups is uniform too."""
-    kind = np.uint8 if cycle <= 256 else np.uint16
+    # Thirteen groups or more, as crossed axes have, need more than two bytes. Unsigned ones of eight are no option:
+    # their remainder by a signed number is a float. No remainder is visibly uneven with a cycle that is cut there.
+    kind = np.uint8 if cycle <= 1 << 8 else np.uint16 if cycle <= 1 << 16 else np.int64
+    cycle = min(cycle, 1 << 62)
     return np.random.default_rng([seed, 1]).integers(0, cycle, (draws, units), dtype=kind)

@@ -155,7 +155,7 @@ def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:
                 yield _Made(UNNAMED, by, step.name, {MALFORMED: as_text(step.argument)}, step.output, number - 0.5)
             elif len(calls) == 1:
                 arguments = {name: value for name, value in calls[0].items() if name != API_NAME}
-                tool = str(calls[0].get(API_NAME) or UNNAMED)
+                tool = str(calls[0].get(API_NAME) or step.name)  # a stage that is called is its own tool
                 yield _Made(tool, by, step.name, arguments, step.output, number - 0.5)
         elif found := _found_in(step):
             covered.add(number)

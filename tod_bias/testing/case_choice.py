@@ -5,7 +5,7 @@ The turns are chosen from ``turns.parquet``. The dialogues are read from the cor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from tod_bias.audit.comparison import MismatchError
 from tod_bias.audit.design import design_counterfactuals
-from tod_bias.audit.examples import showing, what_differs
+from tod_bias.audit.examples import frames_of, showing, what_differs
 from tod_bias.audit.record import check_turns, corpus_hash
 from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.dialogue import Dialogue
@@ -28,9 +28,6 @@ from tod_bias.testing.cases import ORIGINAL, REWRITTEN, Case, rewritten_turns
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_ROLES = ("original", "group")
-"""Roles of turns that a case can be made of."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +152,7 @@ class _CaseMaker:
         self._result = result
         self._axis = axis
         self._options = options
+        self._turns = Turns.of(result)
         self._by_variant = self._variants(dialogues)
         self.lost = 0
         """Number of turns that a file cannot hold."""
@@ -164,7 +162,7 @@ class _CaseMaker:
         event = event_of(finding.metric)
         row = self._result.axes[finding.axis][finding.metric]
         made: dict[str, Case] = {}
-        for frame in self._parts():
+        for frame in frames_of(self._turns, row, finding.group):
             for number in showing(frame, row, finding.group):
                 name = str(frame.at[number, "dialogue"])
                 if name not in made and len(made) < most:
@@ -179,7 +177,8 @@ class _CaseMaker:
         """Return the cases of some turns: by the first finding whose event differs there, or by the response."""
         findings = [some for some in self._result.findings if some.axis == self._axis.name and some.is_difference]
         made: dict[str, Case] = {}
-        for frame in self._parts():
+        for frame in self._turns.system_rows(self._axis.name):
+            frame = frame.reset_index(drop=True)
             for number in np.flatnonzero((frame["role"] == "group").to_numpy()):
                 name = self._id(frame.iloc[number])
                 if name in ids and name not in made:
@@ -194,10 +193,6 @@ class _CaseMaker:
                 return self._case(frame, number, finding, event_of(finding.metric))
         case = self._case(frame, number, Finding(axis=self._axis.name, verdict=""), None)
         return case if case is not None and case.shown[ORIGINAL] != case.shown[REWRITTEN] else None
-
-    def _parts(self) -> Iterator[pd.DataFrame]:
-        for frame in Turns.of(self._result).system_rows(self._axis.name):
-            yield frame[frame["role"].isin(_ROLES)].reset_index(drop=True)
 
     def _variants(self, dialogues: Sequence[Dialogue]) -> dict[str, dict[str, tuple[Dialogue, Candidate]]]:
         """Map (dialogue id, variant) to the dialogue and its rewrite."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Self
 
@@ -73,6 +74,11 @@ class CallEvent(Event):
     def place_in(self, facts: Facts) -> float:
         """Return the place of the tool's first result among the steps."""
         return next((call.place + 0.5 for call in facts.calls_of(self.tool)), float("inf"))
+
+    def name_in(self, excerpt: str) -> str:
+        """Return the tool."""
+        outcome = re.match(r"(\S+)(?:: \d+ results?$| fails \()", excerpt)
+        return outcome[1] if outcome else ""
 
     def excerpt(self, facts: Facts) -> str:
         """Return the outcome of the tool's first call, or the other tool that is called."""

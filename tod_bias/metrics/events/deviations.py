@@ -123,6 +123,10 @@ class Deviates(Event):
             return f"{words_for(self.place[0])} missing"
         return f"{words_for(self.place[0])} {', '.join(_named(item) for item in form[:_MOST_ITEMS])}"
 
+    def name_in(self, excerpt: str) -> str:
+        """Return the field or list; empty for a text."""
+        return "" if self.place[0].startswith(_TEXT) else words_for(self.place[0])
+
     def place_in(self, facts: Facts) -> float:
         """Return the place among the steps."""
         path = self.place[0]

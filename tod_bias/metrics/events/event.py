@@ -131,6 +131,10 @@ class Event(Metric):
         """Return what a turn shows of the event, in a few words; empty to show the response."""
         return ""
 
+    def name_in(self, excerpt: str) -> str:
+        """Return the name with which an excerpt begins, of a field or a tool; empty for a text."""
+        return ""
+
     @property
     def is_any(self) -> bool:
         """True for an event of all tools together."""

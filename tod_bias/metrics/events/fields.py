@@ -55,6 +55,10 @@ class FieldEvent(Event):
         """A list is named before its first item."""
         return -self.place[0].count("[0]")
 
+    def name_in(self, excerpt: str) -> str:
+        """Return the field."""
+        return words_for(self.place[0])
+
     def excerpt(self, facts: Facts) -> str:
         """Return the field with its values, or that it is missing."""
         path = self.place[0]
@@ -251,8 +255,9 @@ class ListLength(Event):
 
     @property
     def label(self) -> str:  # type: ignore[override]
-        """The list."""
-        return f"number of {words_for(self.place[0])}"
+        """The list; a component may put out nothing else."""
+        items = "items of " if self.place[0] == root_of(self.place[0]) else ""
+        return f"number of {items}{words_for(self.place[0])}"
 
     @property
     def unit(self) -> str:  # type: ignore[override]
@@ -270,6 +275,10 @@ class ListLength(Event):
         """Return the number of items, and 1 if there is such a list."""
         items = facts.lists.get(self.place[0])
         return NOTHING if items is None else (float(len(items)), 1.0)
+
+    def name_in(self, excerpt: str) -> str:
+        """Return the list."""
+        return words_for(self.place[0])
 
     def excerpt(self, facts: Facts) -> str:
         """Return the number of items."""

@@ -70,9 +70,10 @@ class FunctionAdapter(Adapter):
         names = stages.split("+") if isinstance(stages, str) else list(stages)
         for name in names:
             if name not in _marked and name != MODEL:
+                two = f"; give stages={'+'.join(sorted(_marked)[:2])!r} for two of them" if len(_marked) > 1 else ""
                 raise StageError(
                     f"stages: no function is marked @stage({name!r}); marked are {', '.join(sorted(_marked)) or 'none'}"
-                    f"{meant(name, _marked)}; give stages='search+rank' for two of them"
+                    f"{meant(name, _marked)}{two}"
                 )
         self.functions = {name: _marked[name] for name in names if name in _marked}
         return {name: {} for name in names}

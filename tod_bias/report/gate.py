@@ -81,7 +81,7 @@ def _without(check: GateResult, axis: JudgedAxis) -> str:
 
 def undecided(check: GateResult) -> list[str]:
     """Return the gaps that are not shown to be within the limit, the largest bounds first."""
-    if check.max_gap is None:
+    if check.max_gap is None or check.standing:  # a finding fails the run, whatever else is not shown
         return []
     limit = check.max_gap
     bounds = [(axis.axis, bound) for axis in check.axes for bound in axis.bounds if not bound.upper <= limit]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -29,8 +30,9 @@ def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict
     """Tools by name.
 
     Args:
-        functions: a module's name, its ``.py`` file or the module itself: what its ``__all__`` names, or the public
-            functions that are written in it; or name to function, or to ``module:function``.
+        functions: a module's name, its ``.py`` file or the module itself: what its ``__all__`` names, or else the
+            public functions that are written in it, or else those that it imports from other code of the user's; or
+            name to function, or to ``module:function``.
 
     Raises:
         StageError: the module or function does not exist, or a function cannot be called with keywords.
@@ -40,11 +42,10 @@ def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict
     else:
         module = module_of(functions)
         names = getattr(module, "__all__", None)
-        by_name = {
-            name: value
-            for name, value in vars(module).items()
-            if (name in names if names is not None else _is_public(name, value, module)) and name not in _HOOKS
-        }
+        if names is None:
+            own = [name for name, value in vars(module).items() if _is_public(name, value, module)]
+            names = own or [name for name, value in vars(module).items() if _is_imported(name, value)]
+        by_name = {name: value for name, value in vars(module).items() if name in names and name not in _HOOKS}
         by_name = {name: value for name, value in by_name.items() if callable(value)}
     if not by_name:
         raise StageError("functions: there are none; name a module with public functions, or a mapping of names")
@@ -70,6 +71,12 @@ def module_of(module: str | Path | ModuleType) -> ModuleType:
 
 def _is_public(name: str, value: Any, module: ModuleType) -> bool:
     return not name.startswith("_") and inspect.isroutine(value) and value.__module__ == module.__name__
+
+
+def _is_imported(name: str, value: Any) -> bool:
+    """Return whether a value is a public function of another module that is not Python's own."""
+    origin = getattr(value, "__module__", None) or "builtins"
+    return not name.startswith("_") and inspect.isroutine(value) and origin.split(".")[0] not in sys.stdlib_module_names
 
 
 def _function(name: Any, value: Any) -> Callable[..., Any]:

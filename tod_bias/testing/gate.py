@@ -333,7 +333,8 @@ def _why_unknown(row: AxisResult, group: Group, gap: Estimate, *, terms_only: bo
         return "it is undefined"
     if gap.is_of_terms_only and not terms_only:
         terms = group.effective_terms or 0.0
-        return f"{terms:.1f} effective terms, and {ENOUGH_TERMS} are needed (or --terms-only)"
+        shown = math.floor(10 * terms) / 10  # 2.96 is not enough, and must not read as 3.0
+        return f"{shown} effective terms, and {ENOUGH_TERMS} are needed (or --terms-only)"
     if row.needs_placebo and group.beyond_placebo is None and not row.is_controlled:
         return "nearly all originals are of one group, and there is no placebo"
     return ""

@@ -25,7 +25,7 @@ def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]],
         first, groups = alike[0], [some.group for some in alike]
         of = [trial for trial in trials if trial.finding == first]
         where = f" ({first.stage})" if first.stage else ""
-        yield from folded(f"{what_happens(first, result, groups)}{where}", "  ", _WIDTH, f"{first.axis}: ")
+        yield from folded(f"{first.axis}: {what_happens(first, result, groups)}{where}", "  ", _WIDTH, "")
         for trial in of:
             yield from folded(_outcome(trial, groups), "    ", _WIDTH, "  ")
         if not any(trial.helps for trial in of):

@@ -133,6 +133,21 @@ def test_nothing_imports_the_agents():
     ]
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "tod_bias" / "report").glob("*.py")), ids=lambda path: path.name)
+def test_renderers_decide_nothing(path):
+    """No file of the report compares a p-value, a level or an interval."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    decided = {"p", "ci", "is_shown", "excludes_zero"}
+    for node in ast.walk(tree):
+        names = {some.id for some in ast.walk(node) if isinstance(some, ast.Name)}
+        if isinstance(node, ast.Compare):
+            parts = {some.attr for some in ast.walk(node) if isinstance(some, ast.Attribute)}
+            is_presence = all(isinstance(some, ast.Is | ast.IsNot) for some in node.ops)
+            assert is_presence or not (parts & decided or "ALPHA" in names), f"{path.name}:{node.lineno}"
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("is_shown", "excludes_zero"), f"{path.name}:{node.lineno}"
+
+
 def test_no_circle_of_imports():
     """No two files import each other, not even by way of others."""
     graph = imports()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -539,6 +539,23 @@ class AxisResult(Attributed):
     def covers_all_dialogues(self) -> bool:
         """True if every group is measured in all dialogues of the axis."""
         return all(group.dialogues == self.dialogues for group in self.groups.values())
+
+    def is_claimed(self, gap: Estimate) -> bool:
+        """Return whether the gap of a pair, or of a level of crossed axes, is marked as a claim."""
+        return self.verdict == DISPARITY and gap.is_shown and not gap.is_of_terms_only
+
+    def reference_is_claimed(self, name: str) -> bool:
+        """Return whether the gap of a reference variant is shown for more than these terms."""
+        gap = self.references[name].gap
+        return gap.is_shown and not gap.is_of_terms_only
+
+    @property
+    def shown_effects(self) -> Iterator[tuple[str, Gap]]:
+        """Yield the factors of crossed axes with the gaps of their levels, and the interactions that are shown."""
+        for factor, levels in self.effects.items():
+            for gap in levels.values():
+                if factor != "interaction" or gap.is_shown:
+                    yield factor, gap
 
     @property
     def key(self) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.answer import opposed
+from tod_bias.audit.notices import opposed
 from tod_bias.results import AuditResult, AxisResult, Contribution, Estimate, Group
 
 

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.audit.checks import FOUND_KINDS
+from tod_bias.audit.notices import Opposed, lacking_rows, opposed
 from tod_bias.dialogues.text import first_change, slots_from_text, slots_to_text, window
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import TodBiasError, shortened
@@ -29,7 +30,6 @@ from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.report.notation import count, fixed, interval, p_cell, p_text, percent, with_interval
 from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
-    ALPHA,
     EQUIVALENT,
     INCONCLUSIVE,
     NO_DIFFERENCE,
@@ -45,45 +45,14 @@ from tod_bias.results import (
 from tod_bias.systems.structured import is_reply, said_in
 
 
-@dataclass(frozen=True)
-class Opposed:
-    """Two components whose shares of a group's gap have opposite signs."""
-
-    group: str
-    harmful: str
-    """The component whose share is harm."""
-    harmful_share: Estimate
-    helpful: str
-    helpful_share: Estimate
-    p: float
-    """The larger p-value of the two, over all components and groups of the axis (Bonferroni)."""
-
-    def __str__(self) -> str:
-        terms = "with these terms, " if self.harmful_share.is_of_terms_only else ""
-        return (
-            f"{terms}two components work against each other for {self.group}: "
-            f"`{self.harmful}` ({_signed(self.harmful_share)}) and `{self.helpful}` ({_signed(self.helpful_share)}), "
-            f"{p_text(self.p)}"
-        )
-
-
-def opposed(axis_result: AxisResult) -> Opposed | None:
-    """Return the two components that cancel most, if both shares are significant over all groups; else None."""
-    shares = {name: group.shares for name, group in axis_result.groups.items()}
-    number = sum(share.p is not None for by_stage in shares.values() for share in by_stage.values())
-    cancelling = []
-    for name, by_stage in shares.items():
-        shown = {stage: share for stage, share in by_stage.items() if share.p is not None and share.p * number < ALPHA}
-        harmful = max(shown, key=lambda stage: shown[stage].value or 0, default="")
-        helpful = min(shown, key=lambda stage: shown[stage].value or 0, default="")
-        if shown and (shown[harmful].value or 0) > 0 > (shown[helpful].value or 0):
-            p = number * max(shown[harmful].p or 0, shown[helpful].p or 0)
-            cancelling.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
-    return max(cancelling, key=_cancelled, default=None)
-
-
-def _cancelled(pair: Opposed) -> float:
-    return min(abs(pair.harmful_share.value or 0), abs(pair.helpful_share.value or 0))
+def opposed_text(pair: Opposed) -> str:
+    """Put two components that work against each other into words."""
+    terms = "with these terms, " if pair.harmful_share.is_of_terms_only else ""
+    return (
+        f"{terms}two components work against each other for {pair.group}: "
+        f"`{pair.harmful}` ({_signed(pair.harmful_share)}) and `{pair.helpful}` ({_signed(pair.helpful_share)}), "
+        f"{p_text(pair.p)}"
+    )
 
 
 def _signed(estimate: Estimate) -> str:
@@ -197,24 +166,14 @@ def _outcomes(result: AuditResult) -> list[str]:
     ]
 
 
-_NO_ROW = "no such row"
-"""Reason of a look-up without a row in results (``Outcome.NO_ROW``)."""
-
-
 def _missing_rows(result: AuditResult) -> list[str]:
-    """Return notices of databases that lack rows for rewritten calls, if all groups of an axis lose by it alike."""
-    first = next(iter(result.metrics), None)
-    rows = [row for row in result.rows if row.metric.name == first and not row.claims]
-    sentences = []
-    for name, kinds in result.cost.outcomes.items():
-        shares = {row.axis: row.contributions[name].shapley for row in rows if name in row.contributions}
-        shown = [f"{axis} {with_interval(some, sign=True)}" for axis, some in shares.items() if some.excludes_zero]
-        if kinds.get(_NO_ROW) and shown:
-            sentences.append(
-                f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: {', '.join(shown)}. It "
-                "is a fault of the table if the real service would answer these calls."
-            )
-    return sentences
+    """Return notices of databases that lack rows for rewritten calls."""
+    return [
+        f"`{name}` lacks rows for rewritten calls; its share of the pooled difference: "
+        f"{', '.join(f'{axis} {with_interval(some, sign=True)}' for axis, some in shares.items())}. It is a fault of "
+        "the table if the real service would answer these calls."
+        for name, shares in lacking_rows(result).items()
+    ]
 
 
 def outcomes(cost: Cost) -> dict[str, list[str]]:
@@ -526,7 +485,7 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         turns = f"{finding.turns:,} of {finding.turns:,} turns come out as the original's"
         yield f"{turns}; up to {bound:.1f}% of dialogues could have been missed"
     elif cancelling := [pair for row in result.axes[finding.axis].values() if (pair := opposed(row)) is not None]:
-        yield str(cancelling[0])
+        yield opposed_text(cancelling[0])
     elif finding.group:
         yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
     elif finding.dialogues < 10:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any, cast
 
-from tod_bias.report.notation import TERMS_ONLY, fixed, is_starred, mark, reference, shown_gap, sides
+from tod_bias.report.notation import TERMS_ONLY, fixed, mark, reference, shown_gap, sides
 from tod_bias.results import DISPARITY, RESIDUAL, AxisResult, Estimate, Su
 
 if TYPE_CHECKING:
@@ -738,7 +738,7 @@ def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     widest = axis_result.widest
     if widest is not None and not axis_result.is_placebo:
         label = f"{name}: {widest.worse} - {widest.better}"
-        yield Row(label, widest.gap, widest.all_shares, claimed=is_starred(axis_result, widest.gap))
+        yield Row(label, widest.gap, widest.all_shares, claimed=axis_result.is_claimed(widest.gap))
 
 
 def _claiming(axis_results: Sequence[AxisResult]) -> list[AxisResult]:

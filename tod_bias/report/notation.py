@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.results import DISPARITY, THESE_TERMS, AxisResult, Estimate, Group
+from tod_bias.results import THESE_TERMS, AxisResult, Estimate, Group
 
 MISSING = "n/a"
 
@@ -93,11 +93,6 @@ def mark(axis_result: AxisResult) -> str:
     return DAGGER if axis_result.su is not None and (axis_result.dialogues or FEW) < FEW else ""
 
 
-def is_starred(axis_result: AxisResult, estimate: Estimate) -> bool:
-    """True if the gap of a pair, or of a level of crossed axes, is marked as a claim."""
-    return axis_result.verdict == DISPARITY and estimate.is_shown and not estimate.is_of_terms_only
-
-
 def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
     """Return the meaning of a gap's side: ``served worse``, or ``lower`` for a metric without a better side.
 
@@ -138,7 +133,7 @@ def shown_gap(axis_result: AxisResult, group: Group) -> Estimate:
 def claim_of(axis_result: AxisResult, group: Group) -> str:
     """Return the claim about a group, or about a reference variant."""
     if group.name in axis_result.references:
-        is_claim = group.gap.is_shown and not group.gap.is_of_terms_only
+        is_claim = axis_result.reference_is_claimed(group.name)
         return _side_in_short(axis_result, group.gap) if is_claim else NO_CLAIM
     gap = axis_result.claims.get(group.name)
     if gap is None:

@@ -23,6 +23,7 @@ from tod_bias.report.console import Console
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,
+    MISSING,
     NO_CLAIM,
     TERMS_ONLY,
     claim_of,
@@ -192,7 +193,8 @@ def _estimate_cells(estimate: Estimate | None, *, wide: bool) -> list[str]:
         return ["", ""] if wide else [""]
     if wide:
         return [with_interval(estimate, sign=True), p_cell(estimate.p)]
-    p = f"  {p_cell(estimate.p)}" if estimate.p is not None else ""
+    cell = p_cell(estimate.p)
+    p = "" if cell == MISSING else f"  {cell}"
     return ["\n".join(filter(None, (f"{fixed(estimate.value, sign=True)}{p}", interval(estimate, sign=True))))]
 
 
@@ -205,11 +207,7 @@ def effect_table(axis_results: Sequence[AxisResult], *, wide: bool = True, paddi
         view.add_column(heading, justify="right", overflow="fold")
     for axis_result in axis_results:
         before = ""
-        for factor, effect in (
-            (factor, gap) for factor, levels in axis_result.effects.items() for gap in levels.values()
-        ):
-            if factor == "interaction" and not effect.is_shown:
-                continue
+        for factor, effect in axis_result.shown_effects:
             name = escape(factor) if factor != before else ""
             view.add_row(name, _broken(effect.name), *_estimate_cells(effect, wide=wide))
             before = factor
@@ -266,9 +264,8 @@ def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding
 def _omnibus(axis_result: AxisResult) -> str:
     """Return the p-value that decides the verdict, marked if it holds for these terms only."""
     omnibus = axis_result.omnibus
-    if omnibus is None or omnibus.p is None:
-        return ""
-    return f"{p_cell(omnibus.p)}{TERMS_ONLY if omnibus.scope else ''}"
+    cell = MISSING if omnibus is None else p_cell(omnibus.p)
+    return "" if omnibus is None or cell == MISSING else f"{cell}{TERMS_ONLY if omnibus.scope else ''}"
 
 
 def _widest_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:

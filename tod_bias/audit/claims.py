@@ -932,13 +932,15 @@ def _within(draft: AxisDraft, alpha: float) -> float | None:
 def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]:
     """Return the smallest difference between a group and all others that would be claimed in four of five such runs.
 
-    The value is the median over groups with enough terms. With a placebo, the difference must also be found beyond it.
+    The value is the median over groups with enough terms. If a claim takes the placebo, the difference must be found
+    beyond it as well.
     """
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
     if not draft.is_tested:
         return nothing
     sizes = []
-    for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
+    beyond = None if draft.result.is_controlled else draft.beyond
+    for rows, family in ((draft.gaps, families.gaps), (beyond, families.beyond)):
         if rows is None:
             continue
         chosen = np.flatnonzero(rows.over_terms)
@@ -962,13 +964,14 @@ def _needed(draft: AxisDraft, families: Families, claims: Mapping[str, float]) -
         claims: group to the p-value of its claim.
     """
     needed = {}
+    beyond = None if draft.result.is_controlled else draft.beyond
     for number, name in enumerate(draft.gaps.names):
         if claims.get(name, 1.0) >= SUGGESTIVE:
             continue
         growths = []
         for rows, only, family in (
             (draft.gaps, draft.of_terms_only, families.gaps),
-            (draft.beyond, draft.beyond_of_terms_only, families.beyond),
+            (beyond, draft.beyond_of_terms_only, families.beyond),
         ):
             if rows is None or only is None or name not in rows.names:
                 continue

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from planted import CITIES, PEOPLE, Mentions
+from planted_assistants import CITIES, PEOPLE, Mentions
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.perturb.axis import PLACEBO

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from planted import CITIES
+from planted_assistants import CITIES
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.systems.flow import tool_loop

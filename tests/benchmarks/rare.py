@@ -72,7 +72,7 @@ def claims(
     rows = RowSet.of(design.fit(values), differs, contrasts, Inference(permutations=1000))
     family = Family(blocks_of([rows], 0))
     smallest = min((family.adjusted(float(p)) for p in rows.p if not np.isnan(p)), default=1.0)
-    detectable = float(np.median([rows.detectable(row, family.level) for row in range(groups)]))
+    detectable = float(np.median([rows.detectable(row, family) for row in range(groups)]))
     return smallest < 0.05, detectable * groups / (groups - 1)
 
 

@@ -43,13 +43,20 @@ from tod_bias.results import (
 )
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.distributions import normal_quantile
+from tod_bias.statistics.distributions import normal_quantile, t_quantile
 from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign, GroupFit, RowEstimates, stacked, with_floor
 from tod_bias.statistics.intervals import finite
 from tod_bias.statistics.needed import ENOUGH_FREEDOM, ENOUGH_TERMS
-from tod_bias.statistics.power import POWER, affected_within, detectable_rate, equivalent_within, growth_of_sum
+from tod_bias.statistics.power import (
+    POWER,
+    affected_within,
+    detectable_by_exchanges,
+    detectable_rate,
+    equivalent_within,
+    growth_of_sum,
+)
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import BoundedRows, Family, JointRows, TestedRows, p_value
 from tod_bias.statistics.term_families import TermSet
@@ -106,6 +113,9 @@ class RowSet:
     to sixteen clusters of skewed effects are claimed without these tests, .03 with them."""
     exchanged: ExchangedRows | None = None
     """The groups of the rows under exchanges within dialogues, one event; None of other rows than gaps."""
+    of_terms: ExchangedRows | None = None
+    """The same under exchanges of terms between groups; None if the rows are not about terms of groups of their own, or
+    if clusters of dialogues are a sample, which exchanges ignore."""
 
     @classmethod
     def of(
@@ -165,11 +175,19 @@ class RowSet:
         )
 
     def adjusted(self, number: int, family: Family) -> float:
-        """Return the p-value of a row in its family; NaN if it is not tested."""
+        """Return the p-value of a row in its family; NaN if it is not tested.
+
+        The statistics of a t test and of flips are at most the root of the number of dialogues that differ. If few do,
+        exchanges of terms may take their place in the family; then t test and flips only have to reject by themselves.
+        """
         p = family.adjusted(float(self.p[number]))
         if self.bounded is not None:
             p = max(p, family.bounded(float(self.bounded[number])))
-        return p if self.exchanged is None else max(p, family.exchanged(float(self.exchanged.z[number, 0])))
+        if self.exchanged is None or math.isnan(p):
+            return p
+        if self.of_terms is not None and self.is_sparse:
+            p = min(p, max(float(self.p[number]), family.of_terms(float(self.of_terms.z[number, 0]))))
+        return max(p, family.exchanged(float(self.exchanged.z[number, 0])))
 
     def growth(self, number: int, family: Family, of_dialogues: float) -> float:
         """Return how many times as many dialogues would claim a row in four of five runs, if it is as it was seen.
@@ -187,16 +205,26 @@ class RowSet:
         """
         if self.flips is None:
             return math.inf
+        spread = float(self.flips.spread[number])
+        growth = self._growth_of_tests(number, family.level, of_dialogues)
+        if self.exchanged is None:
+            return growth
+        if self.of_terms is not None and self.is_sparse:
+            terms = growth_of_sum(float(self.of_terms.z[number, 0]), family.critical_of_terms, spread)
+            growth = min(growth, max(terms, self._growth_of_tests(number, family.alpha, of_dialogues)))
+        return max(growth, growth_of_sum(float(self.exchanged.z[number, 0]), family.critical_exchange, spread))
+
+    def _growth_of_tests(self, number: int, level: float, of_dialogues: float) -> float:
+        """The same for flips and the t test alone, at a level of a single row."""
+        assert self.flips is not None
         z, spread = normal_quantile(1 - max(float(self.flips.p[number]), 1e-300) / 2), float(self.flips.spread[number])
-        factors = [growth_of_sum(z, normal_quantile(1 - family.level / 2), spread)]
-        if self.exchanged is not None:
-            factors.append(growth_of_sum(float(self.exchanged.z[number, 0]), family.critical_exchange, spread))
+        of_flips = growth_of_sum(z, normal_quantile(1 - level / 2), spread)
         value, error = abs(float(self.rows.values[number])), float(self.rows.errors[number])
         within = min(error, of_dialogues)
-        wanted = value / (family.reach(float(self.rows.freedom[number])) + normal_quantile(POWER) * spread)
+        reach = float(t_quantile(1 - max(level, 1e-300) / 2, float(self.rows.freedom[number])))
+        wanted = value / (reach + normal_quantile(POWER) * spread)
         left = wanted**2 - (error**2 - within**2)
-        factors.append(within**2 / left if left > 0 else math.inf)
-        return max(factors)
+        return max(of_flips, within**2 / left if left > 0 else math.inf)
 
     @property
     def is_tested(self) -> bool:
@@ -225,11 +253,16 @@ class RowSet:
                 half = max(half, abs(value))
             if self.is_sparse and error <= _TINY:  # nothing varied: a rate of up to 3 in n was not seen (rule of three)
                 half = max(half, exact_half(self.affected[number][:1], family.level / 2))
+        ci = None if math.isnan(half) else (value - half, value + half)
+        if ci is not None and family is not None and p < family.alpha and half >= abs(value):
+            # Exchanges of terms exclude 0 and the other side; they bound nothing else, so this end is of the row alone.
+            near = value - math.copysign(float(t_quantile(1 - family.alpha / 2, freedom)) * error, value)
+            ci = (near, ci[1]) if value > 0 else (ci[0], near)
         return Estimate(
             value=value,
             se=error if known else None,
             df=freedom if known else None,
-            ci=None if math.isnan(half) else (value - half, value + half),
+            ci=ci,
             p=None if math.isnan(p) else p,
             scope=None if self.over_terms[number] else "terms",
         )
@@ -239,18 +272,33 @@ class RowSet:
         affected = self.affected[self.names.index(name)]
         return [(int(some.hits), some.units) for some in affected] if self.is_sparse else None
 
-    def detectable(self, number: int, alpha: float) -> float:
+    def detectable(self, number: int, family: Family) -> float:
         """Return the smallest value of a row that is found in four of five such runs; NaN if it is not known.
 
         Args:
             number: of the row.
-            alpha: level of the test of a single row, after adjustment for the others.
+            family: in which it is claimed.
         """
         error, freedom = float(self.rows.errors[number]), float(self.rows.freedom[number])
         if not self.is_sparse and error <= _TINY:
             return math.nan
         units = self.affected[number][0]
-        return detectable_rate(error, freedom, alpha, units.units, units.most, units.most * self.effect)
+        sizes = units.most, units.most * self.effect
+
+        def by_tests(level: float) -> float:
+            return detectable_rate(error, freedom, level, units.units, *sizes)
+
+        def by_exchanges(critical: float) -> float:
+            return detectable_by_exchanges(error, critical, units.units, len(self.names), *sizes)
+
+        smallest = by_tests(family.level)
+        if self.exchanged is None:
+            return smallest
+        if self.of_terms is not None and self.is_sparse:
+            rare = float(np.maximum(by_tests(family.alpha), by_exchanges(family.critical_of_terms)))
+            if units.hits / units.units + rare / sizes[1] < SPARSE:  # the effect must leave the differences rare
+                smallest = float(np.fmin(smallest, rare))
+        return float(np.maximum(smallest, by_exchanges(family.critical_exchange)))
 
     def within(self, alpha: float) -> float:
         """Return the smallest margin within which every row is shown to be; NaN if unknown."""
@@ -556,6 +604,8 @@ class Further:
     """The same beyond the placebo's effect."""
     exchanged: Sequence[ExchangedRows] = ()
     """The gaps under exchanges of groups."""
+    of_terms: Sequence[ExchangedRows] = ()
+    """The gaps under exchanges of terms."""
     in_these_clusters: Further | None = None
     """The same with the clusters of dialogues as they are; None if no kind of clusters is a sample anyway."""
 
@@ -575,18 +625,20 @@ class Families:
         """Make the families of all axes and metrics that are tested, with the hypotheses that were screened out."""
         tested = [draft for draft in drafts if draft.is_tested]
 
-        exchanged = [draft.gaps.exchanged for draft in tested if draft.gaps.exchanged is not None]
-
         def family(
             sets: Sequence[RowSet | None],
             more: Sequence[FlippedRows] = (),
-            exchanged: Sequence[ExchangedRows] = (),
+            *exchanged: Sequence[ExchangedRows],
         ) -> Family:
-            return Family(blocks_of(sets, seed, more), alpha, exchanged)
+            return Family(blocks_of(sets, seed, more), alpha, *exchanged)
 
-        exchanged = [*exchanged, *further.exchanged]
+        exchanged = [draft.gaps.exchanged for draft in tested if draft.gaps.exchanged is not None]
+        exchanged += further.exchanged
+        of_terms = [draft.gaps.of_terms for draft in tested if draft.gaps.of_terms is not None]
+        of_terms += further.of_terms
+        gaps = [rows for draft in tested for rows in (draft.gaps, draft.references)]
         return cls(
-            family([rows for draft in tested for rows in (draft.gaps, draft.references)], further.gaps, exchanged),
+            family(gaps, further.gaps, exchanged, of_terms),
             family([draft.beyond for draft in tested], further.beyond),
             family([rows for draft in tested for rows in (draft.distinct_pairs, draft.effects)]),
             family([draft.of_terms_only for draft in tested], further.gaps, exchanged),
@@ -867,8 +919,9 @@ def _with_claim(estimate: Estimate, p: float) -> Estimate:
     """Return an estimate with the p-value of its claim, if that is larger; the interval reaches 0 where it is not."""
     if estimate.p is None or estimate.ci is None or estimate.value is None or p <= estimate.p:
         return estimate
-    half = max(estimate.value - estimate.ci[0], abs(estimate.value) if p >= ALPHA else 0.0)
-    return estimate.model_copy(update={"p": p, "ci": (estimate.value - half, estimate.value + half)})
+    least = abs(estimate.value) if p >= ALPHA else 0.0
+    low, high = max(estimate.value - estimate.ci[0], least), max(estimate.ci[1] - estimate.value, least)
+    return estimate.model_copy(update={"p": p, "ci": (estimate.value - low, estimate.value + high)})
 
 
 def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> list[str]:
@@ -913,13 +966,15 @@ def _within(draft: AxisDraft, alpha: float) -> float | None:
 def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]:
     """Return the smallest difference between a group and all others that would be claimed in four of five such runs.
 
-    The value is the median over groups with enough terms. With a placebo, the difference must also be found beyond it.
+    The value is the median over groups with enough terms. If a claim takes the placebo, the difference must be found
+    beyond it as well.
     """
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
     if not draft.is_tested:
         return nothing
     sizes = []
-    for rows, family in ((draft.gaps, families.gaps), (draft.beyond, families.beyond)):
+    beyond = None if draft.result.is_controlled else draft.beyond
+    for rows, family in ((draft.gaps, families.gaps), (beyond, families.beyond)):
         if rows is None:
             continue
         chosen = np.flatnonzero(rows.over_terms)
@@ -928,7 +983,7 @@ def _detectable(draft: AxisDraft, families: Families) -> dict[str, float | None]
             return nothing
         apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
         of_dialogues = np.sqrt(draft.of_terms_only.rows.covariance.diagonal()[chosen])
-        smallest = [rows.detectable(int(number), family.level) for number in chosen]
+        smallest = [rows.detectable(int(number), family) for number in chosen]
         sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
     largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))
@@ -943,13 +998,14 @@ def _needed(draft: AxisDraft, families: Families, claims: Mapping[str, float]) -
         claims: group to the p-value of its claim.
     """
     needed = {}
+    beyond = None if draft.result.is_controlled else draft.beyond
     for number, name in enumerate(draft.gaps.names):
         if claims.get(name, 1.0) >= SUGGESTIVE:
             continue
         growths = []
         for rows, only, family in (
             (draft.gaps, draft.of_terms_only, families.gaps),
-            (draft.beyond, draft.beyond_of_terms_only, families.beyond),
+            (beyond, draft.beyond_of_terms_only, families.beyond),
         ):
             if rows is None or only is None or name not in rows.names:
                 continue

@@ -69,6 +69,7 @@ from tod_bias.statistics.intervals import finite, interval, interval_of_absolute
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import p_value
+from tod_bias.statistics.term_exchanges import exchanged_terms
 
 
 def fairscore(original: np.ndarray | float, rewritten: np.ndarray | float) -> np.ndarray:
@@ -626,7 +627,7 @@ class AxisEstimates:
         draft = AxisDraft(
             result,
             **sets,
-            **self._apart(rows, apart),
+            **self._apart(rows, apart, gaps),
             facts=facts,
             needs_placebo=self._needs_placebo(),
             may_be_equal=self._may_be_equal(),
@@ -634,7 +635,8 @@ class AxisEstimates:
         alike = rows.in_these_clusters
         if alike is None:
             return draft
-        within = replace(draft, **self._sets(alike, effects), **self._apart(alike, apart))
+        sets = self._sets(alike, effects)
+        within = replace(draft, **sets, **self._apart(alike, apart, sets["gaps"]))
         return replace(draft, in_these_clusters=within)
 
     def _exchanged(self, rows: GroupRows) -> ExchangedRows | None:
@@ -645,18 +647,36 @@ class AxisEstimates:
         draws = self._inference.permutations if len(present) > 1 else 0
         return ExchangedRows.of(values, design.has[:, present], draws, self._inference.seed)
 
-    def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the rows of the groups that a finding names, by field."""
+    def _exchanged_terms(self, rows: GroupRows) -> ExchangedRows | None:
+        """Return the groups under exchanges of terms, in the order of the rows of gaps; None if clusters are a sample,
+        which exchanges of terms ignore."""
+        design, present = rows.fit.design, rows.present
+        terms = design.terms_by_group
+        if len(present) < 2 or terms is None or (rows.over_clusters and design.has_clusters):
+            return None
+        values = (rows.fit.values * self._contrasts.differs[:, None])[:, present, None]
+        by_group = [terms[group] for group in present]
+        inference = self._inference
+        return exchanged_terms(values, design.has[:, present], by_group, inference.permutations, inference.seed)
+
+    def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray], gaps: RowSet) -> dict[str, Any]:
+        """Return the rows of the groups that a finding names, by field; exchanges tell of them what they tell of their
+        gaps from the mean of groups."""
+        places = [gaps.names.index(name) for name in contrasts]
+        exchanged, of_terms = (
+            None if some is None else replace(some, z=some.z[places]) for some in (gaps.exchanged, gaps.of_terms)
+        )
+        apart = rows.set_of(contrasts, joins=False)
         return {
-            "apart": rows.set_of(contrasts, joins=False),
+            "apart": replace(apart, exchanged=exchanged, of_terms=of_terms),
             "apart_of_terms_only": rows.set_of(contrasts, over=False, joins=False),
         }
 
     def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, Any]:
         """Return the sets of rows of a draft, by field."""
-        exchanged = self._exchanged(rows)
+        exchanged, of_terms = self._exchanged(rows), self._exchanged_terms(rows)
         return {
-            "gaps": replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged),
+            "gaps": replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged, of_terms=of_terms),
             "references": rows.reference_set(),
             "pairs": rows.set_of(rows.pair_contrasts()),
             "beyond": rows.beyond_set(),

@@ -21,6 +21,7 @@ from tod_bias.statistics.flips import FlippedRows
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
+from tod_bias.statistics.term_exchanges import exchanged_terms
 
 MOST_KEPT = 32
 """Events that are estimated in full, if as many have a direction."""
@@ -33,6 +34,8 @@ DIRECTION = 2.2
 _FEWEST_UNITS = 8
 """Dialogues from which an event that is left out can reach a statistic that matters to the family; with m of them it
 reaches √m at the most."""
+_FEWEST_EXCHANGED = 4
+"""The same for exchanges: five dialogues that differ in one group of three have a z of √10, and a direction."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class _AxisScreen:
     design: GroupDesign
     centred: np.ndarray
     """(dialogues, groups, events), less the mean of the dialogue."""
+    values: np.ndarray
+    """(dialogues, groups, events), as they are."""
     beyond: tuple[np.ndarray, GroupDesign] | None
     """The same beyond the placebo's effect; None without a placebo."""
 
@@ -68,10 +73,22 @@ class _AxisScreen:
         """Return the groups under exchanges within dialogues, by some events; None if none can matter."""
         present = np.flatnonzero(self.design.has.any(axis=0))
         values = self.design.merged(self.centred[:, :, chosen], over_clusters=False)[:, present]
-        values = values[:, :, (values != 0).any(axis=1).sum(axis=0) >= _FEWEST_UNITS]
+        values = values[:, :, (values != 0).any(axis=1).sum(axis=0) >= _FEWEST_EXCHANGED]
         if not values.shape[2]:
             return None
         return ExchangedRows.of(values, self.design.has[:, present], inference.permutations, inference.seed)
+
+    def exchanged_terms(self, chosen: np.ndarray, inference: Inference) -> ExchangedRows | None:
+        """Return the groups under exchanges of terms, by some events; None if none can matter."""
+        design = self.design
+        present = np.flatnonzero(design.has.any(axis=0))
+        terms = design.terms_by_group
+        values = self.values[:, present][:, :, chosen]
+        values = values[:, :, (values != 0).any(axis=1).sum(axis=0) >= _FEWEST_EXCHANGED]
+        if not values.shape[2] or terms is None:
+            return None
+        by_group = [terms[group] for group in present]
+        return exchanged_terms(values, design.has[:, present], by_group, inference.permutations, inference.seed)
 
     @property
     def strength(self) -> np.ndarray:
@@ -112,6 +129,7 @@ def _further(
     gaps: list[FlippedRows] = []
     beyond: list[FlippedRows] = []
     exchanged: list[ExchangedRows] = []
+    of_terms: list[ExchangedRows] = []
     for axis, screen in screens.items():
         drawn = replace(inference, seed=inference.seed_of(axis))
         of_gaps, of_beyond = screen.flipped(chosen, drawn, over_clusters=over_clusters)
@@ -119,7 +137,9 @@ def _further(
         beyond += of_beyond
         rows = screen.exchanged(chosen, drawn)
         exchanged += [] if rows is None else [rows]
-    return Further(gaps, beyond, exchanged)
+        rows = None if over_clusters and screen.design.has_clusters else screen.exchanged_terms(chosen, drawn)
+        of_terms += [] if rows is None else [rows]
+    return Further(gaps, beyond, exchanged, of_terms)
 
 
 def _kept(events: Sequence[Event], strength: np.ndarray) -> list[int]:
@@ -155,9 +175,10 @@ def _axis_screen(variants: VariantIndex, sums: EventSums) -> _AxisScreen:
     design = group_design(variants, has, kinds_of_clusters(variants))
     adds = _adds(design, values)
     centred = design.centred(values.transpose(0, 2, 1)) * (values != 0).any(axis=2)[:, None]
+    by_group = values.transpose(0, 2, 1)
     members = variants.has_placebo & shared
     if not members.any():
-        return _AxisScreen(adds, design, centred, None)
+        return _AxisScreen(adds, design, centred, by_group, None)
     start, end = sums.ends_of_placebo()
     placebo = _means(variants.placebo, end - start, variants.dialogues)
     less = np.repeat(placebo[:, :, None], has.shape[1], axis=2)
@@ -166,7 +187,7 @@ def _axis_screen(variants: VariantIndex, sums: EventSums) -> _AxisScreen:
     terms = variants.weights_of_terms(has.shape[1])
     of_placebo = GroupDesign(has & members[:, None], terms, None, kinds_of_clusters(variants))
     beyond = np.where(could[:, :, None] & members[:, None, None], values - less, 0.0)
-    return _AxisScreen(adds, design, centred, (_adds(of_placebo, beyond), of_placebo))
+    return _AxisScreen(adds, design, centred, by_group, (_adds(of_placebo, beyond), of_placebo))
 
 
 def _by_group(variants: VariantIndex, sums: EventSums) -> np.ndarray:

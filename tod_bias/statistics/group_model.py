@@ -133,6 +133,11 @@ class GroupDesign:
         sets = [family.set(n) for family in self.families if family.is_main for n in family.sets_of(group)]
         return [some for some in sets if some is not None]
 
+    @property
+    def terms_by_group(self) -> list[sparse.csr_array | None] | None:
+        """The (units, terms) weights of each group; None on crossed axes, whose groups share terms."""
+        return list(self.families[0].terms) if len(self.families) == 1 else None
+
     def in_contrast(self, contrast: np.ndarray) -> list[TermSet | None]:
         """Return the terms of all groups, or levels, in a contrast; None for a group that is not expressed by terms."""
         return [

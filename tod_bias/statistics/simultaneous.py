@@ -8,6 +8,7 @@ wider. Every row gets the interval at the level at which its adjusted p-value is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -81,13 +82,19 @@ class Family:
         blocks: independent of each other, or bounded as if they were (Šidák 1967).
         alpha: the family-wise error rate.
         exchanged: the same rows under exchanges of groups, for :meth:`exchanged`.
+        of_terms: the same rows under exchanges of terms, for :meth:`of_terms`.
     """
 
     def __init__(
-        self, blocks: Sequence[TestedRows], alpha: float = 0.05, exchanged: Sequence[ExchangedRows] = ()
+        self,
+        blocks: Sequence[TestedRows],
+        alpha: float = 0.05,
+        exchanged: Sequence[ExchangedRows] = (),
+        of_terms: Sequence[ExchangedRows] = (),
     ) -> None:
         self._blocks = list(blocks)
         self._exchanged = list(exchanged)
+        self._of_terms = list(of_terms)
         self.alpha = alpha
         self.level = self._solved(alpha)
         """The p-value of a single row that is significant in the family."""
@@ -105,10 +112,19 @@ class Family:
         """Return the p-value of a row with this z under exchanges of groups, for the whole family."""
         return share_of(self._exchanged, z)
 
+    def of_terms(self, z: float) -> float:
+        """Return the p-value of a row with this z under exchanges of terms, for the whole family; 1 without any."""
+        return share_of(self._of_terms, z) if self._of_terms else 1.0
+
     @property
     def critical_exchange(self) -> float:
         """The z under exchanges above which a row is significant in the family; 0 if nothing is exchanged."""
         return critical_of(self._exchanged, self.alpha)
+
+    @property
+    def critical_of_terms(self) -> float:
+        """The z under exchanges of terms above which a row is significant in the family; infinity without any."""
+        return critical_of(self._of_terms, self.alpha) if self._of_terms else math.inf
 
     def bounded(self, p: float) -> float:
         """Return the p-value of a single row for the whole family by Bonferroni's inequality; NaN stays."""

@@ -68,8 +68,9 @@ DIFFERENT = (DISPARITY, THESE_TERMS)
 Repair = Literal["", "either", "all"]
 """Ways to repair several stages: repairing one of them closes the gap, or only repairing all of them does; empty if not
 shown."""
-Missing = Literal["", "placebo", "beyond placebo", "terms"]
-"""A placebo, as nearly all originals are of one group, a difference beyond what the placebo shows, or more terms."""
+Missing = Literal["", "placebo", "beyond placebo", "terms", "chance"]
+"""A placebo, as nearly all originals are of one group, a difference beyond what the placebo shows, more terms, or any
+difference that chance does not explain well."""
 Verdict = Literal["disparity", "these terms only", "equivalent", "no difference", "inconclusive", "placebo", ""]
 
 ALPHA = 0.05

@@ -41,6 +41,8 @@ _OF_ANY = 1.5
 """An event of all tools together leads if it shows in this many times as many turns as that of one tool."""
 _SHORT = {TERMS, OTHER_TERMS}
 """Limiting factors that more dialogues with the same terms do not remove."""
+_CHANCE = 0.5
+"""Smallest p-value from which a difference that was seen is not shown: naming a group would mislead."""
 _GENERIC = 4
 """Level of events from which they say little about what happens, as all metrics do that are no events."""
 
@@ -276,6 +278,8 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | No
     lead = _strongest([claim for row in rows if (claim := _claim(row)) is not None])
     if lead is None:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
+    if (lead.effect.p or 0.0) >= _CHANCE:
+        return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues, missing="chance")
     finding = _finding(lead, lead.groups[0], [], turns)
     compared = lead.row.needed.get(lead.groups[0])
     needed = None if compared is None else round(compared * scale)

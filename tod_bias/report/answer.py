@@ -488,6 +488,8 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
         yield opposed_text(cancelling[0])
     elif finding.group:
         yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
+    elif finding.missing == "chance":
+        yield f"turns differ in {finding.dialogues} dialogues, and no event goes with a group"
     elif finding.dialogues < 10:
         others = axes_with_more_terms(finding.axis)[:1]
         instead = f": try --axes {others[0]}" if others else ""

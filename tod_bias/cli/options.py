@@ -155,6 +155,8 @@ def _parameter(
     place = 100 if heading == GENERAL else len(headings)
     group = headings.setdefault(heading, Group(heading, sort_key=place))
     how = Parameter(help=_doc(kind, name), group=group, show=is_shown)
+    if name.endswith("_"):  # a word of Python's own, such as "as"
+        how = Parameter.combine(how, Parameter(name=f"--{name.rstrip('_')}"))
     if is_of_run:
         how = Parameter.combine(how, Parameter(show_default=False))
     if field.annotation is bool and field.default is False:

@@ -102,6 +102,24 @@ class ViewOptions(Options):
     """Print only the address."""
 
 
+class FormOptions(Options):
+    """A page that can be handed in."""
+
+    title = "Form"
+
+    as_: Literal["annex-iv", "ll144", "limitations"] | None = None
+    """Write one printable page and its JSON instead: annex-iv (EU AI Act, a test report), ll144 (New York City, impact
+    ratios), limitations (what the run could not show)."""
+    system: str = ""
+    """Name of the system, for the form."""
+    purpose: str = ""
+    """Its intended purpose."""
+    responsible: str = ""
+    """Name of the person who signs."""
+    rate: str | None = None
+    """Metric or event whose score is the selection rate of ll144; by default a grade, else that of the finding."""
+
+
 def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:
     """Return the metrics of the user's own, which score turns too.
 
@@ -123,7 +141,7 @@ def scorers(folders: Sequence[Path], names: ViewNames) -> list[Metric]:
 
 
 @command("tod-bias view runs/before runs/after")
-def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
+def view(*runs: Path, names: ViewNames, page: ViewOptions, form: FormOptions) -> int:
     """Show every counterfactual turn beside its original, the most harmful first, in the browser.
 
     Writes explorer/index.html into the first run's folder, a page that works without a server, and serves it to this
@@ -140,6 +158,10 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
         raise TodBiasError("view: give the folder of a run, e.g. runs/demo")
     for run in runs:
         unwritten(run)
+    if form.as_ is not None:
+        _hand_in(runs, form)
+        return 0
+    refuse(form, ("system", "purpose", "responsible", "rate"), "of a form; give --as as well")
     is_new = not (runs[0] / FOLDER / PAGE).exists()
     path = write_explorer(runs, scorers(runs, names))
     if not page.quiet:
@@ -159,6 +181,17 @@ def view(*runs: Path, names: ViewNames, page: ViewOptions) -> int:
             if not page.quiet:
                 print(f"no longer served; {path} works without a server")
     return signals.code(signals.received())
+
+
+def _hand_in(runs: Sequence[Path], form: FormOptions) -> None:
+    """Write a form of one run."""
+    from tod_bias.report.forms import BLANK, FormSubject, write_form
+
+    if len(runs) > 1 or form.as_ is None:
+        raise TodBiasError(f"--as {form.as_}: a form is about one run; give one folder")
+    subject = FormSubject(form.system or BLANK, form.purpose or BLANK, form.responsible or BLANK)
+    path = write_form(runs[0], form.as_, subject, form.rate)
+    print(f"Form: {path}   JSON: {path.with_suffix('.json')}")
 
 
 class CompareOutput(OutputOptions):
@@ -243,6 +276,8 @@ class CheckOutput(OutputOptions):
     """Folder for check.json; by default none is written."""
     junit: Path | None = None
     """Write a JUnit XML file."""
+    otel: Annotated[Path | None, ADVANCED] = None
+    """Write the findings as gen_ai.evaluation.result events of OpenTelemetry (OTLP JSON)."""
     summary: Path | None = None
     """Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY."""
 
@@ -295,6 +330,12 @@ def check(
         known=() if limits.known is None else gate.read_known(limits.known),
     )
     _write(checked.record, pages.junit(checked), pages.markdown(checked), output)
+    if output.otel is not None:
+        from tod_bias.dialogues.text import json_line
+        from tod_bias.io.files import write_text
+        from tod_bias.report.telemetry import evaluation_events
+
+        write_text(output.otel, json_line(evaluation_events(checked)), named=True)  # a receiver reads a line at a time
     if not output.quiet:
         console = Console()
         plain = not (console.encoding or "").lower().startswith("utf")

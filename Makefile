@@ -1,5 +1,6 @@
 # make demo   installs into .venv and audits the bundled demo (results in runs/demo)
 # make test   installs what is missing and runs the tests, on two to four cores
+# make release    builds and checks sdist and wheel, and tags the version
 # make test-all   the same with the slow tests: simulations, studies, browsers, whole commands
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
@@ -13,7 +14,7 @@ NOWHERE := http://127.0.0.1:9
 COMPILE := $(VENV)/bin/python -m compileall -q tod_bias agents perturb recommenders
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo test test-all check docs install benchmark clean
+.PHONY: demo test test-all check docs install benchmark release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -60,6 +61,21 @@ docs: $(SITE)/index.html
 $(SITE)/index.html: $(VENV)/dev.stamp mkdocs.yml $(wildcard *.md) $(shell find docs -type f) \
 		$(shell find tod_bias agents perturb recommenders -name '*.py')
 	http_proxy=$(NOWHERE) https_proxy=$(NOWHERE) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir $(SITE)
+
+# sdist and wheel in dist/, checked, and the tag; the last line is what the owner types
+release: $(VENV)/dev.stamp
+	rm -rf dist build/release
+	$(VENV)/bin/python -m pip install --disable-pip-version-check -q build twine
+	$(VENV)/bin/python -m build --outdir dist .
+	$(VENV)/bin/python -m twine check --strict dist/*
+	@find dist -size +5M | grep . && { echo "larger than 5 MB"; exit 1; } || true
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --disable-pip-version-check -q dist/*.whl
+	cd build/release && bin/tod-bias init agent && cd agent && ../bin/tod-bias attribute --pipeline agent.yaml \
+		--corpus chats.jsonl --axes gender
+	version=$$(build/release/bin/python -c "import tod_bias; print(tod_bias.__version__)"); \
+	git tag --force --annotate "v$$version" --message "tod-bias $$version"; \
+	echo "git push origin v$$version && $(VENV)/bin/python -m twine upload dist/*"
 
 # measured ratios
 benchmark: $(VENV)/dev.stamp

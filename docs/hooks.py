@@ -5,7 +5,10 @@
   name, or else become plain text. So do links of any page that lead out of ``docs``.
 - a fence ``math`` is LaTeX, which becomes MathML: formulas are text, and need no script.
 - ``reference/cli.md`` is made from the commands themselves.
-- ``<!-- run: NAME -->`` stands for what a run of ``gallery/systems.py`` found, which is made with the site.
+- ``<!-- run: NAME -->`` stands for what a run of ``gallery/systems.py`` found, which is made with the site;
+  ``<!-- kinds -->`` for a finding per kind of event, of ``gallery/kinds_of_events.py``; ``<!-- demo -->`` for links to
+  the report of the bundled demo.
+- ``llms.txt`` names the pages for language models, and ``llms-full.txt`` holds them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^<!-- from: (\S+) -->\nSee \[.+\]\(.+\)\.$", re.MULTILINE)
+KINDS = "<!-- kinds -->"
 RUN = re.compile(r"^<!-- run: (\w+) -->$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 HOMES = {"CHANGELOG.md": "reference/changes.md", "tests/benchmarks/README.md": "simulations.md"}
@@ -50,9 +54,55 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_post_build(**_: Any) -> None:
-    """Clear away what the runs left."""
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write what language models read, and clear away what the runs left."""
+    write_llms(config, Path(config.site_dir))
     shutil.rmtree(gallery)
+
+
+def write_llms(config: Any, site: Path) -> None:
+    """Write ``llms.txt``, an index of the pages, and ``llms-full.txt``, their text (https://llmstxt.org)."""
+    index, texts = [f"# {config.site_name}", "", f"> {config.site_description}", ""], []
+    for section in config.nav:
+        for heading, pages in section.items():
+            entries = pages if isinstance(pages, list) else [{heading: pages}]
+            index += [f"## {heading}", ""]
+            for title, name in (pair for entry in entries for pair in entry.items()):
+                text = page_text(name)
+                index.append(f"- [{title}]({name.removesuffix('.md')}.html): {first_sentence(text)}")
+                texts += [f"<!-- {name} -->", text, ""]
+            index.append("")
+    skill = (ROOT / "skills" / "audit-an-assistant" / "SKILL.md").read_text(encoding="utf-8")
+    index += [
+        "## Skill",
+        "",
+        "- [Audit an assistant](skill.md): steps for a coding agent, from a system to a repair",
+        "",
+    ]
+    (site / "skill.md").write_text(skill, encoding="utf-8")
+    (site / "llms.txt").write_text("\n".join(index), encoding="utf-8")
+    (site / "llms-full.txt").write_text("\n".join([*texts, skill]), encoding="utf-8")
+
+
+def page_text(name: str) -> str:
+    """The Markdown of a page, with the file that it includes."""
+    if name == "reference/cli.md":
+        return commands()
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    if include := INCLUDE.search(text):
+        body = (ROOT / include[1]).read_text(encoding="utf-8").split("\n", 1)[1].strip()
+        return INCLUDE.sub(lambda _: body, text)
+    return text
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a page's text, on one line."""
+    prose = re.sub(r"```.*?```|<!--.*?-->|!\[[^\]]*\]\([^)]*\)", "", text.partition("\n")[2], flags=re.DOTALL)
+    prose = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`]", r"\1", prose)
+    paragraph = next(
+        (" ".join(part.split()) for part in prose.split("\n\n") if part.strip() and part[0] not in "#|-"), ""
+    )
+    return re.split(r"(?<=[.?!]) ", paragraph)[0][:200]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -63,6 +113,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         text = (ROOT / file).read_text(encoding="utf-8").split("\n", 1)[1].strip()
         return INCLUDE.sub(lambda _: LINK.sub(lambda link: linked(link, file, name), text), markdown)
     markdown = RUN.sub(lambda run: found(run[1]), markdown)
+    links = (
+        "[The page](gallery/demo/report.html) and [the explorer](gallery/demo/explorer/index.html) of the bundled demo."
+    )
+    markdown = markdown.replace("<!-- demo -->", links)
+    if KINDS in markdown:
+        markdown = markdown.replace(KINDS, kinds())
     return LINK.sub(lambda link: linked(link, f"docs/{name}", name), markdown)
 
 
@@ -98,11 +154,33 @@ def run_gallery() -> None:
     from tod_bias.report.explorer import write_explorer
     from tod_bias.report.page import write_report
 
-    for system in SYSTEMS:
+    for system in (*SYSTEMS, demo):
         folder = gallery / system.__name__
         system().save(folder)
         write_report([folder])
         write_explorer([folder])
+
+
+def demo() -> Any:
+    """Audit the bundled demo."""
+    from tod_bias import attribute, load_corpus, load_pipeline
+
+    axes = ["gender", "age", "race", "placebo"]
+    return attribute(load_pipeline("demo"), load_corpus("demo"), axes=axes, corpus="demo")
+
+
+def kinds() -> str:
+    """A finding per kind of event: what is wrong, and the answer of the run."""
+    import kinds_of_events
+
+    from tod_bias.report.answer import TerminalAnswer
+
+    parts = []
+    for kind, (wrong, _) in kinds_of_events.KINDS.items():
+        lines = [line.plain for line in TerminalAnswer(kinds_of_events.audited(kind)).lines()]
+        finding = [line for line in lines[2:] if not line.startswith(("✓ placebo", "! placebo"))]
+        parts += [f"**`{kind}`**: {wrong}", "", "```text", *finding, "```", ""]
+    return "\n".join(parts)
 
 
 def found(name: str) -> str:

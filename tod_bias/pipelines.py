@@ -87,6 +87,9 @@ class MatchEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     match: dict[str, str] = {}
     group: str | None = None
+    guard: str | None = None
+    axes: str | None = None
+    """Axes of the guard, joined by commas."""
 
 
 class AgentEntry(BaseModel):
@@ -312,7 +315,24 @@ def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
             f"{path}: stages: names no stage, there must be at least 1; tod-bias doctor {path} lists the calls"
         )
     pipeline = _python_agent(file, path) if file.agent.python is not None else _elsewhere(file, path)
-    return replace(pipeline, groups=_groups(file), grades=_grades(file.grade, path))
+    pipeline = replace(pipeline, groups=_groups(file), grades=_grades(file.grade, path))
+    guards = {name: entry for name, entry in file.stages.items() if entry.guard is not None or entry.axes is not None}
+    return _under_guards(pipeline, guards, path) if guards else pipeline
+
+
+def _under_guards(pipeline: Pipeline, entries: Mapping[str, MatchEntry], path: Path) -> Pipeline:
+    """Return an agent with some stages under guards."""
+    from tod_bias.perturb.guard import with_guards
+
+    for name, entry in entries.items():
+        where = f"{path}: stage {name!r}"
+        if entry.guard is None or entry.axes is None:
+            raise StageError(f"{where}: a guard takes both, e.g. guard: canonical and axes: gender")
+        try:
+            pipeline = with_guards(pipeline, {name: (entry.guard, entry.axes)})
+        except TodBiasError as error:
+            raise type(error)(f"{where}: {error}") from error
+    return pipeline
 
 
 def _python_agent(file: AgentFile, path: Path) -> Pipeline:

@@ -33,7 +33,7 @@ NOT_BUNDLED = {"google_sgd", "models/lmrec", "model.npz", "assistant.yaml", "age
 SMALLER = {"--max-dialogues": "12", "--bootstrap": "20", "--permutations": "50"}
 CODES = {"check": {0, 1, 3}}
 """Exit codes that a command may have on fewer dialogues; 0 for others."""
-OTHER = {"make", "pip", ".", "parlai", "accelerate", "torchrun", "cp", "pytest", "python", "transformers", "vllm"}
+OTHER = {"cd", "make", "pip", ".", "parlai", "accelerate", "torchrun", "cp", "pytest", "python", "transformers", "vllm"}
 
 
 def command_of(words):

@@ -39,7 +39,8 @@ def with_findings(comparison: Comparison, before: AuditResult, after: AuditResul
     """
     findings = list(_findings(comparison, before, after))
     named = {(some.finding.axis, metric) for some in findings for metric in (some.finding.metric, *some.finding.also)}
-    others = sorted(_others(comparison, named), key=lambda some: -_clarity(some.change))
+    groups = {(some.finding.axis, some.finding.group) for some in findings}
+    others = sorted(_others(comparison, named, groups), key=lambda some: -_clarity(some.change))
     return comparison.model_copy(update={"findings": findings, "others": others[:_MOST]})
 
 
@@ -94,8 +95,14 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _others(comparison: Comparison, named: set[tuple[str, str]]) -> Iterator[OtherChange]:
-    """Yield the shown changes of scores and gaps that no finding is about."""
+def _others(comparison: Comparison, named: set[tuple[str, str]], groups: set[tuple[str, str]]) -> Iterator[OtherChange]:
+    """Yield the shown changes of scores and gaps that no finding is about.
+
+    Args:
+        comparison: of the two runs.
+        named: axes and metrics of the findings.
+        groups: axes and groups of the findings; of one metric their gaps come before the mirror images of these.
+    """
     about = {metric for _, metric in named}
     for metric, change in comparison.quality.items():
         info = comparison.metrics[metric]
@@ -108,7 +115,7 @@ def _others(comparison: Comparison, named: set[tuple[str, str]]) -> Iterator[Oth
                 continue
             shown = {name: some.gap for name, some in row.groups.items() if some.gap.verdict in SHOWN}
             if shown:
-                group = max(shown, key=lambda name: _clarity(shown[name]))
+                group = max(shown, key=lambda name: ((axis, name) in groups, _clarity(shown[name])))
                 yield OtherChange(axis=axis, metric=metric, group=group, change=shown[group])
 
 

@@ -8,12 +8,16 @@
 - ``<!-- run: NAME -->`` stands for what a run of ``gallery/systems.py`` found, which is made with the site;
   ``<!-- kinds -->`` for a finding per kind of event, of ``gallery/kinds_of_events.py``; ``<!-- demo -->`` for links to
   the report of the bundled demo.
+- Notebooks are pages with the outputs of their cells.
 - ``llms.txt`` names the pages for language models, and ``llms-full.txt`` holds them.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import io
+import json
 import os
 import re
 import shutil
@@ -47,6 +51,8 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, "reference/cli.md", content=commands()))
+    for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=rendered(notebook)))
     run_gallery()
     for page in sorted(gallery.rglob("*.html")):
         name = page.relative_to(gallery).as_posix()
@@ -88,7 +94,10 @@ def page_text(name: str) -> str:
     """The Markdown of a page, with the file that it includes."""
     if name == "reference/cli.md":
         return commands()
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    path = ROOT / "docs" / name
+    if not path.exists():  # a notebook
+        return rendered(path.with_suffix(".ipynb"))
+    text = path.read_text(encoding="utf-8")
     if include := INCLUDE.search(text):
         body = (ROOT / include[1]).read_text(encoding="utf-8").split("\n", 1)[1].strip()
         return INCLUDE.sub(lambda _: body, text)
@@ -99,9 +108,8 @@ def first_sentence(text: str) -> str:
     """The first sentence of a page's text, on one line."""
     prose = re.sub(r"```.*?```|<!--.*?-->|!\[[^\]]*\]\([^)]*\)", "", text.partition("\n")[2], flags=re.DOTALL)
     prose = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`]", r"\1", prose)
-    paragraph = next(
-        (" ".join(part.split()) for part in prose.split("\n\n") if part.strip() and part[0] not in "#|-"), ""
-    )
+    parts = (" ".join(part.split()) for part in prose.split("\n\n"))
+    paragraph = next((part for part in parts if part and part[0] not in "#|-"), "")
     return re.split(r"(?<=[.?!]) ", paragraph)[0][:200]
 
 
@@ -144,6 +152,29 @@ def linked(link: re.Match[str], file: str, page: str) -> str:
         return "" if picture else f"{text} (`{place}`)"
     target = os.path.relpath(home, os.path.dirname(page) or ".")
     return f"{picture}[{text}]({target}{'#' + anchor if anchor else ''})"
+
+
+def rendered(path: Path) -> str:
+    """A notebook as Markdown, with the outputs of its cells, which are run now."""
+    parts, namespace = [], {"__name__": "notebook"}
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code":
+            parts += [source, ""]
+            continue
+        printed = io.StringIO()
+        body = ast.parse(source)
+        last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(printed):
+            exec(compile(body, f"{path.name}, cell {number}", "exec"), namespace)
+            if last is not None:
+                shown = eval(compile(ast.Expression(last.value), f"{path.name}, cell {number}", "eval"), namespace)
+                if shown is not None:
+                    print(shown)
+        parts += ["```python", source, "```", ""]
+        if text := printed.getvalue().rstrip():
+            parts += ["```text", text, "```", ""]
+    return "\n".join([*parts, f"[The notebook]({path.name})", ""])
 
 
 def run_gallery() -> None:

@@ -48,6 +48,7 @@ def test_every_kind_has_a_name_of_its_own_and_its_rank():
     assert {*known} == {
         "missing", "has", "value", "number", "length", "fails", "found", "empty", "named", "calls", "says", "tells",
         "deviates", "order", "refuses", "asks_back", "silent", "failed_turns", "response_words",
+        "blank",
     }  # fmt: skip
     levels = [kind.level for kind in known.values()]
     assert levels == sorted(levels)
@@ -214,6 +215,9 @@ FAILED = turn("Sorry.", calls=[find(failure="it is full", found=0, named=0)])
         ("asks_back", turn("Fine."), (0, 0)),
         ("silent", turn(" \n"), (1, 1)),
         ("silent", turn("Hi."), (0, 1)),
+        ("blank:router", turn("Hi.", said=[("router", "")]), (1, 0)),
+        ("blank:router", turn("Hi.", said=[("router", "search")]), (0, 1)),
+        ("blank:router", turn("Hi."), (0, 0)),
         ("failed_turns", turn(failure="a timeout"), (1, 1)),
         ("failed_turns", turn("Hi."), (0, 1)),
         ("response_words", turn("Two words"), (2, 1)),

@@ -38,7 +38,7 @@ PARTS: Mapping[str, Mapping[str, float]] = {
 # axis: verdict, p of gaps, p with these terms as they are, effective terms
 EVIDENCE: Mapping[str, tuple[str, float, float, float]] = {
     "gender": ("disparity", 0.0004, 0.0004, 8.2),
-    "age": ("inconclusive", 0.63, 0.3, 7.1),
+    "age": ("inconclusive", 0.33, 0.3, 7.1),
     "race": ("these terms only", 0.003, 0.003, 1.4),
     "placebo": ("placebo", 1.0, 1.0, 10.3),
 }

@@ -278,7 +278,7 @@ def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | No
     lead = _strongest([claim for row in rows if (claim := _claim(row)) is not None])
     if lead is None:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues)
-    if (lead.effect.p or 0.0) >= _CHANCE:
+    if (lead.effect.p or 0.0) >= _CHANCE and not lead.row.needs_placebo:
         return Finding(axis=axis, verdict=INCONCLUSIVE, dialogues=dialogues, missing="chance")
     finding = _finding(lead, lead.groups[0], [], turns)
     compared = lead.row.needed.get(lead.groups[0])

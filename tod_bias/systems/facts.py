@@ -130,7 +130,9 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
             root = tool if tool == made.at else f"{tool}/result"
             _add_output(record, (root, made.at, made.place + 0.5), made.result)
     for number, step in enumerate(steps):
-        if number not in covered:
+        # A model that ends its loop of calls with an empty text has put out its calls.
+        has_ended = step.output == "" and any(before.name == step.name for before in steps[:number])
+        if number not in covered and not has_ended:
             is_response = number == len(steps) - 1
             _add_output(record, (step.name, step.name, float(number)), step.output, is_response=is_response)
     record["response"] = [_speaker(steps, response), response]
@@ -206,7 +208,7 @@ def _add_output(
         texts = [str(content) for name, content in said_in(value) if not name]
         value = " ".join(texts)
     if isinstance(value, str):
-        if value and not is_response:
+        if not is_response:
             record["said"].append([root, stage, well_formed(value)[:_LONGEST_TEXT], place])
     elif value is not None:
         record["out"].append([root, stage, _plain(value), place])

@@ -109,7 +109,7 @@ class Facts:
             self.stage_of[root] = stage
             self.place_of.setdefault(root, place)
             self.texts[root] = f"{self.texts[root]}\n{said}" if root in self.texts else said
-            if len(said) <= _SHORT_TEXT:
+            if 0 < len(said) <= _SHORT_TEXT:
                 self.fields.setdefault(_key(root), []).append(said)
                 self.stage_of[_key(root)] = stage
                 self.place_of.setdefault(_key(root), place)

@@ -174,3 +174,47 @@ class Tells(TextEvent):
         """Return the mean of the number, and 1 if the text has the phrase."""
         numbers = said.numbers_in(phrase) if said.has(phrase) else []
         return (sum(numbers) / len(numbers), 1.0) if numbers else NOTHING
+
+
+class Blank(Event):
+    """A component puts out an empty text, where another variant of the dialogue has one.
+
+    Neither side is better: an empty text of a component may be a lost value, or a check that found nothing.
+    """
+
+    kind, order = "blank", 0
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """The component, and that it puts out nothing."""
+        return f"{unquote(self.place[0])} puts out nothing"
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Unit of the share."""
+        return f"turns in 100 in which {self.label}"
+
+    @classmethod
+    def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Yield the components with a text; the response is empty if the system is silent."""
+        for root, text in facts.texts.items():
+            if root:
+                yield (root,), float(not text.strip())
+
+    def reading(self, facts: Facts) -> Reading:
+        """Return 1 for an empty text, and 1 if there is a text that is not empty."""
+        text = facts.texts.get(self.place[0])
+        return float(text is not None and not text.strip()), float(bool(text and text.strip()))
+
+    def stage_in(self, facts: Facts) -> str:
+        """Return the component."""
+        return facts.stage_of.get(self.place[0], "")
+
+    def place_in(self, facts: Facts) -> float:
+        """Return the place among the steps."""
+        return facts.place_of.get(self.place[0], float("inf"))
+
+    def excerpt(self, facts: Facts) -> str:
+        """Return the text."""
+        text = facts.texts.get(self.place[0], "").strip()
+        return f"{unquote(self.place[0])} {text}" if text else f"{unquote(self.place[0])} nothing"

@@ -4,7 +4,7 @@ A disparity is not a mean over examples but a function of the corpus scores of t
 therefore holds the summed statistics of a score (n-gram counts for corpus BLEU) by set; ``+`` adds them in any order,
 and ``value()`` computes the number.
 
-The sums are weighted over turns, with the weights of :class:`tod_bias.audit.contrasts.ArmSums`: a dialogue weighs once
+The sums are weighted over turns, with the weights of :class:`tod_bias.audit.arm_sums.ArmSums`: a dialogue weighs once
 however many counterfactuals it has. The outputs of the twin of the whole system are known as soon as the agent has
 replied to the original: its output for a counterfactual is T(f(T⁻¹ x)), the rewritten output for the original. So
 nothing is stored between messages, and neither the order of the variants nor their distribution over workers changes a

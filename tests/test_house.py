@@ -30,6 +30,7 @@ FLOORS = (
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),
     ("models",),
+    ("changes",),  # results of a comparison
     ("results",),
     ("metrics",),
     ("dialogues",),

@@ -5,7 +5,8 @@ import re
 import sys
 from pathlib import Path
 
-from tod_bias.report.figures import groups, to_svg
+from tod_bias.report.canvas import to_svg
+from tod_bias.report.figures import groups
 from tod_bias.results import AuditResult
 
 rows = [row for row in AuditResult.load(sys.argv[1]).rows if row.metric.name == "corpus_bleu"]

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tod_bias.audit.record import ORIGINAL
-from tod_bias.report.answer import UNSWAPPED, Segments, compare, readable_pair, scorer_of
+from tod_bias.report.excerpts import UNSWAPPED, Segments, compare, readable_pair, scorer_of
 
 _KEYS = ["axis", "dialogue", "turn"]
 _TIMES = 2

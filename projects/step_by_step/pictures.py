@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from findings import StudyRun
 
-from tod_bias.report.figures import (
+from tod_bias.report.canvas import (
     BAR,
     HATCHES,
     INK,

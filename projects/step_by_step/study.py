@@ -19,10 +19,11 @@ from pictures import fairscores, pairs
 from verdicts import Case, Finding, Number
 
 from tod_bias.audit.record import ORIGINAL, read_turns
-from tod_bias.report.answer import UNSWAPPED, Segments
-from tod_bias.report.figures import to_svg
+from tod_bias.changes import Comparison
+from tod_bias.report.canvas import to_svg
+from tod_bias.report.excerpts import UNSWAPPED, Segments
 from tod_bias.report.notation import with_interval
-from tod_bias.results import AuditResult, AxisResult, Comparison
+from tod_bias.results import AuditResult, AxisResult
 
 HERE = Path(__file__).parent
 BLEU = "corpus_bleu"

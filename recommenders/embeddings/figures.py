@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.recommenders.embeddings.space import Picture
-from tod_bias.report.figures import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+from tod_bias.report.canvas import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
-from tod_bias.report.figures import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+from tod_bias.report.canvas import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

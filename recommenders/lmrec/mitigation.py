@@ -39,7 +39,7 @@ from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.scores import association, average_price, price_percentage
 from tod_bias.recommenders.lmrec.templates import Neutraliser, TemplateSet, load_templates
-from tod_bias.report.figures import INK, STAGE_COLOURS, new_figure, strip, styled
+from tod_bias.report.canvas import INK, STAGE_COLOURS, new_figure, strip, styled
 from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.intervals import interval, t_interval
 from tod_bias.statistics.resampling import resample_counts

@@ -10,8 +10,9 @@ from builders import fair_pipeline, hurt, polite_tone, small_corpus
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.comparison import FinishedRun, MismatchError
 from tod_bias.audit.estimates import AxisEstimates
+from tod_bias.changes import Change, Comparison
 from tod_bias.metrics.choice import metric
-from tod_bias.results import AuditResult, Change, Comparison, RunError
+from tod_bias.results import AuditResult, RunError
 from tod_bias.statistics.settings import Inference
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from tod_bias import Pipeline, attribute
 from tod_bias.audit.design import export_counterfactuals
-from tod_bias.audit.running import counted, first_difference, in_column, most_frequent, of_turn
+from tod_bias.audit.first_difference import first_difference, in_column, most_frequent
 from tod_bias.report import cases as case_pages
+from tod_bias.report.differences import counted, of_turn
 from tod_bias.report.terminal import table
 from tod_bias.results import AuditResult, RunError
 from tod_bias.systems.stage import StageCall

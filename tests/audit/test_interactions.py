@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.audit.contrasts import interaction_weights, stage_weights
+from tod_bias.audit.shares import interaction_weights, stage_weights
 from tod_bias.statistics.arms import ArmDesign, all_arms
 
 STAGES = ("a", "b")

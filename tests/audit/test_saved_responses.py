@@ -12,7 +12,7 @@ from tod_bias import Pipeline, attribute
 from tod_bias.audit.design import export_counterfactuals
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
-from tod_bias.report.answer import circumstances
+from tod_bias.report.circumstances import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop

@@ -6,7 +6,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tod_bias.audit.contrasts import disparity_weights, group_weights, shapley_weights
+from tod_bias.audit.shares import disparity_weights, group_weights, shapley_weights
 from tod_bias.errors import StageError
 from tod_bias.statistics.arms import MOST_ARMS, PAIRS, ArmDesign, arm_key
 

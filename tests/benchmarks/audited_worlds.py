@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.claims import judge
-from tod_bias.audit.contrasts import ArmSums, VariantIndex
 from tod_bias.audit.estimates import AxisEstimates
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.results import AxisResult
 from tod_bias.statistics.arms import ArmDesign, all_arms

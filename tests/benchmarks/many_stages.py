@@ -18,8 +18,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tod_bias.audit.contrasts import ArmSums, AuditContrasts, VariantIndex
+from tod_bias.audit.arm_sums import ArmSums
+from tod_bias.audit.contrasts import AuditContrasts
 from tod_bias.audit.estimates import GroupRows, more_orders_matter, shares_of
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.statistics.arms import PAIRS, ArmDesign
 from tod_bias.statistics.settings import Inference
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
-from tod_bias.audit.claims import judged
+from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.comparison import AxisDifference, Matched, quality_of
-from tod_bias.audit.contrasts import ArmSums, VariantIndex
-from tod_bias.results import AxisChange, Change
+from tod_bias.audit.judged_changes import judged
+from tod_bias.audit.variant_index import VariantIndex
+from tod_bias.changes import AxisChange, Change
 from tod_bias.statistics.arms import ArmDesign, all_arms
 from tod_bias.statistics.settings import Inference
 

@@ -21,6 +21,7 @@ from made_corpora import write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.audit.comparison import FinishedRun
+from tod_bias.changes import Comparison
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.io.cache import Cache
@@ -36,7 +37,7 @@ from tod_bias.recommenders.lmrec.recommendations import read_recommendations
 from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.results import AuditResult, Comparison
+from tod_bias.results import AuditResult
 from tod_bias.systems.stages.recorded import SavedResponses
 from tod_bias.testing.case_choice import cases_of
 from tod_bias.testing.cases import axes_of_cases, read_cases, write_cases

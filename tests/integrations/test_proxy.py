@@ -27,7 +27,7 @@ from tod_bias.errors import StageError, UnansweredError
 from tod_bias.integrations import pipeline_of
 from tod_bias.integrations.model_apis import request_of, with_ids
 from tod_bias.integrations.seen_calls import SeenCalls, stages_as_yaml
-from tod_bias.report.answer import circumstances
+from tod_bias.report.circumstances import circumstances
 from tod_bias.systems.execution import Execution, Run
 
 TESTS = Path(__file__).parent.parent

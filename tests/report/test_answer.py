@@ -4,14 +4,8 @@ import json
 
 import pytest
 
-from tod_bias.report.answer import (
-    TerminalAnswer,
-    axes_with_more_terms,
-    cards_of,
-    example_lines,
-    placebo_line,
-    what_happens,
-)
+from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, example_lines, placebo_line, what_happens
+from tod_bias.report.cards import cards_of
 from tod_bias.report.page import claim_in
 from tod_bias.results import AuditResult, Example, Finding
 

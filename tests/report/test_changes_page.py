@@ -6,8 +6,9 @@ import pytest
 from builders import fair_pipeline, polite_tone, rude_tone, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
+from tod_bias.changes import Change, Comparison
 from tod_bias.report.changes import bounds, fate_of, other_line, rows, summary, write_changes
-from tod_bias.results import Change, Comparison, Estimate
+from tod_bias.results import Estimate
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.answer import circumstances
+from tod_bias.report.circumstances import circumstances
 from tod_bias.results import AuditResult
 
 SAMPLED = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tod_bias.report.answer import compare, readable
+from tod_bias.report.excerpts import compare, readable
 
 
 @pytest.mark.parametrize(

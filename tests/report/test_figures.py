@@ -14,7 +14,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import NARROW, WIDTH, comparison, groups, new_figure, su_comparison, to_svg
+from tod_bias.report.canvas import NARROW, WIDTH, new_figure, to_svg
+from tod_bias.report.figures import comparison, groups, su_comparison
 from tod_bias.results import AuditResult, AxisResult
 
 

@@ -18,7 +18,8 @@ from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
 from tod_bias.audit.measuring import MeasuredAxes, measured_axes
 from tod_bias.audit.record import agreements_of, corpus_hash, cost_of, signature_of
-from tod_bias.audit.run import Measures, Outputs, SavedExecution, run, unattributed
+from tod_bias.audit.run import Measures, Outputs, run
+from tod_bias.audit.saved import SavedExecution, unattributed
 from tod_bias.audit.templates import with_templates
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tod_bias.changes import AxisChange, Change, Comparison, FindingChange, FindingState, OtherChange
 from tod_bias.metrics.events import event_of
-from tod_bias.results import (
-    DIFFERENT,
-    AuditResult,
-    AxisChange,
-    Change,
-    Comparison,
-    Finding,
-    FindingChange,
-    FindingState,
-    OtherChange,
-)
+from tod_bias.results import DIFFERENT, AuditResult, Finding
 
 SHOWN = ("better", "worse", "changed")
 """Verdicts that show a change."""

@@ -18,12 +18,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from tod_bias.metrics.metric import Better
 from tod_bias.results import (
     ALPHA,
     DIFFERENT,
@@ -33,15 +32,12 @@ from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
     AxisResult,
-    Change,
-    ChangeVerdict,
     Estimate,
     Gap,
     Omnibus,
     Terms,
     Verdict,
 )
-from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.distributions import normal_quantile, t_quantile
 from tod_bias.statistics.exchanges import ExchangedRows
@@ -253,11 +249,7 @@ class RowSet:
                 half = max(half, abs(value))
             if self.is_sparse and error <= _TINY:  # nothing varied: a rate of up to 3 in n was not seen (rule of three)
                 half = max(half, exact_half(self.affected[number][:1], family.level / 2))
-        ci = None if math.isnan(half) else (value - half, value + half)
-        if ci is not None and family is not None and p < family.alpha and half >= abs(value):
-            # Exchanges of terms exclude 0 and the other side; they bound nothing else, so this end is of the row alone.
-            near = value - math.copysign(float(t_quantile(1 - family.alpha / 2, freedom)) * error, value)
-            ci = (near, ci[1]) if value > 0 else (ci[0], near)
+        ci = None if family is None or math.isnan(half) else self._interval(number, half, p, family.alpha)
         return Estimate(
             value=value,
             se=error if known else None,
@@ -266,6 +258,23 @@ class RowSet:
             p=None if math.isnan(p) else p,
             scope=None if self.over_terms[number] else "terms",
         )
+
+    def _interval(self, number: int, half: float, p: float, alpha: float) -> tuple[float, float]:
+        """Return the interval of a row.
+
+        Args:
+            number: of the row.
+            half: length of either side.
+            p: adjusted p-value. If exchanges of terms alone put it below the level, they exclude 0 and the other side,
+                and bound nothing else: the end next to 0 is then that of the row alone.
+            alpha: level.
+        """
+        value, error = float(self.rows.values[number]), float(self.rows.errors[number])
+        ci = value - half, value + half
+        if p >= alpha or half < abs(value):
+            return ci
+        near = value - math.copysign(float(t_quantile(1 - alpha / 2, float(self.rows.freedom[number]))) * error, value)
+        return (near, ci[1]) if value > 0 else (ci[0], near)
 
     def affected_in(self, name: str) -> list[tuple[int, int]] | None:
         """How many dialogues differ, of all, and likewise terms; None where many do."""
@@ -1049,81 +1058,3 @@ def negated(estimate: _Estimate) -> _Estimate:
         "ci": None if estimate.ci is None else (-estimate.ci[1], -estimate.ci[0]),
     }
     return estimate.model_copy(update=changed)
-
-
-BETTER: Final = "better"
-"""A disparity, gap or part is nearer to 0; a score is better."""
-WORSE: Final = "worse"
-"""The opposite."""
-CHANGED: Final = "changed"
-"""A change is shown, but it is neither: on which side of 0 the value was is not shown, or no score is a better one."""
-
-
-@dataclass(frozen=True)
-class ChangeRows:
-    """Changes of one kind: of gaps, of parts, of scores."""
-
-    changes: RowSet
-    middles: RowSet | None
-    """Means over both runs, which determine the side of 0 of a value; None for scores."""
-    before: np.ndarray
-    """(rows,)."""
-    after: np.ndarray
-    better: Better = "neither"
-    """Better side, for scores."""
-    margin: float | None = None
-
-    def towards(self, number: int) -> ChangeVerdict:
-        """Return the name of a change if it is shown."""
-        change = float(self.changes.rows.values[number])
-        if self.middles is None:
-            turn = {"higher": -1.0, "lower": 1.0, "neither": 0.0}[self.better] * change
-        else:
-            turn = change * float(self.middles.rows.values[number])
-        return BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
-
-
-def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
-    """Return all changes with intervals, p-values and verdicts.
-
-    Args:
-        kinds: everything that is claimed.
-        alpha: the family-wise error rate, of changes and of equivalences.
-        seed: of draws under the null hypothesis.
-    """
-    family = Family(blocks_of([kind.changes for kind in kinds], seed), alpha)
-    sides = Family(blocks_of([kind.middles for kind in kinds], seed), alpha)
-    equal = {
-        f"{place}/{number}": 1.0 if kind.margin is None else kind.changes.equivalence_p(number, kind.margin)
-        for place, kind in enumerate(kinds)
-        for number in range(len(kind.changes.names))
-    }
-    adjusted = holm(equal)
-    results = []
-    for place, kind in enumerate(kinds):
-        estimates = kind.changes.estimates(family)
-        results.append(
-            {
-                name: Change(
-                    before=finite(float(kind.before[number])),
-                    after=finite(float(kind.after[number])),
-                    change=estimates[name],
-                    equivalent_within=finite(kind.changes.within_of(number, alpha)),
-                    verdict=_verdict(kind, number, (family, sides), adjusted[f"{place}/{number}"], alpha),
-                )
-                for number, name in enumerate(kind.changes.names)
-            }
-        )
-    return results
-
-
-def _verdict(
-    kind: ChangeRows, number: int, families: tuple[Family, Family], equal: float, alpha: float
-) -> ChangeVerdict:
-    if equal < alpha:
-        return EQUIVALENT
-    changed = kind.changes.adjusted(number, families[0])
-    if math.isnan(changed) or not changed < alpha:
-        return INCONCLUSIVE
-    side = 0.0 if kind.middles is None else kind.middles.adjusted(number, families[1])
-    return kind.towards(number) if side < alpha else CHANGED

@@ -15,28 +15,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.changes import with_findings
 from tod_bias.audit.checks import FOUND_KINDS, scored_by
-from tod_bias.audit.claims import (
-    Affected,
-    ChangeRows,
-    RowSet,
-    are_enough,
-    counted,
-    counted_terms,
-    judged,
-    of_dialogues,
-    plain_rows,
-)
-from tod_bias.audit.contrasts import DISPARITY, ArmSums, AuditContrasts, VariantIndex, largest_effect, pseudo_values
+from tod_bias.audit.claims import Affected, RowSet, are_enough, counted, counted_terms, of_dialogues, plain_rows
+from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
+from tod_bias.audit.judged_changes import ChangeRows, judged
 from tod_bias.audit.turns import AxisTurns, Turns
+from tod_bias.audit.variant_index import VariantIndex
+from tod_bias.changes import AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.config import CompareConfig
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, MetricInfo, RunError, Systems
+from tod_bias.results import AuditResult, MetricInfo, RunError
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import stacked
 from tod_bias.statistics.needed import FEWEST

@@ -31,22 +31,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.claims import AxisDraft, RowSet, are_enough, largest_share, smallest_set
-from tod_bias.audit.contrasts import (
-    DISPARITY,
-    PARTS,
-    UNATTRIBUTED,
-    ArmSums,
-    AuditContrasts,
-    Contrasts,
-    VariantIndex,
-    kinds_of_clusters,
-    matters,
-    pairs_of,
-    repair_of,
-    sampling_of,
-    with_orders,
-)
+from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters
+from tod_bias.audit.orders import matters, with_orders
+from tod_bias.audit.repair import repair_of
+from tod_bias.audit.sampling import sampling_of
+from tod_bias.audit.shares import PARTS, pairs_of
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import (
     AxisResult,

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.audit.events import FACTS
-from tod_bias.audit.running import FIRST_DIFFERENCE, ORIGINAL, RESPONSE
+from tod_bias.audit.rows import FIRST_DIFFERENCE, RESPONSE
+from tod_bias.audit.traces import ORIGINAL
 from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.io.documents import loads

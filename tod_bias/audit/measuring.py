@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tod_bias.audit.claims import Further
+from tod_bias.audit.event_sums import TablesWithEvents
 from tod_bias.audit.events import Chosen, EventSearch, most_events
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.screening import screened
-from tod_bias.audit.turns import AxisTurns, TablesWithEvents, placebo_turns
+from tod_bias.audit.turns import AxisTurns, placebo_turns
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.events import Event
 from tod_bias.perturb.axis import PLACEBO

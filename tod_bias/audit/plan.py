@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.contrasts import TermsByFactor, VariantIndex, numbers_of, terms_by_factor
+from tod_bias.audit.arm_sums import numbers_of
 from tod_bias.audit.design import CounterfactualDesign, chunks, design_counterfactuals
+from tod_bias.audit.executor import membership
 from tod_bias.audit.record import generator_of
-from tod_bias.audit.run import membership
-from tod_bias.audit.running import Membership
+from tod_bias.audit.rows import Membership
+from tod_bias.audit.variant_index import TermsByFactor, VariantIndex, terms_by_factor
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.chat import tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn

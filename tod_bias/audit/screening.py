@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tod_bias.audit.claims import Further, are_enough
-from tod_bias.audit.contrasts import VariantIndex, group_design, kinds_of_clusters
-from tod_bias.audit.turns import AxisTurns, EventSums
+from tod_bias.audit.contrasts import group_design, kinds_of_clusters
+from tod_bias.audit.event_sums import EventSums
+from tod_bias.audit.turns import AxisTurns
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.metrics.events import Event
 from tod_bias.statistics.exchanges import ExchangedRows
 from tod_bias.statistics.flips import FlippedRows

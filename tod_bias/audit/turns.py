@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tod_bias.audit.contrasts import ArmSums, RepeatedSums, VariantIndex, numbers_of, terms_by_factor
+from tod_bias.audit.arm_sums import ArmSums, RepeatedSums, numbers_of
+from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWithEvents, parts_of_sums
 from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
+from tod_bias.audit.failures import failed_turns
+from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.record import check_turns
-from tod_bias.audit.running import FIRST_DIFFERENCE, ORIGINAL, REPEAT, RESPONSE, most_frequent
+from tod_bias.audit.rows import FIRST_DIFFERENCE, REPEAT, RESPONSE
+from tod_bias.audit.traces import ORIGINAL
+from tod_bias.audit.variant_index import VariantIndex, terms_by_factor
 from tod_bias.errors import AxisError
 from tod_bias.io.documents import loads
 from tod_bias.metrics.events import Event
-from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
@@ -36,9 +40,6 @@ from tod_bias.statistics.sums import sums_by
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-_REASONS = 3
-"""Reasons of failures that are kept."""
 
 
 _CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]
@@ -73,7 +74,7 @@ class Turns:
         groups: axis to its groups.
         path: the file of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes
             when the object does.
-        schema: of rows that are to come (:func:`~tod_bias.audit.running.schema_of`).
+        schema: of rows that are to come (:func:`~tod_bias.audit.rows.schema_of`).
         name: what the run is called in messages.
     """
 
@@ -356,7 +357,7 @@ class _AxisSums:
         sample = rows["sample"].to_numpy()
         self._samples = int(sample[self._is_original].max(initial=0)) + 1
         self._first = self._is_original & (sample == 0)
-        self._by_role = {role: _Variants(rows, self._of, (rows["role"] == role).to_numpy()) for role in _ROLES}
+        self._by_role = {role: _Variants(rows, self._of, (rows["role"] == role).to_numpy()) for role in ROLES}
 
     def index(self, axis: str, groups: AxisGroups) -> VariantIndex:
         """Return the index of the variants."""
@@ -389,7 +390,7 @@ class _AxisSums:
             np.concatenate([table.original for table in tables], axis=-1),
             np.concatenate([table.by_variant for table in tables], axis=-1),
             np.concatenate([table.placebo for table in tables], axis=-1),
-            RepeatedSums(*(np.concatenate(some, axis=-1) for some in zip(*map(_parts_of, repeated), strict=True)))
+            RepeatedSums(*(np.concatenate(some, axis=-1) for some in zip(*map(parts_of_sums, repeated), strict=True)))
             if repeated
             else None,
             None
@@ -420,8 +421,8 @@ class _AxisSums:
         number, rows = len(events), self._rows
         codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}
         sizes = {role: variants.number * variants.arms for role, variants in self._by_role.items()}
-        kind = np.float64 if number * sum(sizes.values()) <= _MOST_DOUBLES else np.float32
-        happened = {role: np.zeros((sizes[role], number), dtype=kind) for role in _ROLES}
+        kind = np.float64 if number * sum(sizes.values()) <= MOST_DOUBLES else np.float32
+        happened = {role: np.zeros((sizes[role], number), dtype=kind) for role in ROLES}
         original = np.zeros((len(self._ids), number, 2))
         start = 0
         for part, length in parts:
@@ -430,7 +431,7 @@ class _AxisSums:
             values = np.stack([event.sums(part.cells) for event in events], axis=1)  # (rows, events, 2)
             is_original = self._is_original[here]
             np.add.at(original, self._of[here][is_original], values[is_original])
-            for role in _ROLES:
+            for role in ROLES:
                 member = codes[role][here] >= 0
                 if member.any():
                     cells, place = np.unique(codes[role][here][member], return_inverse=True)
@@ -443,137 +444,6 @@ class _AxisSums:
             original / self._samples,
             {role: (some / self._samples).reshape(shape[role]) for role, some in happened.items()},
         )
-
-
-def _parts_of(sums: RepeatedSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return sums.by_sample, sums.first, sums.second
-
-
-_MOST_DOUBLES = 16_000_000
-"""Sums of events that are kept in double precision."""
-
-
-@dataclass(frozen=True)
-class EventSums(Mapping[str, ArmSums]):
-    """Sums of events; the table of each is made when it is asked for.
-
-    The denominator of an event is the same for all variants and arms of a dialogue, so it is kept once.
-    """
-
-    variants: VariantIndex
-    arms: ArmDesign
-    places: Mapping[str, int]
-    """Name of an event to its number."""
-    original: np.ndarray
-    """(dialogues, events, 2) of the original runs."""
-    happened: Mapping[Role, np.ndarray]
-    """Role to (variants, arms, events)."""
-
-    def __getitem__(self, name: str) -> ArmSums:
-        place = self.places[name]
-        could = self.original[:, place, 1]
-        tables = []
-        for role, of in zip(_ROLES, self._dialogues, strict=True):
-            happened = self.happened[role][:, :, place].astype(float)
-            tables.append(np.stack([happened, np.broadcast_to(could[of][:, None], happened.shape)], axis=-1))
-        group, reference, placebo = tables
-        return ArmSums(self.variants, self.arms, self.original[:, place].copy(), group, placebo, None, reference)
-
-    @property
-    def _dialogues(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        references = np.array([number for number, _ in self.variants.references], dtype=int)
-        return self.variants.of, references, self.variants.placebo
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def only(self, names: Sequence[str]) -> EventSums:
-        """Return the sums of some events."""
-        chosen = [self.places[name] for name in names]
-        return EventSums(
-            self.variants,
-            self.arms,
-            {name: place for place, name in enumerate(names)},
-            self.original[:, chosen],
-            {role: some[:, :, chosen] for role, some in self.happened.items()},
-        )
-
-    def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (variants, events) with no stage replaced and with all, of the counterfactuals."""
-        return self.happened["group"][:, 0], self.happened["group"][:, -1]
-
-    def ends_of_placebo(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same of the placebo."""
-        return self.happened["placebo"][:, 0], self.happened["placebo"][:, -1]
-
-
-class TablesWithEvents(Mapping[str, ArmSums]):
-    """Tables of metrics, then of events."""
-
-    def __init__(self, tables: Mapping[str, ArmSums], events: EventSums) -> None:
-        self._tables = {name: tables[name] for name in tables}
-        self.events = events
-
-    def only(self, names: Sequence[str]) -> TablesWithEvents:
-        """Return the tables of all metrics, and of some events."""
-        return TablesWithEvents(self._tables, self.events.only(names))
-
-    def __getitem__(self, name: str) -> ArmSums:
-        return self._tables[name] if name in self._tables else self.events[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._tables, *self.events])
-
-    def __len__(self) -> int:
-        return len(self._tables) + len(self.events)
-
-
-def failed_turns(parts: Iterable[pd.DataFrame]) -> dict[str, FailedTurns]:
-    """Return how many turns of the unchanged system had a failed call, by group.
-
-    Args:
-        parts: turns of one axis, as :meth:`Turns.system_rows` yields them.
-
-    Returns:
-        ``original`` and the groups, each with the most frequent reasons. An original also counts as a turn of its
-        group.
-    """
-    reasons: dict[str, Counter[str]] = {ORIGINAL: Counter()}
-    turns: Counter[str] = Counter()
-    known: dict[str, str] = {}
-    for rows in parts:
-        sources = dict(zip(rows["dialogue"], rows["source"], strict=True))
-        sources |= dict(zip(*(rows.loc[rows["role"] == "group", name] for name in ("dialogue", "source")), strict=True))
-        columns = zip(rows["dialogue"], rows["role"], rows["group"], rows[FACTS], strict=True)
-        for dialogue, role, group, text in columns:
-            is_original = role != "group"
-            source = sources.get(dialogue)
-            names = [ORIGINAL, *([str(source)] if isinstance(source, str) else [])] if is_original else [str(group)]
-            if text not in known:
-                known[text] = _failure_in(text)
-            for name in names:
-                turns[name] += 1
-                counted = reasons.setdefault(name, Counter())
-                if known[text]:
-                    counted[known[text]] += 1
-    return {
-        name: FailedTurns(turns=counted.total(), of=turns[name], reasons=dict(counted.most_common(_REASONS)))
-        for name, counted in reasons.items()
-    }
-
-
-def _failure_in(text: Any) -> str:
-    """Return the reason for which a turn or its first failed call failed; empty if none did."""
-    if not isinstance(text, str) or ('"failure"' not in text and "[[" not in text):
-        return ""
-    facts = Facts(text)
-    return facts.failure or next((call.failure for call in facts.calls if call.failure), "")
-
-
-_ROLES: tuple[Role, ...] = ("group", "reference", "placebo")
 
 
 class _Variants:
@@ -672,7 +542,7 @@ def _variant_index(
     rows: pd.DataFrame, axis: str, groups: AxisGroups, by_role: Mapping[Role, _Variants], dialogues: int
 ) -> VariantIndex:
     """Return the index of the counterfactuals."""
-    copies, references, placebos = (by_role[role] for role in _ROLES)
+    copies, references, placebos = (by_role[role] for role in ROLES)
     facts = rows[["source", "group", "clusters"]].iloc[copies.starts]
     targets = facts["group"].astype(object).tolist()
     names = groups.groups or tuple(dict.fromkeys(targets))

@@ -410,7 +410,8 @@ def _list_calls(file: Path, dialogue: Dialogue, json: bool, output: DoctorOutput
 
     from tod_bias.audit.evaluation import evaluate
     from tod_bias.pipelines import load_pipeline
-    from tod_bias.report.answer import outcomes, readable
+    from tod_bias.report.circumstances import outcomes
+    from tod_bias.report.excerpts import readable
 
     result = evaluate(load_pipeline(file), [dialogue], metrics=("corpus_bleu",), bootstrap=0)
     score, cost = result.scores["corpus_bleu"].value, result.cost

@@ -486,7 +486,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: LevelOptio
     check_models(*models.model, *models.masked_model, *models.augmented_model)
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.templates import load_templates
-    from tod_bias.report.figures import to_svg
+    from tod_bias.report.canvas import to_svg
     from tod_bias.statistics.settings import Inference
 
     trainings = _trainings(models, read_reviews(source))

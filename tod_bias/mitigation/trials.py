@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, computed_field
 from tod_bias.audit.analysis import attribute
 from tod_bias.audit.comparison import MismatchError, compare
 from tod_bias.audit.record import corpus_hash, read_turns, signature_of
+from tod_bias.changes import Change
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, MetricError
@@ -25,7 +26,7 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guard import Guard, with_guards
-from tod_bias.results import DIFFERENT, AuditResult, Change, Finding, MetricInfo
+from tod_bias.results import DIFFERENT, AuditResult, Finding, MetricInfo
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned

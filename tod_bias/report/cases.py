@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tod_bias.audit.running import of_turn
 from tod_bias.dialogues.text import first_change, window
-from tod_bias.report.answer import readable_pair
+from tod_bias.report.differences import of_turn
+from tod_bias.report.excerpts import readable_pair
 from tod_bias.report.notation import count
 
 FIXED = "fixed"

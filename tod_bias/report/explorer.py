@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
-from tod_bias.audit.running import differences_of, of_turn
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.io.documents import loads
@@ -28,8 +27,11 @@ from tod_bias.io.files import json_text, subfolder, write_text
 from tod_bias.io.folder import shown as from_here
 from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
-from tod_bias.report.answer import UNSWAPPED, Card, cards_of, circumstances, readable, scorer_of
+from tod_bias.report.cards import Card, cards_of
+from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
+from tod_bias.report.differences import differences_of, of_turn
+from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.notation import claim_of, shown_gap
 from tod_bias.report.page import TEMPLATES, leading_rows
 from tod_bias.results import TURNS, AuditResult, RunError

@@ -18,7 +18,8 @@ from typing import Any, Literal
 from tod_bias.errors import TodBiasError
 from tod_bias.io.files import write_json
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.report.answer import circumstances, in_lines, placebo_line
+from tod_bias.report.answer import in_lines, placebo_line
+from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import fixed, interval, p_cell, percent
 from tod_bias.report.page import TEMPLATES, write_page
 from tod_bias.results import RESULTS, AuditResult, AxisResult
@@ -59,7 +60,7 @@ class FormSection:
 
 
 @dataclass(frozen=True)
-class Form:
+class PrintedForm:
     """A page that can be handed in."""
 
     form: str
@@ -218,7 +219,7 @@ def _limitations(result: AuditResult) -> FormSection:
     return FormSection("Known limitations", [*_LIMITS, *circumstances(result)])
 
 
-def annex_iv(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> Form:
+def annex_iv(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> PrintedForm:
     """Return a test report: data, procedure, metrics, results, limitations, dated and to be signed."""
     sections = (
         _subject(subject, result, tested),
@@ -230,13 +231,13 @@ def annex_iv(result: AuditResult, subject: FormSubject, tested: str, metric: str
         _versions(result),
         _limitations(result),
     )
-    return Form("annex-iv", "Test report: potentially discriminatory impacts", _today(), sections)
+    return PrintedForm("annex-iv", "Test report: potentially discriminatory impacts", _today(), sections)
 
 
-def limitations(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> Form:
+def limitations(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> PrintedForm:
     """Return a statement of what a run could not show."""
     sections = (_subject(subject, result, tested), _missed(result), _limitations(result), _data(result))
-    return Form("limitations", "What the test could not show", _today(), sections)
+    return PrintedForm("limitations", "What the test could not show", _today(), sections)
 
 
 _SEX, _RACE = ("gender",), ("race", "race_people")
@@ -256,7 +257,7 @@ def _kind_of(axis: str) -> str:
     return "sex" if of_sex else "race" if of_race else ""
 
 
-def ll144(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> Form:
+def ll144(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> PrintedForm:
     """Return selection rates and impact ratios by sex, by race and by both.
 
     Raises:
@@ -297,7 +298,7 @@ def ll144(result: AuditResult, subject: FormSubject, tested: str, metric: str | 
         _data(result),
         _limitations(result),
     )
-    return Form("ll144", "Selection rates and impact ratios: counterfactual test data", _today(), sections)
+    return PrintedForm("ll144", "Selection rates and impact ratios: counterfactual test data", _today(), sections)
 
 
 def _ratios(result: AuditResult, axis: str, metric: str | None) -> FormTable | None:
@@ -320,7 +321,7 @@ def _ratios(result: AuditResult, axis: str, metric: str | None) -> FormTable | N
     return FormTable((f"{kind} ({axis})", "dialogues", f"rate: {what}", "impact ratio"), cells)
 
 
-FORMS: Mapping[FormName, Callable[[AuditResult, FormSubject, str, str | None], Form]] = {
+FORMS: Mapping[FormName, Callable[[AuditResult, FormSubject, str, str | None], PrintedForm]] = {
     "annex-iv": annex_iv,
     "ll144": ll144,
     "limitations": limitations,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tod_bias.changes import Comparison
 from tod_bias.io.folder import WITH_REPORT
 from tod_bias.report.changes import write_changes
 from tod_bias.report.page import REPORT, write_report
-from tod_bias.results import RESULTS, AuditResult, Comparison, RunError
+from tod_bias.results import RESULTS, AuditResult, RunError
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from tod_bias.audit.notices import Opposed, opposed
 from tod_bias.audit.record import ReportedRun, read_runs
 from tod_bias.errors import TodBiasError
 from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.metrics.events import event_of
 from tod_bias.report import notation
-from tod_bias.report.answer import Card, Opposed, cards_of, circumstances, heading, opposed, treatment
+from tod_bias.report.answer import heading, treatment
+from tod_bias.report.canvas import NARROW, inline, to_svg
+from tod_bias.report.cards import Card, cards_of
+from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
-from tod_bias.report.figures import (
-    MOST_ROWS,
-    NARROW,
-    comparison,
-    groups,
-    inline,
-    su_comparison,
-    to_svg,
-)
+from tod_bias.report.figures import MOST_ROWS, comparison, groups, su_comparison
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,

@@ -17,9 +17,10 @@ from rich.text import Text
 
 from tod_bias.audit.evaluation import Evaluation, score_cells
 from tod_bias.audit.plan import Plan, StagePlan
-from tod_bias.audit.running import differences_of
-from tod_bias.report.answer import TerminalAnswer, circumstances, outcomes
+from tod_bias.report.answer import TerminalAnswer
+from tod_bias.report.circumstances import circumstances, outcomes
 from tod_bias.report.console import Console
+from tod_bias.report.differences import differences_of
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tod_bias.io.files import subfolder, write_text
 from tod_bias.io.folder import writable
-from tod_bias.report.figures import (
+from tod_bias.report.canvas import (
     BAR,
     HATCHES,
     INK,

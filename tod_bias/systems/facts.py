@@ -130,15 +130,18 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
             root = tool if tool == made.at else f"{tool}/result"
             _add_output(record, (root, made.at, made.place + 0.5), made.result)
     for number, step in enumerate(steps):
-        # A model that ends its loop of calls with an empty text has put out its calls.
-        has_ended = step.output == "" and any(before.name == step.name for before in steps[:number])
-        if number not in covered and not has_ended:
+        if number not in covered and not _is_end_of_loop(steps, number):
             is_response = number == len(steps) - 1
             _add_output(record, (step.name, step.name, float(number)), step.output, is_response=is_response)
     record["response"] = [_speaker(steps, response), response]
     if failure:
         record["failure"] = well_formed(failure)[:_LONGEST_REASON]
     return json.dumps(record, ensure_ascii=False)
+
+
+def _is_end_of_loop(steps: Sequence[StageCall], number: int) -> bool:
+    """Return whether a model ends its loop of calls with an empty text: it has put out its calls before."""
+    return steps[number].output == "" and any(before.name == steps[number].name for before in steps[:number])
 
 
 def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tod_bias.audit.running import first_difference, rewritten_calls
+from tod_bias.audit.first_difference import first_difference
+from tod_bias.audit.traces import rewritten_calls
 from tod_bias.io.cache import Cache
 from tod_bias.metrics.bleu import SentenceBleu
 from tod_bias.metrics.events import Event, event_of
@@ -57,7 +58,7 @@ class CheckedCase:
     reason: str = ""
     """Reason for which the case has no response, or for which it is not fixed."""
     first_difference: Mapping[str, Any] | None = None
-    """The first step that differs from the original's (:mod:`tod_bias.audit.running`)."""
+    """The first step that differs from the original's (:mod:`tod_bias.audit.traces`)."""
 
     @property
     def record(self) -> dict[str, Any]:

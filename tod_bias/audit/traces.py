@@ -1,0 +1,199 @@
+"""Traces of the variants of dialogues: the original, its counterfactuals, references and placebos, in every arm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tod_bias.perturb.axis import Variants
+from tod_bias.results import LostInfo
+from tod_bias.systems.execution import Run, Trace, TurnTrace
+from tod_bias.systems.stage import StageCall
+from tod_bias.systems.stages.recorded import ORIGINAL
+from tod_bias.systems.twin import Rewrite
+
+if TYPE_CHECKING:
+    pass
+
+
+_REASONS = 3
+"""Reasons that are shown."""
+
+
+class VariantTraces(NamedTuple):
+    """Traces of one run of the system in all variants of a dialogue along one axis."""
+
+    original: Trace
+    rewritten: Sequence[Trace]
+    """Traces of the groups, the references, then of the placebo."""
+
+
+class ExecutedVariants(NamedTuple):
+    """Traces of the system in all variants of a dialogue along one axis."""
+
+    variants: Variants
+    samples: Sequence[VariantTraces]
+    """One, or several where stages draw their outputs."""
+    repeats: Sequence[tuple[Trace, Trace]] = ()
+    """Pairs of runs of the original from different draws, if stages draw their outputs; no draw is in two pairs."""
+
+
+class Runner(Protocol):
+    """Runner of dialogues, or source of their outputs."""
+
+    lost: dict[int, str]
+    """Runs of the last call without an output: number and reason."""
+    lost_unswapped: set[int]
+    """Numbers of the lost runs in which no stage was replaced."""
+
+    parted: set[str]
+    """The stages whose twins put out anything else."""
+
+    @property
+    def whole_arm(self) -> int | None:
+        """Number of the arm of the whole system's twin, which is made here; None if there is none."""
+
+    @property
+    def is_sampled(self) -> bool:
+        """True if any stage draws its outputs."""
+
+    def __call__(self, runs: Sequence[Run]) -> Sequence[Trace | None]:
+        """Return the traces of all runs; None for one that is lost."""
+
+
+@dataclass
+class LostDialogues:
+    """Dialogues that are left out because a call had no output."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    """A dialogue's id to the reason."""
+    variants: Counter[str] = field(default_factory=Counter)
+    """Variants in which the system itself had no output: ``original``, or an axis and group (``gender: woman``).
+
+    Twins do not count, because they are called with the original's input.
+    """
+
+    @property
+    def record(self) -> LostInfo:
+        """Number of lost dialogues, the variants in which they were lost, and the most frequent reasons."""
+        reasons = Counter(self.reasons.values()).most_common(_REASONS)
+        return LostInfo(dialogues=len(self.reasons), variants=dict(self.variants), reasons=dict(reasons))
+
+    def merge(self, other: LostDialogues) -> None:
+        """Add the lost dialogues of another chunk."""
+        self.reasons |= other.reasons
+        self.variants += other.variants
+
+    def add(self, run: Run, reason: str, *, is_system: bool) -> None:
+        """Add a dialogue; ``is_system`` is True if the system itself had no output, and not only a twin."""
+        self.reasons.setdefault(run.dialogue.id, reason)
+        if is_system:
+            self.variants[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+
+
+def executed(
+    runner: Runner, by_axis: Mapping[str, Sequence[Variants]], samples: int, lost: LostDialogues
+) -> dict[str, list[ExecutedVariants]]:
+    """Run the variants of the dialogues of one chunk, by axis; dialogues in which a call had no output are missing.
+
+    A dialogue is left out of all axes. Where stages draw their outputs, the originals are run once more than there are
+    samples if there is only one: the A/A run, in which only the draws differ.
+    """
+    originals = {_key(variants.original): variants.original for variants in chain(*by_axis.values())}
+    rewritten = [run for variants in chain(*by_axis.values()) for run in variants.rewritten]
+    draws = max(samples, 2) if runner.is_sampled else samples
+    runs = [replace(run, sample=draw) for draw in range(draws) for run in originals.values()]
+    runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
+    traces = iter(runner(runs))
+    for number, reason in runner.lost.items():
+        lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
+    of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
+    of_rewritten = [_by_axis(traces, by_axis) for _ in range(samples)]
+    _add_whole(runner.whole_arm, by_axis, of_originals, of_rewritten)
+    return {
+        axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
+        for axis, some in by_axis.items()
+    }
+
+
+def _by_axis(
+    traces: Iterator[Trace | None], by_axis: Mapping[str, Sequence[Variants]]
+) -> dict[str, list[list[Trace | None]]]:
+    """The next traces, those of each dialogue's rewritten variants, by axis."""
+    return {
+        axis: [list(islice(traces, len(variants.rewritten))) for variants in some] for axis, some in by_axis.items()
+    }
+
+
+def _add_whole(
+    arm: int | None,
+    by_axis: Mapping[str, Sequence[Variants]],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+) -> None:
+    """Add the arm of the whole system's twin, T(f(T⁻¹ x̃)): what the system did with the original, rewritten."""
+    if arm is None:
+        return
+    for originals, rewritten in zip(of_originals, of_rewritten, strict=False):
+        for axis, some in by_axis.items():
+            for variants, traces in zip(some, rewritten[axis], strict=True):
+                original = originals[_key(variants.original)]
+                for run, trace in zip(variants.rewritten, traces, strict=True):
+                    if original is not None and trace is not None and run.rewrite is not None:
+                        ways = (
+                            TurnTrace((arm,), rewritten_calls(turn[0].calls, run.rewrite), turn[0].failure)
+                            for turn in original
+                        )
+                        trace[:] = [(*turn, way) for turn, way in zip(trace, ways, strict=True)]
+
+
+def rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
+    """Return calls with T of their arguments and outputs."""
+    return tuple(StageCall(call.name, rewrite(call.argument), rewrite(call.output)) for call in calls)
+
+
+def _of_axis(
+    axis: str,
+    some: Sequence[Variants],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+    is_sampled: bool,
+    lost: LostDialogues,
+) -> Iterator[ExecutedVariants]:
+    """The variants along an axis with their traces: those of the originals by draw, the others by sample."""
+    for place, variants in enumerate(some):
+        if variants.original.dialogue.id in lost.reasons:
+            continue
+        of_original = [drawn[_key(variants.original)] for drawn in of_originals]
+        of_variants = [sample[axis][place] for sample in of_rewritten]
+        yield _executed(variants, of_original, of_variants, is_sampled=is_sampled)
+
+
+def _executed(
+    variants: Variants,
+    of_original: Sequence[Trace | None],
+    of_rewritten: Sequence[Sequence[Trace | None]],
+    *,
+    is_sampled: bool,
+) -> ExecutedVariants:
+    """The traces of one dialogue: those of the original by draw, those of the others by sample."""
+    originals = [_complete(trace) for trace in of_original]
+    samples = [
+        VariantTraces(original, [_complete(trace) for trace in traces])
+        for original, traces in zip(originals, of_rewritten, strict=False)
+    ]
+    repeats = list(zip(originals[::2], originals[1::2], strict=False)) if is_sampled else []
+    return ExecutedVariants(variants, samples, repeats)
+
+
+def _key(run: Run) -> tuple[str, str]:
+    """Return the key of an original: a dialogue with an introduction differs on every axis."""
+    return run.dialogue.id, run.variant
+
+
+def _complete(trace: Trace | None) -> Trace:
+    assert trace is not None  # the dialogue would have been lost
+    return trace

@@ -80,7 +80,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     title: ClassVar[str] = ""
     not_options: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a stored configuration holds and that are no options of the command line."""
+    """Fields that a stored configuration or a file of options holds and that are no options of the command line."""
     is_of_run: ClassVar[bool] = False
     """True if a finished run supplies the values of these options by default."""
     in_help: ClassVar[frozenset[str] | None] = None
@@ -172,6 +172,7 @@ class TermOptions(Options):
     """Terms that express groups."""
 
     title: ClassVar[str] = "Axes"
+    not_options: ClassVar[frozenset[str]] = frozenset({"protect"})
 
     lexicon: tuple[str, ...] = ()
     """AXIS=FILE: a lexicon for one of the axes, shipped or new; may be repeated."""
@@ -185,11 +186,13 @@ class DeviceOptions(Options):
     title: ClassVar[str] = "System"
 
     device: Annotated[str | None, ADVANCED] = None
-    """Device of models that are given on the command line, e.g. cpu or cuda:0."""
+    """Device of the models, e.g. cpu or cuda:0."""
 
 
 class LexiconOptions(TermOptions, AxisNames):
     """Axes, and the terms that express their groups."""
+
+    not_options: ClassVar[frozenset[str]] = frozenset({"protect", "name_slots"})
 
     name_slots: Annotated[Path | None, ADVANCED] = None
     """File that lists the slots that hold people's names."""
@@ -232,8 +235,10 @@ class AuditedAxes(AxisOptions):
 class SystemOptions(DeviceOptions):
     """The system that is audited."""
 
+    not_options: ClassVar[frozenset[str]] = frozenset({"device", "dtype", "backend"})
+
     pipeline: str | None = None
-    """Pipeline file (.yaml), or demo for the bundled pipeline."""
+    """Pipeline file (.yaml), folder of a model for both language-model stages, or demo for the bundled pipeline."""
     model: str | None = None
     """Checkpoint for both language-model stages."""
     api_call_model: str | None = None
@@ -250,7 +255,12 @@ class SystemOptions(DeviceOptions):
     @property
     def models(self) -> tuple[str | None, str | None, str | None]:
         """The checkpoints of both stages, of the API-call stage, and of the response stage."""
-        return self.model, self.api_call_model, self.response_model
+        return (self.pipeline if self.is_folder else self.model), self.api_call_model, self.response_model
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the pipeline is the folder of a model, and no other model is named."""
+        return self.pipeline is not None and self.model is None and Path(self.pipeline).is_dir()
 
     @property
     def generation(self) -> dict[str, Any]:
@@ -311,6 +321,8 @@ class TurnOptions(ResumeOptions):
 
 class RunOptions(TurnOptions):
     """Options for running the system."""
+
+    not_options: ClassVar[frozenset[str]] = frozenset({"workers"})
 
     samples: Annotated[Positive, ADVANCED] = 1
     """Number of outputs drawn per call, if the temperature is above 0."""
@@ -423,30 +435,33 @@ class ConfigFile(Options):
     """File with options (YAML or JSON, also a run's config.json); options on the command line override it."""
 
 
-class AnalysisOverrides(MetricOptions, ClusterOptions):
-    """Metrics and clusters whose code is the user's own."""
-
-
-class DialogueOverrides(Options):
+class DialogueOverrides(AxisNames):
     """Dialogues and axes of a finished run, given again if its folder was received or its files have moved."""
 
+    title: ClassVar[str] = "Run"
     is_of_run: ClassVar[bool] = True
-    in_help: ClassVar[frozenset[str] | None] = frozenset({"corpus", "axes", "pipeline", "metrics"})
 
-    corpus: CorpusOptions = CorpusOptions()
-    axes: AxisOptions = AxisOptions()
+    corpus: str = DEMO
+    """The corpus that the run audited, if it has moved."""
+    config: Path | None = None
+    """File with further options (YAML or JSON), which take the place of the run's."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given, those of the file among them.
+
+        Raises:
+            TodBiasError: the file cannot be read, or an option in it is invalid.
+        """
+        options = super().given()
+        file = options.pop("config", None)
+        return options if file is None else AuditConfig.read_own(file).given() | options
 
 
 class SystemOverrides(DialogueOverrides):
     """Dialogues, axes and system of a finished run, given again if its folder was received or its files have moved."""
 
-    system: SystemOptions = SystemOptions()
-
-
-class RunOverrides(SystemOverrides):
-    """Options of a finished run, given again if its folder was received or its files have moved."""
-
-    analysis: AnalysisOverrides = AnalysisOverrides()
+    pipeline: str | None = None
+    """The system to run: a YAML file, or the folder of a model."""
 
 
 class RunNames(Options):
@@ -529,6 +544,20 @@ class AuditConfig(Seeded):
             return cls.of(content)
         except TodBiasError as error:
             raise TodBiasError(f"{path}: {error}") from None
+
+    @classmethod
+    def read_own(cls, file: Path) -> AuditConfig:
+        """Read a configuration of the user's own, whose code may be imported; its paths are absolute.
+
+        Raises:
+            TodBiasError: the file cannot be read, or a run wrote it into another folder.
+        """
+        config = cls.read(file)
+        if config.inode is not None and not config.was_written_into(file if file.is_dir() else file.parent):
+            raise TodBiasError(
+                f"{file}: a run wrote it into another folder; delete its entry 'inode' to use it as your own"
+            )
+        return config.located()
 
     def text(self, folder: Path) -> str:
         """Return the configuration as JSON, with the inode of the folder that it is written into."""

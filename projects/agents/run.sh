@@ -17,8 +17,8 @@ test -f "$MODELS/star/model.safetensors" ||
   python "$STUDY/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$STUDY/../tool_agents/adapter" "$MODELS/star"
 
 python "$STUDY/../tool_agents/star_dialogues.py" "$DATAPATH" "$OUT"
-test -f "$OUT/star.sqlite" || tod-bias database --corpus star_dialogues:named --datapath "$DATAPATH" --splits test \
-  --out "$OUT/star.sqlite"
+test -f "$OUT/star.sqlite" || tod-bias export --corpus star_dialogues:named --datapath "$DATAPATH" --split test \
+  --database "$OUT/star.sqlite"
 
 python "$STUDY/model_server.py" "$MODELS/star" "$PORT" "$OUT/replies.jsonl" > "$OUT/server.log" 2>&1 &
 trap 'kill %1' EXIT

@@ -93,7 +93,7 @@ def findings(
 
     Args:
         runs: of any models and corpora.
-        words: a corpus to what ``tod-bias words`` wrote of it.
+        words: a corpus to what ``mentions.py`` wrote of it.
         margin: what is as good as no difference, in parts of the originals' score.
         changes: the folders of two runs on the same dialogues to how much larger the disparity of the second is on each
             axis, paired by dialogue, as ``tod-bias compare`` has it; runs that are not here are taken as independent.

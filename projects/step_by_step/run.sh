@@ -96,4 +96,4 @@ done
 tod-bias compare "$OUT/attribution_sgd_after_star" "$OUT/attribution_sgd_pre" --out "$OUT/beginnings_sgd_compared"
 
 # Whom the corpora mention (Fig. 2).
-tod-bias words --corpus "google_sgd,$STAR,$TAU_BENCH" --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"
+python "$HERE/mentions.py" --corpus "google_sgd,$STAR,$TAU_BENCH" --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"

@@ -90,12 +90,13 @@ def test_axes_without_a_dialogue_are_named():
         plan(equivariant_pipeline(corpus), corpus, ["race"])
 
 
-@pytest.mark.parametrize("command", ["plan --sample 0", "attribute --dry-run --sample 0"])
-def test_the_command_writes_and_prints_it(command, tmp_path):
+def test_the_command_writes_and_prints_it(tmp_path):
     (tmp_path / "my_bot.py").write_text("def speak(inputs):\n    return ['Of course.' for _ in inputs]\n")
     (tmp_path / "pipeline.yaml").write_text("stages:\n  speak: my_bot:speak\n")
     pipeline = tmp_path / "pipeline.yaml"
-    code, out, _ = run_command(command, "--pipeline", pipeline, "--axes", "gender", "--out", tmp_path / "o")
+    code, out, _ = run_command(
+        "attribute --dry-run --sample 0 --pipeline", pipeline, "--axes", "gender", "--out", tmp_path / "o"
+    )
     assert code == 0
     written = json.loads((tmp_path / "o" / "plan.json").read_text())
     assert written["audited"] == {"gender": 81}
@@ -109,7 +110,7 @@ def test_of_an_agent_elsewhere_turns_are_bounded(tmp_path):
         "stages: {model: {match: {kind: model}}}\n"
     )
     options = ("--axes", "gender", "--out", tmp_path / "o")
-    code, out, err = run_command("plan --pipeline", tmp_path / "agent.yaml", *options)
+    code, out, err = run_command("attribute --dry-run --pipeline", tmp_path / "agent.yaml", *options)
     assert code == 0, err
     written = json.loads((tmp_path / "o" / "plan.json").read_text())
     assert f"At most {written['turns'] * written['arms']:,} turns are run" in out

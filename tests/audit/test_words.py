@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from commands import run_command
 
 from tod_bias import Dialogue, Turn
 from tod_bias.audit.mentions import word_statistics
 from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import load_axis
+from tod_bias.report.words import write_shares
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
 DIALOGUES = [
@@ -71,43 +73,29 @@ def test_protected_phrases_do_not_count() -> None:
     assert word_statistics(DIALOGUES, [axis], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
 
 
-def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    write_jsonl(DIALOGUES, "corpus.jsonl")
-    code, out, err = run_command("words --corpus corpus.jsonl --axes gender,age --out run")
-    assert (code, err) == (0, "")
-    (row,) = (line for line in out.splitlines() if line.startswith("  woman"))
-    assert row.split()[:4] == ["woman", "4", "133.3", "166.7"]
-    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
-    assert "…" not in out
-    with Path("run/words.csv").open() as file:
+def test_a_record_a_table_and_a_figure_are_written(tmp_path: Path) -> None:
+    result = word_statistics(DIALOGUES, ["gender", "age"], bootstrap=50)
+    result.save(tmp_path)
+    write_shares(result, tmp_path)
+    with (tmp_path / "words.csv").open() as file:
         rows = {(row["axis"], row["group"], row["speaker"]): row for row in csv.DictReader(file)}
     assert len(rows) == 3 * (3 + 5)
     assert float(rows["gender", "woman", "user"]["share_of_words"]) == pytest.approx(2 / 15)
-    record = json.loads(Path("run/words.json").read_text())
+    record = json.loads((tmp_path / "words.json").read_text())
     assert record["signature"]["axis gender"].startswith("lexicon:gender|")
-    assert "<svg" in Path("run/figures/words.svg").read_text()
-    code, _, err = run_command("words --corpus corpus.jsonl --axes height")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "unknown axis 'height'" in err
+    assert "<svg" in (tmp_path / "figures" / "words.svg").read_text()
 
 
 def test_several_corpora_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_jsonl(DIALOGUES, "one.jsonl")
     write_jsonl(DIALOGUES[1:], "other.jsonl")
-    code, out, err = run_command("words --corpus one.jsonl,other.jsonl --axes gender,race --out run")
-    assert (code, err) == (0, "")
-    (row,) = (line for line in out.splitlines() if line.startswith("  woman"))
+    script = Path(__file__).parents[2] / "projects/step_by_step/mentions.py"
+    options = ["--corpus", "one.jsonl,other.jsonl", "--split", "test", "--axes", "gender,race", "--out", "run"]
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True)
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("  woman"))
     assert row.split() == ["woman", "66.7%", "(4)", "50.0%", "(2)"]
-    assert "–" in out  # no race is mentioned
+    assert "–" in done.stdout  # no race is mentioned
     for name in ("one", "other"):
         assert json.loads(Path(f"run/{name}/words.json").read_text())["corpus"]["name"] == f"{name}.jsonl"
     assert "other" in Path("run/figures/corpora.svg").read_text()
-    Path("more").mkdir()
-    write_jsonl(DIALOGUES, "more/one.jsonl")
-    code, _, err = run_command("words --corpus one.jsonl,more/one.jsonl")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "two corpora are called 'one'" in err
-    assert "a name is missing" in run_command("words --corpus one.jsonl,")[2]

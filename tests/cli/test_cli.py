@@ -34,6 +34,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "cli_stages.py").write_text(STAGES)
     for name in ("Respond", "Silent", "Nothing"):
         (tmp_path / f"{name}.yaml").write_text(f"stages: {{response: 'cli_stages:{name}'}}")
+    (tmp_path / "elsewhere.yaml").write_text("system: {model: tiny, device: 'cuda:9'}")
     return tmp_path
 
 
@@ -151,9 +152,6 @@ def test_an_axis_of_ones_own(folder):
     code, _, err = run_command("attribute", *QUICK, "--pipeline", "Respond.yaml", *axis, "--out", "own", "--quiet")
     assert code == 0, err
     assert list(json.loads((folder / "own" / "results.json").read_text())["axes"]) == ["people", "placebo"]
-    code, out, err = run_command("words --corpus corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
-    assert code == 0, err
-    assert "wives" in out
     code, out, err = run_command("export --corpus corpus.jsonl", *axis)
     assert code == 0, err
     told = [json.loads(line) for line in out.splitlines()]
@@ -218,14 +216,14 @@ def test_options_come_from_a_file_and_the_command_line_goes_before(folder):
     (folder / "changed.json").write_text(json.dumps(config | {"seed": 4}))
     code, _, err = run_command("plan --config changed.json --quiet")
     assert (code, err.count("\n")) == (2, 1)
-    assert run_command("plan --config audit.yaml --axes gender --quiet --out planned")[0] == 0
+    assert run_command("attribute --dry-run --config audit.yaml --axes gender --quiet --out planned")[0] == 0
 
 
 def test_the_version_and_help():
     from tod_bias import __version__
 
     assert run_command("--version") == (0, f"{__version__}\n", "")
-    assert run_command("help words") == run_command("words --help")
+    assert run_command("help export") == run_command("export --help")
 
 
 def test_doctor_writes_into_a_folder(folder, monkeypatch):
@@ -236,7 +234,7 @@ def test_doctor_writes_into_a_folder(folder, monkeypatch):
 
 BROKEN = {
     "attribute --model bare": "holds no tokenizer",
-    "attribute --model tiny --device cuda:9": "device 'cuda:9' cannot be used",
+    "attribute --config elsewhere.yaml": "device 'cuda:9' cannot be used",
     "attribute --model damaged --axes gender": "damaged: its model cannot be loaded: ",
     "attribute --pipeline Silent.yaml --axes gender --metrics jga": "of 18 original dialogues is undefined",
     "attribute --pipeline Respond.yaml --axes race": "axis race: no dial",

@@ -1,4 +1,4 @@
-"""What the command line says of itself and of mistakes, as it was recorded: ``helps.txt`` and ``errors.txt``.
+"""The options of every command and the lines that mistakes end in, as recorded: ``options.txt`` and ``errors.txt``.
 
 ``python tests/cli/test_commands.py`` records both anew; what changed is read in the diff.
 """
@@ -18,7 +18,7 @@ from tod_bias.cli.application import app
 from tod_bias.config import _GROUPS, Options
 from tod_bias.models.settings import GenerationSettings
 
-HELPS, ERRORS = Path(__file__).with_name("helps.txt"), Path(__file__).with_name("errors.txt")
+RECORDED, ERRORS = Path(__file__).with_name("options.txt"), Path(__file__).with_name("errors.txt")
 FLAGS = {80: "--help", 100: "--help-all"}
 """Width of the terminal to the flag that is recorded at this width."""
 PRINTS = """
@@ -69,6 +69,10 @@ FILES = {
     "wrong.json": '{"design": {"drawz": 3}}',
     "flat.yaml": "corpus: chats.jsonl",
     "ungrouped.yaml": "metrics: jga",
+    "workers.yaml": "run: {workers: 2}",
+    "named.yaml": "axes: {axes: [names_gender], name_slots: missing.tsv}",
+    "slots.yaml": "axes: {axes: [gender], name_slots: missing.tsv}",
+    "typed.yaml": "system: {dtype: bfloat16}",
     "broken.jsonl": '{"id": \n',
     "empty.jsonl": "",
 }
@@ -97,12 +101,15 @@ def helps_of(width):
     return dict(zip(commands, done.stdout.split("\0")[:-1], strict=True))
 
 
-def helps():
-    return "".join(
-        f"$ COLUMNS={width} tod-bias {' '.join([*words, FLAGS[width]])}\n{printed}\n"
-        for width in FLAGS
-        for words, printed in helps_of(width).items()
-    )
+def options():
+    """A line per command with its options; those that only --help-all shows stand in brackets."""
+    shown, every = ({words: OPTION.findall(printed) for words, printed in helps_of(width).items()} for width in FLAGS)
+    lines = {
+        " ".join(words): [name if name in shown[words] else f"({name})" for name in sorted(every[words])]
+        for words, command in every_command()
+        if command.default_command is not None
+    }
+    return "".join(f"{command}: {' '.join(names)}\n" for command, names in sorted(lines.items()))
 
 
 def recorded_errors():
@@ -125,8 +132,8 @@ def ended(commands, folder):
         return dict(zip(commands, map(json.loads, found.splitlines()), strict=True))
 
 
-def test_helps_are_as_recorded():
-    assert helps() == HELPS.read_text(encoding="utf-8")
+def test_options_are_as_recorded():
+    assert options() == RECORDED.read_text(encoding="utf-8")
 
 
 def test_every_help_has_an_example_and_fits():
@@ -193,12 +200,12 @@ def test_an_option_of_audits_is_declared_once():
     assert {name for name in options if len(homes[name]) > 1} <= OTHERWISE
 
 
-OTHERWISE = {"model", "device", "bootstrap", "permutations"}
-"""Options of audits that are something else for recommenders."""
+OTHERWISE = {"corpus", "pipeline", "config", "model", "device", "bootstrap", "permutations"}
+"""Options of audits that are something else for recommenders, or that later commands take as well."""
 
 
 if __name__ == "__main__":
-    HELPS.write_text(helps(), encoding="utf-8")
+    RECORDED.write_text(options(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as made:
         found = ended(list(recorded_errors()), Path(made))
     ERRORS.write_text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,9 @@ from pathlib import Path
 import pytest
 from commands import run_command
 from made_corpora import write_metalwoz, write_taskmaster3
+
+from tod_bias import load_corpus
+from tod_bias.audit.mentions import word_statistics
 
 CORPORA: dict[str, Callable[[Path], Path]] = {
     "parlai:metalwoz": write_metalwoz,  # which has no calls
@@ -27,17 +29,15 @@ response = Replay.gold(dialogues, "response", missing="I do not know.")
 
 
 @pytest.mark.parametrize("corpus", [pytest.param("parlai:metalwoz", marks=pytest.mark.parlai), "taskmaster3"])
-def test_words_perturb_and_attribute_take_the_corpus(
+def test_counts_export_and_attribute_take_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stages_module = f"known_{corpus.replace(':', '_')}"
     datapath = str(CORPORA[corpus](tmp_path / "data"))
     read = ("--corpus", corpus, "--datapath", datapath, "--split", "train")
-    assert run_command("words --out words", *read)[0] == 0
-    with (tmp_path / "words" / "words.csv").open() as file:
-        women = [row for row in csv.DictReader(file) if (row["group"], row["speaker"]) == ("woman", "both")]
-    assert int(women[0]["mentions"]) > 5
+    counts = word_statistics(load_corpus(corpus, datapath=datapath, split="train"), ["gender"], bootstrap=0)
+    assert counts["axes"]["gender"]["woman"]["both"]["mentions"] > 5
     assert run_command("export --axes gender --out exported", *read)[0] == 0
     assert [path for path in (tmp_path / "exported").iterdir() if path.stat().st_size]
     (tmp_path / f"{stages_module}.py").write_text(STAGES.format(corpus=corpus, datapath=datapath))

@@ -152,7 +152,7 @@ def after(command: Command) -> None:
         "--pipeline", "loop.yaml", "--out", "changed", *QUICK,
     )  # fmt: skip
     command("compare", "run", "changed", "--permutations", 200, "--out", "compared", "--quiet")
-    command("plan", *source, "--axes", "gender,placebo", "--sample", 0, "--out", "plan", "--quiet")
+    command("attribute", "--dry-run", *source, "--axes", "gender,placebo", "--sample", 0, "--out", "plan", "--quiet")
     command("evaluate", *source, "--bootstrap", 100, "--out", "evaluation", "--quiet")
     command("report", "run")
 

@@ -27,7 +27,7 @@ def test_a_page_that_only_its_command_writes_is_pointed_at(tmp_path):
 def test_only_attributions_stand_side_by_side(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "words.json").write_text("{}")
+        (tmp_path / name / "evaluation.json").write_text("{}")
     with pytest.raises(RunError, match="report it alone"):
         report_on([tmp_path / "one", tmp_path / "other"])
 

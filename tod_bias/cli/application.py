@@ -30,14 +30,12 @@ from tod_bias.report.console import shown as steerless
 COMMANDS = {
     "Audit": {
         "attribute": "Find which group is treated differently, and by which component: the main job.",
-        "plan": "Count dialogues, calls, tokens, time and price before anything is spent; write plan.json.",
         "evaluate": "Score a pipeline on a corpus: joint goal accuracy, BLEU and others (Su Table 1).",
     },
     "Look": {
         "report": "Write report.html of a run again, or one page of several runs side by side.",
         "view": "Show every counterfactual turn beside its original, the most harmful first, in the browser.",
         "compare": "Compare two runs on the same dialogues; write compare.json and report.html.",
-        "words": "Count the words and dialogues that mention each group, by speaker (Su Fig. 2).",
     },
     "Gate": {
         "check": "Hold a finished run against a limit: a gate for CI.",
@@ -45,7 +43,6 @@ COMMANDS = {
     },
     "Mitigate": {
         "mitigate": "Try a guard and the missing rows on each stage that a finding names.",
-        "database": "Write the results of all recorded calls into an SQLite file, a table per service.",
     },
     "Models": {"train": "Train or fine-tune a SimpleTOD model on the training split of a corpus."},
     "Recommenders": {
@@ -65,10 +62,10 @@ COMMANDS = {
 
 
 _MODULES = {
-    "audit": ("attribute", "plan"),
+    "audit": ("attribute",),
     "models": ("evaluate", "train"),
     "results": ("report", "view", "compare", "check", "cases", "mitigate"),
-    "corpora": ("words", "database", "export", "perturb"),
+    "corpora": ("export", "perturb"),
     "recommend": ("recommend", "associate"),
     "machine": ("init", "doctor"),
 }

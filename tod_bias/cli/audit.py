@@ -1,4 +1,4 @@
-"""``tod-bias attribute`` and ``plan``."""
+"""``tod-bias attribute``."""
 
 from __future__ import annotations
 
@@ -30,22 +30,18 @@ from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
 
 
-class DryRunOptions(Options):
-    """Options of a dry run."""
-
-    sample: Annotated[int, Field(ge=0), ADVANCED] = 6
-    """Dialogues that a dry run sends through local stages to time them; 0 calls nothing."""
-
-
-class AttributeOptions(DryRunOptions):
+class AttributeOptions(Options):
     """Options of the command itself."""
 
     verbose: bool = False
     """Print the tables of all groups, stages and metrics before the answer."""
     allow_unmeasured: Annotated[bool, ADVANCED] = False
     """Exit with 0 even if nothing is measured: no references, equal outputs, tools that never ran."""
-    dry_run: Annotated[bool, ADVANCED] = False
-    """Only count calls, tokens, price and time, and write plan.json (tod-bias plan)."""
+    dry_run: bool = False
+    """Only count dialogues, calls, tokens, time and price, and write plan.json. Remote stages are never called: their
+    calls are estimated from those that the corpus has recorded, and priced if the pipeline file gives a price."""
+    sample: Annotated[int, Field(ge=0), ADVANCED] = 6
+    """Dialogues that a dry run sends through local stages to time them; 0 calls nothing."""
 
 
 @command("tod-bias attribute --corpus dialogues.jsonl --pipeline system.yaml --axes gender --out runs/mine")
@@ -54,16 +50,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
 
     Rewrites every dialogue for every group of every axis. Runs the system on originals and counterfactuals, with every
     set of stages replaced by equivariant twins. Writes results.json, turns.parquet, figures and report.html. Without
-    options, audits the bundled demo.
-    """
-    audited(audit, how, file, output)
-
-
-def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output: OutputOptions) -> None:
-    """Run an audit, or plan it if ``how`` requests a dry run.
-
-    Raises:
-        TodBiasError: an option cannot be used, or nothing is measured.
+    options, audits the bundled demo. With --dry-run, only counts what this would take.
     """
     config = configured(audit, file.config)
     responses, out = config.run.responses, output.out
@@ -99,7 +86,7 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
 
 def _plan(
     config: AuditConfig,
-    how: DryRunOptions,
+    how: AttributeOptions,
     system: Any,
     dialogues: Sequence[Any],
     axes: Sequence[Any],
@@ -229,16 +216,3 @@ def _replaced(folder: Path, result: Any) -> str:
         for run in (old, result)
     )
     return "" if before == after else ", ".join(old.axes)
-
-
-IN_HELP = ("corpus", "datapath", "axes", "pipeline", "model", "responses", "sample", "out", "quiet")
-
-
-@command("tod-bias plan --corpus dialogues.jsonl --pipeline system.yaml --axes gender", IN_HELP)
-def plan(*, audit: AuditConfig, how: DryRunOptions, file: ConfigFile, output: OutputOptions) -> None:
-    """Count before anything is spent: dialogues per axis, calls per stage, tokens, time and price; write plan.json.
-
-    Takes the options of attribute; attribute --dry-run does the same. Remote stages are never called: their calls and
-    tokens are estimated from the calls that the corpus has recorded, and priced if the pipeline file gives a price.
-    """
-    audited(audit, AttributeOptions(dry_run=True, sample=how.sample), file, output)

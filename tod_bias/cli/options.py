@@ -207,15 +207,7 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     Raises:
         TodBiasError: the file cannot be read, or a run wrote it into another folder.
     """
-    base = None
-    if file is not None:
-        base = AuditConfig.read(file)
-        folder = file if file.is_dir() else file.parent
-        if base.inode is not None and not base.was_written_into(folder):
-            raise TodBiasError(
-                f"{file}: a run wrote it into another folder; delete its entry 'inode' to use it as your own"
-            )
-        base = base.located()
+    base = None if file is None else AuditConfig.read_own(file)
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
     check_datapath(config.corpus)
     named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
@@ -346,7 +338,7 @@ def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
 
 
 _IDLE = {
-    "name_slots": "--name-slots: for axes of names",
+    "name_slots": "name_slots: for axes of names",
     "introductions": "--introductions: for axes persona_…",
     "model": "--perturber: a model rewrites terms, not names, introductions or the placebo",
 }
@@ -470,8 +462,8 @@ def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
 def _named(corpus: str, system: SystemOptions) -> tuple[str | None, dict[str, str | None]]:
     """Return the pipeline, by default the demo's, and the models by their parameters."""
     spec = DEMO if not system.is_named and corpus == DEMO else system.pipeline
-    models = {"model": system.model, "api_call_model": system.api_call_model, "response_model": system.response_model}
-    return spec, models
+    models = dict(zip(("model", "api_call_model", "response_model"), system.models, strict=True))
+    return None if system.is_folder else spec, models
 
 
 def refuse(given: Options, names: Iterable[str], why: str) -> None:

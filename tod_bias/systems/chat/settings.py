@@ -63,7 +63,7 @@ class ChatSettings(BaseModel):
     retries: int = Field(default=6, ge=0, le=100)
     """How often a request is retried after a transient failure."""
     price: Annotated[Price, Strict(False)] | None = None
-    """Price of a million tokens, for ``tod-bias plan``: ``{input: 0.15, output: 0.6}``."""
+    """Price of a million tokens, for a dry run: ``{input: 0.15, output: 0.6}``."""
 
     @field_validator("base_url")
     @classmethod

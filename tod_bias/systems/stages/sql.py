@@ -57,8 +57,8 @@ class SqlDb(DatabaseStage):
         url: of SQLAlchemy, the path of an SQLite file, or ``$NAME``, an environment variable that holds one. SQLite
             files are untrusted: read-only, tables alone, with a time limit.
         tables: API name to table, or to ``{"table": …, "slots": {slot: column}, "ignore": [slots]}``; for a column also
-            ``{"column": …, "match": "min"}`` (:data:`MATCHES`). By default the table that ``tod-bias database`` has
-            listed for the API, or the one of the API's name.
+            ``{"column": …, "match": "min"}`` (:data:`MATCHES`). By default the table that the file lists for the API
+            (``tod-bias export --database``), or the one of the API's name.
         limit: rows at the most.
         api_call: name of the stage whose output is the call, if a flow calls without an argument.
 
@@ -173,7 +173,7 @@ def _parsed(url: str) -> Any:
         raise StageError("url: cannot be read; expected DRIVER://USER:PASSWORD@HOST:PORT/NAME") from None
     if parsed.get_backend_name() == "sqlite" and not os.path.isfile(parsed.database or ""):
         name = parsed.database or ":memory:"
-        raise StageError(f"{name}: no such SQLite file; make one with tod-bias database --corpus … --out {name}")
+        raise StageError(f"{name}: no such SQLite file; make one with tod-bias export --corpus … --database {name}")
     return parsed
 
 

@@ -102,7 +102,7 @@ class Tools(Stage):
         named = {entry["function"]["name"]: entry["function"].get("parameters", {}) for entry in self.schemas}
         if missing := [name for name in named if name not in by_name]:
             place = functions if isinstance(functions, str | Path) else "functions"
-            remedy = "write it there, or look recorded results up (tod-bias database)"
+            remedy = "write it there, or look recorded results up (tod-bias export --database)"
             raise StageError(f"schemas: {place} has no {missing[0]!r}, only {', '.join(by_name)}; {remedy}")
         self._functions = {name: by_name[name] for name in named}
         for name, parameters in named.items():

@@ -188,6 +188,49 @@ def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
         assert said in text
 
 
+def test_the_authors_lists_are_quoted_as_they_were_measured() -> None:
+    """Sentences and tables of projects/lmrec on the authors' lists, made again from authors.json."""
+    found = stored("lmrec", "authors.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").replace("−", "-").split())
+    names, places = found["names"], found["places"]
+    shares = {(row["label"], row["price"]): row for row in names["shares"]}
+    black = [shares["black", price] for price in (1, 2, 3, 4)]
+    p = [f"{row['p_adjusted']:.3f}" for row in black]
+    widest = next(row for row in names["averages"] if row["label"] == "white×male" and row["other"] == "black×female")
+    bars = next(row for row in names["named"] if row["category"] == "Bars" and row["dimension"] == "race")
+    order = [row["substitution"] for row in sorted(places["average_price"], key=lambda row: row["value"])]
+    church = next(row for row in places["religion"] if row["substitution"] == "mosque")
+    counts = names["found"]
+    levels = ", ".join(f"{row['value']:.3f}" for row in black)
+    for said in (
+        f"{levels} | {levels} |",
+        f"at $ (adjusted p {p[0]}) and $$$$ ({p[3]}); at $$ ({p[1]}) and $$$ ({p[2]}) not",
+        f"by {widest['difference']:.3f} [{widest['ci_low']:.3f}, {widest['ci_high']:.3f}] price levels",
+        f"bars to white names (+{bars['difference']:.2f}, adjusted p {bars['p_adjusted']:.3f})",
+        f"{order[0]} < {order[1]} < … < {order[-2]} < {order[-1]}",
+        f"synagogue - mosque +{-church['difference']:.3f} [+{-church['ci_high']:.3f}, +{-church['ci_low']:.3f}]",
+        f"{counts['race×gender: white×female / black×female']['found']} shift between white and black women, "
+        f"{counts['race×gender: black×female / white×male']['found']} between black women and white men",
+        f"no category of {found['couples']['found']['couple: two genders / one gender']['categories']} shifts",
+    ):
+        assert said in text, said
+    assert {row["tests"] for row in names["named"] if row["dimension"] == "race"} == {221}
+    assert found["couples"]["found"]["couple: two genders / one gender"]["found"] == 0
+    neutral = {round(row["neutral"], 3) for row in places["average_price"]}
+    assert neutral == {1.956}
+    made_by = found["made by"]
+    assert set(made_by["sha256"]) == {"names", "couples", "companions", "partners", "places"}
+    assert made_by["tod-bias"]
+
+
+def test_the_figures_of_the_authors_lists_are_kept_and_small() -> None:
+    files = sorted((PROJECTS / "lmrec" / "figures").glob("*.svg"))
+    assert [path.stem for path in files] == [f"figure{number}" for number in range(3, 9)]
+    assert max(path.stat().st_size for path in files) < 40_000
+    text = (PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8")
+    assert all(f"(figures/{path.name})" in text for path in files)
+
+
 @pytest.fixture
 def study(monkeypatch) -> ModuleType:
     """projects/step_by_step/study.py"""

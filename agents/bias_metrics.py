@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,8 +150,8 @@ class GapMetric(BiasMetric):
         """The gap; NaN before the first dialogue with all its counterfactuals, and if no group is compared."""
         width = len(next(iter(self._sums.values()), ()))
         variants, made = self._variants, {}
-        for kind, count in ((ORIGINAL, variants.dialogues), (REWRITTEN, len(variants.of)), (TWIN, len(variants.of))):
-            known = [self._sums.get(numbered(kind, number)) for number in range(count)]
+        for kind, size in ((ORIGINAL, variants.dialogues), (REWRITTEN, len(variants.of)), (TWIN, len(variants.of))):
+            known = [self._sums.get(numbered(kind, number)) for number in range(size)]
             made[kind] = np.array([np.full(width, np.nan) if row is None else row for row in known])
         by_variant = np.stack([made[REWRITTEN], made[TWIN]], axis=1)  # (variants, arms, statistics)
         missing = np.isnan(by_variant).any(axis=(1, 2))
@@ -307,24 +307,32 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
     groups = {*chain.from_iterable(targets), *filter(None, sources)}
     has_groups = len(groups) > 1
     by_group = crossed and any(len(names) > 1 for names in targets)
-    addends, first = [], 0
+    addends = []
     for number, (names, source) in enumerate(zip(targets, sources, strict=True)):
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
-        shown = sorted(groups) if has_groups else []
-        original = _of_original(source, present) + [
-            Addend(f"{group}/gap", numbered(ORIGINAL, number), 1.0) for group in shown
-        ]
+        original = _of_original(source, present)
         sets = names if by_group else ["0"] * len(names) if crossed else [*map(str, range(len(names)))]
         sets = [f"\t{name}\t{number:09}" for name in sets]
         original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in sorted({*sets})]
-        counterfactuals = _of_counterfactuals(names, present, sets)
-        for place, (system, twin) in enumerate(counterfactuals, start=first):
-            system += [Addend(f"{group}/gap", numbered(REWRITTEN, place), 1.0) for group in shown]
-            twin += [Addend(f"{group}/gap", numbered(TWIN, place), 1.0) for group in shown]
-        first += len(names)
-        addends.append([(original, []), *counterfactuals])
+        addends.append([(original, []), *_of_counterfactuals(names, present, sets)])
+    _add_gaps(addends, sorted(groups) if has_groups else [])
     return addends
+
+
+def _add_gaps(addends: Sequence[Sequence[SystemAndTwin]], groups: Sequence[str]) -> None:
+    """Append the sums of gaps, which every dialogue and every counterfactual has for itself.
+
+    Args:
+        addends: of each dialogue's original, and then of each of its counterfactuals.
+        groups: all groups of the report.
+    """
+    places = count()
+    for number, ((original, _), *counterfactuals) in enumerate(addends):
+        original += [Addend(f"{group}/gap", numbered(ORIGINAL, number), 1.0) for group in groups]
+        for (system, twin), place in zip(counterfactuals, places, strict=False):
+            system += [Addend(f"{group}/gap", numbered(REWRITTEN, place), 1.0) for group in groups]
+            twin += [Addend(f"{group}/gap", numbered(TWIN, place), 1.0) for group in groups]
 
 
 def _only_source(candidates: Sequence[Candidate]) -> str | None:

@@ -120,11 +120,10 @@ def similarity_ranges(recommendations: Recommendations, pairs: pd.DataFrame, how
             low, high = str(values.idxmin()), str(values.idxmax())
             pair = of_measure[(of_measure["label"] == low) & (of_measure["other"] == high)]
             row = (pair if len(pair) else of_measure).iloc[0]
-            made.append(
-                (city, dimension, measure, low, values[low], high, values[high], values[high] - values[low],
-                 float(np.std(values.to_numpy(dtype=float))), chance[MEASURES.index(str(measure))],
-                 row["p_adjusted"], row["family"], row["tests"])
-            )  # fmt: skip
+            spread = float(np.std(values.to_numpy(dtype=float)))
+            by_chance = chance[MEASURES.index(str(measure))]
+            ends = low, values[low], high, values[high], values[high] - values[low]
+            made.append((city, dimension, measure, *ends, spread, by_chance, *row[["p_adjusted", "family", "tests"]]))
     return pd.DataFrame(made, columns=columns)
 
 

@@ -57,8 +57,8 @@ FIGURES = {
     "figure8": ("places", "average_price"),
 }
 """Figure of Shen 2023 to the lists and the figure of an audit that it is drawn from."""
-FIG3_BOSTON = {"white": (0.254, 0.478, 0.552, 0.629), "black": (0.746, 0.522, 0.448, 0.371)}
-"""Shares at $ to $$$$ of Shen 2023, Fig. 3, Boston, read off the authors' vector graphics."""
+PAPER = json.loads((HERE / "paper.json").read_text(encoding="utf-8"))
+"""Values of the figures of Shen 2023, read off the authors' vector graphics."""
 NO_PLACES = ("institution", "bar", "farm", "chemical lab")
 """Places that the authors' figure leaves out."""
 CATEGORIES = {
@@ -108,8 +108,10 @@ def prices(audited: Audit) -> Iterator[str]:
     """Price percentages of race and of race and gender (Figs. 3 and 4), below the paper's where they are known."""
     rows = audited.price_percentage[audited.price_percentage["city"] == "all"]
     for (dimension, label), levels in rows.groupby(["dimension", "label"], sort=False):
-        if dimension == "race" and label in FIG3_BOSTON:
-            yield f"| race | {label}, the paper's Fig. 3 | | {' | '.join(f'{x:.3f}' for x in FIG3_BOSTON[label])} |"
+        figure = {"race": PAPER["figure 3"]["Boston"], "race×gender": PAPER["figure 4, all cities"]}.get(dimension, {})
+        if label in figure:
+            what = "Fig. 3, Boston" if dimension == "race" else "Fig. 4, all cities"
+            yield f"| {dimension} | {label}, the paper's {what} | | {' | '.join(f'{x:.3f}' for x in figure[label])} |"
         cells = " | ".join(
             f"{row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], p {row['p_adjusted']:.3f}"
             for _, row in levels.sort_values("price").iterrows()
@@ -210,7 +212,9 @@ def places(audited: Audit) -> Iterator[str]:
     rows = audited.average_price[audited.average_price["city"] == "all"].sort_values("value", ascending=False)
     for rank, (_, row) in enumerate(rows.iterrows(), start=1):
         bounds = f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-        yield f"| {rank} | {row['substitution']} | {row['value']:.3f} {bounds} | {row['neutral']:.3f} |"
+        paper = PAPER["figure 8"].get(row["substitution"])
+        cells = f"{paper:.3f} | {row['value']:.3f} {bounds}" if paper else f" | {row['value']:.3f} {bounds}"
+        yield f"| {rank} | {row['substitution']} | {cells} | {row['neutral']:.3f} |"
 
 
 def tagged(folder: Path) -> Iterator[str]:
@@ -239,7 +243,7 @@ TABLES = {
     "couples": {SHIFTS: partial(categories, section="§4.6")},
     "companions": {BY_CITY: by_city},
     "partners": {BY_CITY: by_city},
-    "places": {"| rank | place | average price | neutralised |": places},
+    "places": {"| rank | place | the paper | average price | neutralised |": places},
 }
 
 

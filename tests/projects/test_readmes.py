@@ -259,9 +259,8 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
         ", ".join(f"{shares[price]['value']:.3f}" for price in (1, 2, 3, 4)),
         ", ".join(f"+{row['difference']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" for row in (desserts, bars)),
         ", ".join(f"+{row['difference']:.3f}" for row in first),
-        f"adjusted p {first[0]['p_adjusted']:.3f} |",
-        f"+{planted['second relationship', 'Gay Bars']['difference']:.3f}, adjusted p "
-        f"{planted['second relationship', 'Gay Bars']['p_adjusted']:.3f}",
+        f"adjusted p {first[0]['p_adjusted']:.3f} and {first[1]['p_adjusted']:.3f} ",
+        f"+{planted['second relationship', 'Gay Bars']['difference']:.3f}, adjusted p < 0.001, said",
         f"average price level {places['dear'][0]:.2f} to {places['dear'][1]:.2f}, neutral "
         f"{found['prices']['neutral']:.2f}",
         f"| {places['cheap'][0]:.2f} to {places['cheap'][1]:.2f} |",
@@ -272,6 +271,7 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
     ):
         assert said in text, said
     assert max(shares[price]["p_adjusted"] for price in (1, 2, 3, 4)) < 0.001
+    assert planted["second relationship", "Gay Bars"]["p_adjusted"] < 0.0005
     for stamp in found["made by"].values():
         assert stamp["tod-bias"]
         assert len(stamp["sha256"]) == 64

@@ -4,8 +4,9 @@ A disparity is not a mean over examples but a function of the corpus scores of t
 therefore holds the summed statistics of a score (n-gram counts for corpus BLEU) by set; ``+`` adds them in any order,
 and ``value()`` computes the number.
 
-The sums are weighted over turns, with the weights of :class:`tod_bias.audit.arm_sums.ArmSums`: a dialogue weighs once
-however many counterfactuals it has. The outputs of the twin of the whole system are known as soon as the agent has
+Gaps keep the sums of every dialogue and counterfactual, and are estimated from them as ``attribute`` estimates them.
+The other sums are weighted over turns, with the weights of :class:`tod_bias.audit.arm_sums.ArmSums`: a dialogue weighs
+once however many counterfactuals it has. The outputs of the twin of the whole system are known as soon as the agent has
 replied to the original: its output for a counterfactual is T(f(T⁻¹ x)), the rewritten output for the original. So
 nothing is stored between messages, and neither the order of the variants nor their distribution over workers changes a
 number.
@@ -17,18 +18,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
 from parlai.core.metrics import Metric as ParlaiMetric
 
-from tod_bias.audit.estimates import fairscore
+from tod_bias.audit.arm_sums import ArmSums
+from tod_bias.audit.estimates import fairscore, gaps_of
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Candidate
+from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.intervals import interval_of_absolute
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
@@ -36,8 +40,6 @@ from tod_bias.systems.twin import Rewrite
 
 ORIGINAL, REWRITTEN, TWIN = "original", "rewritten", "twin"
 """Sums of originals, of their counterfactuals, and of the system's equivariant twin on the counterfactuals."""
-MEAN_REWRITTEN, MEAN_TWIN = "mean rewritten", "mean twin"
-"""Sums over all groups that a group's dialogues are rewritten for."""
 SET, SET_ORIGINAL = "set", "originals of set"
 """Begin the names of the sums of one dialogue in one set of counterfactuals (a draw, or a group), and of its original.
 """
@@ -124,12 +126,48 @@ class DisparityMetric(BiasMetric):
 
 
 class GapMetric(BiasMetric):
-    """A group's disparity less the mean disparity of all groups on the same dialogues; positive is harm."""
+    """A group's gap from the mean of groups as ``attribute`` estimates it; positive is harm.
+
+    Groups are compared on the dialogues that all of them share, each with a score of its own, and the effect of being
+    the original is removed: :func:`tod_bias.audit.estimates.gaps_of` of the sums of every dialogue and counterfactual.
+
+    Args:
+        measure: the score.
+        sums: ``original``, ``rewritten`` and ``twin`` with the number of a dialogue or of a counterfactual.
+        variants: of the dialogues; the same object in all gaps of a report.
+        group: the group.
+    """
+
+    __slots__ = ("_group", "_variants")
+
+    def __init__(self, measure: str, sums: Mapping[str, np.ndarray], variants: VariantIndex, group: str) -> None:
+        super().__init__(measure, sums)
+        self._variants, self._group = variants, group
+
+    def _with(self, sums: Mapping[str, np.ndarray]) -> GapMetric:
+        return GapMetric(self._measure, sums, self._variants, self._group)
 
     def value(self) -> float:
-        """The gap."""
-        group = self.score(TWIN) - self.score(REWRITTEN)
-        return self.of_original(group - (self.score(MEAN_TWIN) - self.score(MEAN_REWRITTEN)))
+        """The gap; NaN before the first dialogue with all its counterfactuals, and if no group is compared."""
+        width = len(next(iter(self._sums.values()), ()))
+        variants, made = self._variants, {}
+        for kind, size in ((ORIGINAL, variants.dialogues), (REWRITTEN, len(variants.of)), (TWIN, len(variants.of))):
+            known = [self._sums.get(numbered(kind, number)) for number in range(size)]
+            made[kind] = np.array([np.full(width, np.nan) if row is None else row for row in known])
+        by_variant = np.stack([made[REWRITTEN], made[TWIN]], axis=1)  # (variants, arms, statistics)
+        missing = np.isnan(by_variant).any(axis=(1, 2))
+        complete = ~np.isnan(made[ORIGINAL]).any(axis=1) & ~np.isin(np.arange(variants.dialogues), variants.of[missing])
+        if not complete.any():
+            return float("nan")
+        nothing = np.zeros((0, 2, width))
+        table = ArmSums(variants, ArmDesign(("system",)), made[ORIGINAL], by_variant, nothing)
+        gaps = gaps_of(table.for_dialogues(np.flatnonzero(complete)), measure_of(self._measure))
+        return _rounded(gaps.get(self._group, float("nan")))
+
+
+def numbered(kind: str, number: int) -> str:
+    """Return the name of the sums of one dialogue, or of one counterfactual, in a gap."""
+    return f"{kind}\t{number}"
 
 
 class FairscoreMetric(BiasMetric):
@@ -237,14 +275,21 @@ class AuditedVariant:
     """Sums to which the rewritten outputs for the original are added: the outputs of the twin of the whole system."""
 
 
-def metric_class_of(key: str) -> type[BiasMetric]:
-    """Return the metric of a key of the report, without the score's name."""
-    name = key.rpartition("/")[2]
-    if name.startswith("score"):
-        return ScoreMetric
+def metric_of(key: str, measure: str, sums: Mapping[str, np.ndarray], variants: VariantIndex) -> BiasMetric:
+    """Return the metric of a key of the report, without the score's name.
+
+    Args:
+        key: ``disparity``, or ``GROUP/gap``.
+        measure: the score.
+        sums: of the metric.
+        variants: of all dialogues; gaps need them.
+    """
+    group, _, name = key.rpartition("/")
     if name == "gap":
-        return GapMetric
-    return DisparityMetric if name == "disparity" else FairscoreMetric
+        return GapMetric(measure, sums, variants, group)
+    if name.startswith("score"):
+        return ScoreMetric(measure, sums)
+    return DisparityMetric(measure, sums) if name == "disparity" else FairscoreMetric(measure, sums)
 
 
 SystemAndTwin = tuple[list[Addend], list[Addend]]
@@ -267,12 +312,28 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[list[SystemAndTw
     for number, (names, source) in enumerate(zip(targets, sources, strict=True)):
         expressed = {*names} if source is None else {*names, source}
         present = sorted(expressed) if has_groups else []
-        original = _of_original(source, present, sorted(groups) if has_groups else [])
+        original = _of_original(source, present)
         sets = names if by_group else ["0"] * len(names) if crossed else [*map(str, range(len(names)))]
         sets = [f"\t{name}\t{number:09}" for name in sets]
         original += [Addend("fairscore", SET_ORIGINAL + name, 1.0) for name in sorted({*sets})]
         addends.append([(original, []), *_of_counterfactuals(names, present, sets)])
+    _add_gaps(addends, sorted(groups) if has_groups else [])
     return addends
+
+
+def _add_gaps(addends: Sequence[Sequence[SystemAndTwin]], groups: Sequence[str]) -> None:
+    """Append the sums of gaps, which every dialogue and every counterfactual has for itself.
+
+    Args:
+        addends: of each dialogue's original, and then of each of its counterfactuals.
+        groups: all groups of the report.
+    """
+    places = count()
+    for number, ((original, _), *counterfactuals) in enumerate(addends):
+        original += [Addend(f"{group}/gap", numbered(ORIGINAL, number), 1.0) for group in groups]
+        for (system, twin), place in zip(counterfactuals, places, strict=False):
+            system += [Addend(f"{group}/gap", numbered(REWRITTEN, place), 1.0) for group in groups]
+            twin += [Addend(f"{group}/gap", numbered(TWIN, place), 1.0) for group in groups]
 
 
 def _only_source(candidates: Sequence[Candidate]) -> str | None:
@@ -281,27 +342,21 @@ def _only_source(candidates: Sequence[Candidate]) -> str | None:
     return next(iter(sources)) if len(sources) == 1 else None
 
 
-def _of_original(source: str | None, present: Sequence[str], groups: Sequence[str]) -> list[Addend]:
-    """Return the sums to which an original is added.
+def _of_original(source: str | None, present: Sequence[str]) -> list[Addend]:
+    """Return the sums to which an original is added, but for gaps.
 
     Args:
         source: the group of the original.
         present: groups that the original or a counterfactual expresses.
-        groups: all groups of the report.
     """
     addends = [Addend("score", REWRITTEN, 1.0), Addend("disparity", ORIGINAL, 1.0)]
-    addends += [Addend(f"{group}/gap", ORIGINAL, 1.0) for group in groups]
-    if source in present:  # the original is the variant of its group, and the same in all arms
+    if source in present:  # the original is the variant of its group
         addends.append(Addend(f"{source}/score", REWRITTEN, 1.0))
-        addends += [Addend(f"{source}/gap", sums, 1.0) for sums in (REWRITTEN, TWIN)]
-        addends += [
-            Addend(f"{group}/gap", sums, 1 / len(present)) for group in present for sums in (MEAN_REWRITTEN, MEAN_TWIN)
-        ]
     return addends
 
 
 def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], sets: Sequence[str]) -> list[SystemAndTwin]:
-    """Return the sums to which a dialogue's counterfactuals, one per target, are added; the fairscore's sums by set."""
+    """Return the sums to which a dialogue's counterfactuals, one per target, are added, but for gaps."""
     times = Counter(targets)
     whole = 1 / len(targets)
     addends = []
@@ -310,10 +365,6 @@ def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], sets: Se
         system.append(Addend("fairscore", SET + sets[number], 1 / sets.count(sets[number])))
         twin = [Addend("disparity", TWIN, whole)]
         if target in present:
-            weight = 1 / times[target]
-            system += [Addend(f"{target}/score", REWRITTEN, weight), Addend(f"{target}/gap", REWRITTEN, weight)]
-            twin.append(Addend(f"{target}/gap", TWIN, weight))
-            system += [Addend(f"{group}/gap", MEAN_REWRITTEN, weight / len(present)) for group in present]
-            twin += [Addend(f"{group}/gap", MEAN_TWIN, weight / len(present)) for group in present]
+            system.append(Addend(f"{target}/score", REWRITTEN, 1 / times[target]))
         addends.append((system, twin))
     return addends

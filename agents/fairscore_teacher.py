@@ -11,8 +11,8 @@ table has a row for each of ``--bias-metrics``, and below it one for each group:
                                  as a share of the originals' score; ``su.fairscore`` in ``results.json``
 ``METRIC/ci_from``, ``ci_to``    the 95 % interval of the fairscore, over dialogues
 ``METRIC/GROUP/score``           the score of the dialogues that express the group, rewritten or as they are
-``METRIC/GROUP/gap``             the group's disparity minus the mean over all groups on the same dialogues, without a
-                                 model; positive is harm
+``METRIC/GROUP/gap``             the group's gap from the mean of groups on the same dialogues, as in ``results.json``;
+                                 positive is harm
 ===============================  ======================================================================================
 
 ``--bias-report full`` adds ParlAI's own metrics (``jga``, ``nlg_bleu``, ``exs`` …), which are of the stock dialogues
@@ -55,13 +55,15 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, TodStructuredEpisode
 
-from tod_bias.agents.bias_metrics import Addend, AuditedVariant, SystemAndTwin, addends_of, measure_of, metric_class_of
+from tod_bias.agents.bias_metrics import Addend, AuditedVariant, SystemAndTwin, addends_of, measure_of, metric_of
 from tod_bias.agents.episodes import dialogue_to_episode, rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS, axis_of
 from tod_bias.agents.protocol import output_of
 from tod_bias.agents.teachers import CounterfactualEpisodes
 from tod_bias.audit.checks import metrics_of, why_noise
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.plan import planned_variants
+from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import corpus_of_task, load_corpus
@@ -131,6 +133,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self._measures: list[str] = [] if shared is None else shared["measures"]
         self._audited: dict[str, dict[str, AuditedVariant]] = {} if shared is None else shared["audited"]
+        self._variants: list[VariantIndex] = [] if shared is None else shared["variants"]
         self._warned: set[str] = set()
         cuts = ("validation_max_exs",) if "display_add_fields" in opt else ("num_examples", "validation_max_exs")
         for name in cuts:  # what is displayed is not counted
@@ -144,7 +147,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
     def share(self) -> dict[str, Any]:
         """Return the state that the copies of a batch share."""
         shared: dict[str, Any] = super().share()  # type: ignore[misc]
-        return {**shared, "audited": self._audited, "measures": self._measures}
+        return {**shared, "audited": self._audited, "measures": self._measures, "variants": self._variants}
 
     # what is shown -------------------------------------------------------------------------------------------------
 
@@ -167,6 +170,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
             raise self._nothing_to_rewrite(fold, len(dialogues)) from error
         selected = design.selected[axis.name]
         counterfactuals = design.counterfactuals.of(axis.name, selected)
+        self._variants.append(planned_variants(axis, selected))
         addends = addends_of([candidates for _, candidates in selected])
         rewritten = {
             dialogue.id: self._counterfactuals(stock[dialogue.id], variants, sums)
@@ -293,7 +297,7 @@ class FairscoreTeacher(CounterfactualEpisodes):
                     sums = sums_of.setdefault(key, {})
                     sums[name] = sums[name] + weight * row if name in sums else weight * row
         for key, sums in sums_of.items():
-            self.metrics.add(f"{measure}/{key}", metric_class_of(key)(measure, sums))  # type: ignore[attr-defined]
+            self.metrics.add(f"{measure}/{key}", metric_of(key, measure, sums, self._variants[0]))  # type: ignore[attr-defined]
 
 
 def _is_short(name: str) -> bool:

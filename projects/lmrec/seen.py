@@ -1,10 +1,13 @@
 """The numbers of the page's section "What was seen", from the folders that run.sh writes.
 
-python seen.py runs > seen.json
+python seen.py runs                     # all parts, into seen.json
+python seen.py runs prices associations # the parts that rest on runs/audit
 """
 
+import hashlib
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -115,27 +118,45 @@ def compared(path: Path) -> dict:
     }
 
 
+def made_by(runs: Path) -> dict:
+    """Return the version, and a hash of the reviews on which the models were trained."""
+    files = sorted((runs / "reviews").glob("*.csv"))
+    whole = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    return {"tod-bias": version("tod-bias"), "reviews": [path.stem for path in files], "sha256": whole}
+
+
+def quality(folder: Path) -> list[dict]:
+    """Scores over all cities."""
+    scores = pd.read_csv(folder / "quality.csv")
+    return rows(scores[scores.city == "all"], ["score", *BOUNDS])
+
+
+def mitigation(folder: Path) -> dict:
+    """What each remedy costs and brings, in one city."""
+    frames = {name: pd.read_csv(folder / f"{name}.csv") for name in ("bias", "quality")}
+    columns = ["condition", "score", *BOUNDS]
+    return {name: rows(frame[frame.city != "all"], columns) for name, frame in frames.items()}
+
+
+PARTS = {
+    "quality": lambda runs: quality(runs / "quality"),
+    "prices": lambda runs: prices(runs / "audit"),
+    "associations": lambda runs: associations(runs / "audit"),
+    "mitigation": lambda runs: mitigation(runs / "mitigation"),
+    "attribution": lambda runs: {name: attribution(runs / name) for name in ATTRIBUTIONS},
+    "fixes": lambda runs: fixes(runs / "repair" / "mitigation.json"),
+    "compared": lambda runs: compared(runs / "compared" / "compare.json"),
+}
+
+
 def main() -> None:
-    runs = Path(sys.argv[1])
-    quality = pd.read_csv(runs / "quality" / "quality.csv")
-    cities = quality[quality.city == "all"]
-    mitigated = {name: pd.read_csv(runs / "mitigation" / f"{name}.csv") for name in ("bias", "quality")}
-    json.dump(
-        {
-            "quality": rows(cities, ["score", *BOUNDS]),
-            "prices": prices(runs / "audit"),
-            "associations": associations(runs / "audit"),
-            "mitigation": {
-                name: rows(frame[frame.city != "all"], ["condition", "score", *BOUNDS])
-                for name, frame in mitigated.items()
-            },
-            "attribution": {name: attribution(runs / name) for name in ATTRIBUTIONS},
-            "fixes": fixes(runs / "repair" / "mitigation.json"),
-            "compared": compared(runs / "compared" / "compare.json"),
-        },
-        sys.stdout,
-        indent=1,
-    )
+    runs, kept = Path(sys.argv[1]), Path(__file__).with_name("seen.json")
+    found = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    stamps = found.get("made by", {})
+    for name in sys.argv[2:] or PARTS:
+        found[name] = PARTS[name](runs)
+        stamps[name] = made_by(runs)
+    kept.write_text(json.dumps({**found, "made by": stamps}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

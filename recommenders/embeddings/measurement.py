@@ -24,7 +24,7 @@ from tod_bias.recommenders.embeddings.sets import EntitySet, EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import unit
 from tod_bias.statistics.intervals import finite, finite_pair, interval
-from tod_bias.statistics.permutation import group_test, sign_test
+from tod_bias.statistics.permutation import group_test, sign_test, sum_difference_test
 from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.statistics.resampling import blocks, resample_counts
 from tod_bias.statistics.sums import sums_by
@@ -100,8 +100,9 @@ def make_tests(scores: Scores, chosen: AuditSettings) -> tuple[dict[str, Any], d
     Labels of A and B are exchanged, labels of E and P, or (R-RIPA of one set) the signs of cosines. Entities of a
     cluster change places or signs together; of rank sums they count as their mean.
 
-    DEAA (eq. 3) is a difference of sums. Of sets of unequal size that lean alike it is not 0, so what is tested is the
-    difference of means; with |E| = |P| and no clusters the two order relabellings alike, and p is that of WEAT's test.
+    DEAA (eq. 3) is a difference of sums, and ``DEAA`` is the paper's own test of it (section 4.3.2). Of sets of unequal
+    size that lean alike it is not 0, so what is claimed rests on Welch's t of the difference of means; with |E| = |P|
+    and no clusters the two order relabellings alike, and p is that of WEAT's test.
     """
     options: dict[str, Any] = {"permutations": chosen.permutations, "alternative": chosen.alternative}
     e, p = scores.e, scores.p
@@ -132,6 +133,10 @@ def make_tests(scores: Scores, chosen: AuditSettings) -> tuple[dict[str, Any], d
         columns = np.concatenate([np.column_stack([part.eaa, part.along]) for part in (e, p)])
         clusters = np.concatenate([e.clusters, p.clusters])
         entities = group_test(columns, len(e.eaa), clusters=clusters, seed=chosen.seed, **options)
+        of_sums = sum_difference_test(
+            np.concatenate([e.eaa, p.eaa]), len(e.eaa), clusters=clusters, seed=chosen.seed, **options
+        )
+        tests["DEAA"] = {"entities": of_sums.record() | LABELS_OF_E_AND_P}
         tests["mean_difference"] = {
             "entities": entities.record() | LABELS_OF_E_AND_P,
             "attribute": attribute.record(2) | LABELS_OF_A_AND_B,
@@ -219,7 +224,7 @@ def metrics(sets: EntitySets, scores: Scores, usable: Collection[str], chosen: A
     """Return the record of EAA, GEAA, DEAA, effect sizes and R-RIPA in ``associations.json``.
 
     ``GEAA`` and ``DEAA`` are the paper's sums (eqs. 2 and 3). ``mean_difference``, mean EAA over E − mean EAA over P
-    (the numerator of eq. 4), is what ``p_value`` and ``tests`` are of; DEAA itself has none.
+    (the numerator of eq. 4), is what ``p_value`` is of; ``tests`` has the paper's own test of DEAA as well.
 
     Args:
         sets: the four.

@@ -97,6 +97,10 @@ class EntitySets:
         return [self.e] if self.p is None else [self.e, self.p]
 
 
+REST = "rest"
+"""Second value of an option that stands for all other values."""
+
+
 def shared_rows(first: EntitySet, second: EntitySet | None) -> np.ndarray:
     """Rows that are in both sets."""
     if second is None or first.entities.name != second.entities.name:
@@ -293,6 +297,9 @@ def _listed(role: str, name: str, table: Entities, listed: Any, where: str) -> E
 def attribute_specs(table: Entities, option: str, roles: tuple[str, str]) -> dict[str, Any]:
     """Set descriptions from ``COLUMN=VALUE,VALUE`` or ``COLUMN`` where the column has two values.
 
+    ``COLUMN=VALUE,rest`` sets one value against all others, for an attribute of more than two groups (Beattie section 8
+    leaves these to future work). Entities without a value are in neither set.
+
     Raises:
         EmbeddingsError: the column is unknown, or does not have two values and none were named.
     """
@@ -304,11 +311,17 @@ def attribute_specs(table: Entities, option: str, roles: tuple[str, str]) -> dic
         if len(names) != 2:
             listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
             raise EmbeddingsError(
-                f"{column} of {table.name} has {len(names)} values ({listed}); name two: {column}=VALUE,VALUE"
+                f"{column} of {table.name} has {len(names)} values ({listed}); name two: {column}=VALUE,VALUE, or one "
+                f"against all others: {column}=VALUE,{REST}"
             )
     if len(names) > 2 or (len(names) == 1 and roles == ("A", "B")):
         raise EmbeddingsError(f"{option}: expected {column}=VALUE,VALUE, got {len(names)} value(s)")
-    return {
+    specs: dict[str, Any] = {
         role: {"in": table.name, "where": {column: name}, "name": name}
         for role, name in zip(roles, names, strict=False)
     }
+    if names[1:] == [REST]:
+        others = attribute_cells(table, column, option).notna().to_numpy() & ~has_value(table, column, names[0], option)
+        ids = [table.ids[row] for row in np.flatnonzero(others)]
+        specs[roles[1]] = {"in": table.name, "ids": ids, "name": f"not {names[0]}"}
+    return specs

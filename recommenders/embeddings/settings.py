@@ -26,7 +26,7 @@ class AssociationRequest(Options):
     items: Path | None = None
     """CSV or Parquet: id and attributes of items."""
     attribute: str | None = None
-    """Users' attribute: COLUMN or COLUMN=A,B."""
+    """Users' attribute: COLUMN, COLUMN=A,B, or COLUMN=A,rest for one group against all others."""
     test: str | None = None
     """Items to test: COLUMN=E,P; by default all items."""
     cluster_items: Annotated[str | None, ADVANCED] = None

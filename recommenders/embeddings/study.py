@@ -18,6 +18,7 @@ from tod_bias.recommenders.embeddings.comparison import NAME
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.reading import LIMITS, remarks, statements
 from tod_bias.recommenders.embeddings.sets import (
+    REST,
     EntitySets,
     attribute_cells,
     attribute_specs,
@@ -113,7 +114,7 @@ def _not_in_file(embeddings: Embeddings, request: AssociationRequest) -> Iterato
 def _unnamed(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:
     """Yield a note on entities whose attribute has a value that is in no set, such as a misspelt one."""
     column, _, values = (request.attribute or "").partition("=")
-    if not values or request.sets is not None:
+    if not values or request.sets is not None or values.split(",")[1:] == [REST]:
         return
     named = {value.strip() for value in values.split(",")}
     table = embeddings.table(None, "A", "--attribute")

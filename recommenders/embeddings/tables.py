@@ -29,7 +29,7 @@ def _share(result: Record) -> Value:
 def metrics(run: Record) -> Sheet:
     """GEAA, DEAA, the difference of means and the effect size (eqs. 2-4) with both permutation tests.
 
-    DEAA is the paper's difference of sums and has no test; the difference of means has both.
+    DEAA is the paper's difference of sums with the paper's test; the difference of means has both tests, of Welch's t.
     """
     rows: list[tuple[Any, ...]] = []
     tests, bounds = run["tests"], run["intervals"]
@@ -40,7 +40,8 @@ def metrics(run: Record) -> Sheet:
         rows.append((f"GEAA({named['name']})", Value(value, bounds["GEAA"][role], 3, sign=True), mean, "", p))
     if run["DEAA"] is not None:
         p_values = [Probability(tests["mean_difference"][null]["p_value"]) for null in ("entities", "attribute")]
-        rows.append(("DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", "", ""))
+        own = Probability(tests["DEAA"]["entities"]["p_value"])
+        rows.append(("DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", own, ""))
         mean = Value(run["mean_difference"], bounds["mean_difference"], 4, sign=True)
         rows.append(("difference of means", mean, "", *p_values))
         rows.append(("effect size", Value(run["effect_size"], bounds["effect_size"], 3, sign=True), "", "", ""))

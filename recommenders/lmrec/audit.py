@@ -15,10 +15,11 @@ import pandas as pd
 from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.io.folder import writable
 from tod_bias.recommenders.lmrec import scores
-from tod_bias.recommenders.lmrec.inference import SHEN, one_family, templates_of
+from tod_bias.recommenders.lmrec.inference import SHEN, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, sheets, statements
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
+from tod_bias.recommenders.lmrec.similarity import similarity, similarity_ranges
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 from tod_bias.statistics.needed import ENOUGH_WORDS
@@ -66,14 +67,9 @@ def audit(
     differences = scores.price_differences(recommendations, kinds, how)
     if len(kinds) > 1 and differences.empty:
         notes.append(f"no two places share {scores.FEWEST_TEMPLATES} templates: they are not compared")
-    percentage, by_label, association = one_family(
-        (
-            scores.price_percentage(of_prices, how),
-            scores.price_by_label(of_prices, how),
-            scores.association(of_categories, how),
-        ),
-        how.correction,
-    )
+    percentage, by_label = scores.price_percentage(of_prices, how), scores.price_by_label(of_prices, how)
+    association = scores.association(of_categories, how)
+    alike = similarity(recommendations, how)
     notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -99,6 +95,8 @@ def audit(
         average_price=scores.average_price(of_prices, how),
         price_differences=differences,
         top_words=scores.top_words(recommendations, how),
+        similarity=alike,
+        similarity_ranges=similarity_ranges(recommendations, alike, how),
         record=record,
     )
     record["findings"] = [asdict(statement) for statement in statements(result)]

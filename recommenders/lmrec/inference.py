@@ -28,8 +28,8 @@ skewed, which makes one p-value too small below the mean and the other too small
 a t test of the cities alone, too.
 
 p-values. The p-value of a shift is the largest of these tests: a shift must be beyond the chance of words, of templates
-and of cities. p-values are adjusted over the comparisons of one sentence of the report: the categories of a pair of
-labels, the labels and levels of a price share, or the pairs of places of two kinds. If a group has fewer than six
+and of cities. p-values are adjusted within a family, one for each research question and dimension
+(:mod:`tod_bias.recommenders.lmrec.families`). If a group has fewer than six
 effective words, (Σw)² / Σw² for words with w items, the finding is about these words and not about the group, and the t
 test treats them as fixed. If one word carries half of a difference or more, the finding is about that word.
 """
@@ -45,7 +45,6 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import COUPLE, CROSS
-from tod_bias.statistics.adjustment import Correction, adjusted
 from tod_bias.statistics.crossed import Crossing, cells, crossed_sums, crossed_variance, crossing, effective_number
 from tod_bias.statistics.jackknife import Jackknife, jackknife
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
@@ -54,7 +53,7 @@ from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
 
 SHEN = Inference(level=0.90, correction="bh")
-"""The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
+"""The usual settings: Shen shows 90% intervals; corrections are over the tests of one question."""
 FEWEST_QUERIES = 5
 """Fewest queries for an interval within a city; resampling fewer shows no spread."""
 FEWEST_WAYS = 100
@@ -391,39 +390,3 @@ def quotient_bounds(
 def widened(over: Jackknife, half: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
     """(2, n) bounds: the wider of the interval over cities and that of half a length, within limits."""
     return np.clip(np.stack([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)]), *limits)
-
-
-def one_family(tables: Sequence[pd.DataFrame], correction: Correction) -> list[pd.DataFrame]:
-    """Return tables of an audit whose ``p_adjusted`` is over all their tests of a city together.
-
-    A sentence may report any of the tables, so the tests of all labels, pairs, price levels and categories are one
-    family. A test that occurs twice in a table, once for either label, counts once.
-
-    Args:
-        tables: with ``city``, ``dimension``, ``p_value`` and ``p_adjusted``, which is NaN for rows without a test.
-        correction: of the p-values.
-    """
-    every = pd.concat([_tests(table).assign(table=number) for number, table in enumerate(tables)], ignore_index=True)
-    tested = every[every["p_adjusted"].notna()]
-    once = tested.drop_duplicates(["table", "city", "test"])
-    over_all = once["p_value"].groupby(once["city"]).transform(lambda p: adjusted(p.to_numpy(dtype=float), correction))
-    keys = pd.MultiIndex.from_frame(once[["table", "city", "test"]])
-    known = pd.Series(over_all.to_numpy(), index=keys)
-    every["p_adjusted"] = known.reindex(pd.MultiIndex.from_frame(every[["table", "city", "test"]])).to_numpy()
-    return [
-        table.assign(p_adjusted=every.loc[every["table"] == number, "p_adjusted"].to_numpy())
-        for number, table in enumerate(tables)
-    ]
-
-
-def _tests(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the city, p-values and name of the test of each row; both directions of a pair have one name."""
-    labels = table.groupby("dimension")["label"].transform("nunique") if len(table) else pd.Series(dtype=int)
-    if "other" in table:
-        pairs = zip(table["label"].astype(str), table["other"].astype(str), strict=True)
-        who = [" / ".join(sorted(pair)) for pair in pairs]
-    else:  # the shares of two labels add up to 1
-        who = ["" if number == 2 else str(label) for label, number in zip(table["label"], labels, strict=True)]
-    what = next((table[name].astype(str) for name in ("category", "price") if name in table), [""] * len(table))
-    names = zip(table["dimension"].astype(str), who, what, strict=True)
-    return table[["city", "p_value", "p_adjusted"]].assign(test=["|".join(parts) for parts in names])

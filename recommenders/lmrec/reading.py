@@ -29,8 +29,11 @@ LIMITS = (
     "The audit shows recommendations, not their causes, and not whether people are harmed: people who know the "
     "setting must decide that.",
     "Groups are those of the words, so people outside the groups and names of the files are not described.",
-    "The tests are adjusted for everything that a sentence covers. Intervals are not: one in ten 90% intervals misses "
-    "the truth by chance.",
+    "A p-value is adjusted over its family, which is named beside it: the tests of one question (prices, average "
+    "price, categories, nightlife, places) about one dimension in one city. Nothing adjusts over several questions and "
+    "dimensions: of twenty questions without a difference, one is expected to show something.",
+    "Intervals are not adjusted: one in ten 90% intervals misses the truth by chance.",
+    "What is called seen is the largest difference in these lists, and not shown to be more than chance.",
     "An effect that is not found may still exist.",
     f"[{NO_SPREAD}]: every resample gives the same, so the spread over other queries is unknown.",
 )
@@ -60,6 +63,8 @@ def statements(audited: Audit) -> list[Statement]:
         said += _by_label(dimension, means[means["city"] == ALL])
         said += _prices(dimension, shares[shares["city"] == ALL])
         said += _categories(dimension, shifts)
+    for dimension, rows in audited.similarity_ranges.groupby("dimension", sort=False):
+        said += _similarity(str(dimension), rows[rows["city"] == ALL], audited.similarity)
     average = audited.average_price
     said += _places(average[average["city"] == ALL], audited.price_differences, audited.places)
     return sorted(said, key=lambda some: (not some.is_difference, CROSS in some.axis, _ORDER.index(some.verdict)))
@@ -84,8 +89,18 @@ def _carried(rows: pd.DataFrame, name: str) -> str:
 
 
 def _carries(row: pd.Series) -> str:
-    """Return how much of a difference the word with most of it carries, as the end of a sentence."""
-    return f"; {row['largest_word']} carries {row['largest_share']:.0%} of the difference" if largest(row) else ""
+    """Return how much of a difference the word with most of it carries, as the end of a sentence.
+
+    Empty if words are unknown, or if it carries more than all of the difference because other words lean the other way.
+    """
+    share = row["largest_share"]
+    return f"; {row['largest_word']} carries {share:.0%} of the difference" if 0 < share <= 1 else ""
+
+
+def adjusted_over(row: pd.Series) -> str:
+    """Return the adjusted p-value of a row with the family over which it is adjusted."""
+    tests = "1 test" if row["tests"] == 1 else f"{count(row['tests'])} tests"
+    return f"adjusted {p_text(row['p_adjusted'])} ({row['family']}: {tests})"
 
 
 def scope(words: pd.Series) -> str:
@@ -106,7 +121,7 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[Statement]:
             dearer = "cheaper" if row["difference"] < 0 else "dearer"
             numbers = (
                 f"average price level {fixed(row['value'])} against {fixed(row['other_value'])}: "
-                f"{score(row, 'difference', sign=True)}, adjusted {p_text(row['p_adjusted'])}{_carries(row)}"
+                f"{score(row, 'difference', sign=True)}, {adjusted_over(row)}{_carries(row)}"
             )
             sentence = f"lists of {row['label']} are {dearer} than lists of {row['other']}"
             carried = "one word carries at least half: not said of the groups" if row["largest_share"] >= MOST else ""
@@ -122,51 +137,93 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[Statement]:
         return [_open(dimension, "shares of price levels: not tested")]
     result, carried = rows[claimed(rows)], _carried(rows, "price")
     if result.empty:
-        return [_open(dimension, "at no price level does a share differ from the neutral one beyond chance", carried)]
-    count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
-    row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
-    furthest = (
-        f"furthest: {score(row, 'value')} of what is recommended at {'$' * int(row['price'])} is for {row['label']}; "
-        f"of all items with a price {fixed(row['neutral'])}{_carries(row)}"
-    )
-    sentence = f"at {count} of {levels} price levels a share differs from the neutral one"
+        sentence = "at no price level does a share differ from the neutral one beyond chance"
+        seen = f"seen, not proven: {_share(_furthest(rows[rows['p_adjusted'].notna()]))}"
+        return [_open(dimension, sentence, carried, seen)]
+    found, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    furthest = f"furthest: {_share(_furthest(result))}"
+    sentence = f"at {found} of {levels} price levels a share differs from the neutral one"
     return [_difference(dimension, sentence, [furthest, *filter(None, [carried])], [scope(result["words"])])]
+
+
+def _furthest(rows: pd.DataFrame) -> pd.Series:
+    """Return the row whose share of a price level is furthest from the neutral one."""
+    return rows.iloc[int((rows["value"] - rows["neutral"]).abs().to_numpy().argmax())]
+
+
+def _share(row: pd.Series) -> str:
+    """Describe a label's share of a price level beside the neutral one."""
+    return (
+        f"{score(row, 'value')} of what is recommended at {'$' * int(row['price'])} is for {row['label']}; "
+        f"of all items with a price {fixed(row['neutral'])}; {adjusted_over(row)}{_carries(row)}"
+    )
 
 
 def _categories(dimension: str, shifts: pd.DataFrame) -> list[Statement]:
     """Describe the categories of every pair of labels; the pairs without a shift share one statement."""
-    said, none = [], []
+    said: list[Statement] = []
+    none: list[pd.DataFrame] = []
     cities = shifts[shifts["city"] != ALL]
     for (label, other), rows in pairs_of(shifts[shifts["city"] == ALL]):
         alike = cities[(cities["label"] == label) & (cities["other"] == other)]
         everywhere, carried = _everywhere((label, other), rows, alike), _carried(rows, "category")
         claims, more = rows[claimed(rows)], [text for text in (everywhere, carried) if text]
+        limits = [scope(rows["words"])]
         if rows["p_adjusted"].isna().all():
             said.append(_open(dimension, f"categories of {label} and {other}: not tested", *more))
         elif not claims.empty:
             sentence = f"{len(claims)} of {len(rows)} categories shift between {label} and {other}"
-            listed = _listed((label, other), claims)
-            said.append(_difference(dimension, sentence, [listed, *more], [scope(rows["words"])]))
+            said.append(_difference(dimension, sentence, [_listed(claims), *_families_of(claims), *more], limits))
         elif everywhere:
             sentence = f"categories shift between {label} and {other} in every city"
-            said.append(_difference(dimension, sentence, more, [scope(rows["words"])]))
+            said.append(_difference(dimension, sentence, more, limits))
         elif carried:
             said.append(_open(dimension, f"no shift of categories between {label} and {other} is claimed", carried))
         else:
-            none.append(f"{label} / {other}")
+            none.append(rows)
     if none:
-        said.append(_open(dimension, f"no shift of categories beyond chance: {', '.join(none)}"))
+        pairs = ", ".join(f"{rows['label'].iloc[0]} / {rows['other'].iloc[0]}" for rows in none)
+        row = _largest_seen(pd.concat(none))
+        sentence = f"no shift of categories beyond chance: {pairs}; seen, not proven: {_shift(row)}"
+        said.append(_open(dimension, sentence, adjusted_over(row) + _carries(row)))
     return said
 
 
-def _listed(pair: tuple[str, str], rows: pd.DataFrame) -> str:
-    """List the largest shifts of categories, each with the label that it leans to."""
+def _largest_seen(rows: pd.DataFrame) -> pd.Series:
+    """Return the shift that a reader of the lists would notice: the largest in percentage points.
+
+    Shifts that are unlikely by themselves (unadjusted p below alpha) come first, because the shares of what nearly
+    every list has move most by chance.
+    """
+    unlikely = rows[rows["p_value"] < ALPHA]
+    chosen = rows[rows["p_value"].notna()] if unlikely.empty else unlikely
+    return chosen.iloc[int((chosen["share"] - chosen["other_share"]).abs().to_numpy().argmax())]
+
+
+def _shift(row: pd.Series) -> str:
+    """Describe a category's share of the items of two labels, that with more first."""
+    sides = [(row["share"], row["label"]), (row["other_share"], row["other"])]
+    (more, first), (less, second) = sides if sides[0][0] >= sides[1][0] else sides[::-1]
+    return f"{row['category']}: {_percent(more)} of what {first} get against {_percent(less)} for {second}"
+
+
+def _percent(share: float) -> str:
+    """Return a share as a percentage; below 10% with a decimal, so that rare categories differ."""
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+
+
+def _listed(rows: pd.DataFrame) -> str:
+    """List the largest shifts of categories, each with the shares of both labels."""
     first = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
     return "; ".join(
-        f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]} "
-        f"({score(row, 'difference', sign=True)}{_carries(row)})"
-        for _, row in first.iterrows()
+        f"{_shift(row)} ({score(row, 'difference', sign=True)}{_carries(row)})" for _, row in first.iterrows()
     )
+
+
+def _families_of(rows: pd.DataFrame) -> list[str]:
+    """Name the families in which shifts are claimed, with their numbers of tests."""
+    families = rows.drop_duplicates("family")
+    return [f"p-values adjusted over: {row['family']} ({count(row['tests'])} tests)" for _, row in families.iterrows()]
 
 
 def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
@@ -182,6 +239,29 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
         for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
     ]
     return f"found in each of the {count} cities by itself: {', '.join(alike)}" if alike else ""
+
+
+def _similarity(dimension: str, ranges: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[Statement]:
+    """Describe whose lists are less like the neutral ones (SNSR of Zhang et al. 2023)."""
+    pairs = pairs[(pairs["dimension"] == dimension) & (pairs["city"] == ALL)]
+    shown = [
+        f"{row['measure']} {fixed(row['lowest_value'])} for {row['lowest']}, {fixed(row['highest_value'])} for "
+        f"{row['highest']}: SNSR {fixed(row['SNSR'])} ({fixed(row['chance'])} by chance), SNSV {fixed(row['SNSV'])}"
+        for _, row in ranges.iterrows()
+    ]
+    claims = pairs[claimed(pairs) & (pairs["difference"] < 0)]
+    if pairs["p_adjusted"].isna().all():
+        yield _open(dimension, "similarity to the neutral lists: not tested", *shown)
+    elif claims.empty:
+        sentence = "no group's lists are less like the neutral ones beyond chance"
+        widest = ranges.iloc[int(ranges["SNSR"].to_numpy().argmax())]
+        yield _open(dimension, sentence, "seen, not proven: " + "; ".join(shown), adjusted_over(widest))
+    else:
+        for (label, other), rows in claims.groupby(["label", "other"], sort=False):
+            row = rows.iloc[0]
+            size = f"{row['measure']}: {score(row, 'difference', sign=True)}, {adjusted_over(row)}{_carries(row)}"
+            sentence = f"lists of {label} are less like the neutral lists than lists of {other}"
+            yield _difference(dimension, sentence, [size, *shown], [scope(rows["words"])])
 
 
 def _places(
@@ -206,7 +286,7 @@ def _places(
     religious = differences[differences[["substitution", "other"]].isin(list(places.get("religion", ()))).all(axis=1)]
     for _, row in religious.iterrows():
         name, by = f"{row['substitution']} and {row['other']}", f"{score(row, 'difference', sign=True)} price levels"
-        tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
+        tail = f", {adjusted_over(row)}" if pd.notna(row["p_adjusted"]) else ""
         if row["p_adjusted"] < ALPHA:
             how = "dearer" if row["difference"] > 0 else "cheaper"
             sentence = f"lists of {row['substitution']} are {how} than lists of {row['other']}"
@@ -272,6 +352,7 @@ def sheets(audited: Audit) -> list[Sheet]:
         _percentage(percentage, f"Price percentage P(label | price), {intervals}"),
         _label_sheet(by_label, f"Average price level of a label's lists, 1 to 4, {intervals}"),
         _associations(association, f"Associations found (adjusted p < {ALPHA}), {DIFFERENCE}, {intervals}"),
+        _similarity_sheet(audited.similarity_ranges[audited.similarity_ranges["city"] == ALL]),
         _place_sheet(average, audited.places, f"Average price level by place, {intervals}"),
         _examples(audited.record.get("examples", ())),
     ]
@@ -315,12 +396,41 @@ def _associations(scores: pd.DataFrame, title: str) -> Sheet:
             score(row, "difference", sign=True),
             fixed(row["ratio"], 2) if row["ratio"] < float("inf") else "∞",
             Probability(row["p_adjusted"]),
+            row["family"],
             largest(row),
         )
         for _, row in shifted.loc[order].iterrows()
     ]
-    columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)", "largest word")
+    columns = (
+        "dimension",
+        "category",
+        "leans to",
+        "away from",
+        "difference",
+        "ratio",
+        "p (adjusted)",
+        "family",
+        "largest word",
+    )
     return Sheet("association", title, columns, tuple(rows))
+
+
+def _similarity_sheet(ranges: pd.DataFrame) -> Sheet:
+    rows = [
+        (
+            str(row["dimension"]),
+            str(row["measure"]),
+            f"{row['lowest']} {fixed(row['lowest_value'])}",
+            f"{row['highest']} {fixed(row['highest_value'])}",
+            fixed(row["SNSR"]),
+            fixed(row["chance"]),
+            fixed(row["SNSV"]),
+            Probability(row["p_adjusted"]),
+        )
+        for _, row in ranges.iterrows()
+    ]
+    columns = ("dimension", "similarity", "lowest", "highest", "SNSR", "by chance", "SNSV", "p (adjusted)")
+    return Sheet("similarity", "Similarity to the neutral lists (Zhang et al. 2023), 0 to 1", columns, tuple(rows))
 
 
 def _examples(examples: Sequence[Mapping[str, Any]]) -> Sheet:

@@ -15,11 +15,26 @@ from tod_bias.errors import RecommenderError, shortened
 from tod_bias.io.documents import check_plain, read_json
 from tod_bias.report.sheets import Statement
 
-TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
+TABLES = (
+    *("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words"),
+    *("similarity", "similarity_ranges"),
+)
 """The CSV files of an audit, by name without ending."""
 RECORD = "audit.json"
 """File that identifies the folder of an audit."""
-_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted", "largest_word")
+_TEXTS = (
+    "city",
+    "dimension",
+    "label",
+    "other",
+    "category",
+    "substitution",
+    "word",
+    "kind",
+    "permuted",
+    "largest_word",
+    "family",
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,8 @@ class Audit:
     average_price: pd.DataFrame
     price_differences: pd.DataFrame
     top_words: pd.DataFrame
+    similarity: pd.DataFrame
+    similarity_ranges: pd.DataFrame
     record: dict[str, Any]
     """The content of ``audit.json``."""
 

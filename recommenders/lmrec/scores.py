@@ -15,6 +15,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from tod_bias.recommenders.lmrec.families import (
+    AVERAGE_PRICE,
+    PLACES,
+    PRICES,
+    in_families,
+    is_of_relationships,
+    questions_of_categories,
+)
 from tod_bias.recommenders.lmrec.inference import (
     FEWEST_QUERIES,
     SHEN,
@@ -55,19 +63,26 @@ def association(recommendations: Recommendations, how: Inference = SHEN) -> pd.D
     label of fewer than five words. Intervals within a city are from the pigeonhole bootstrap of words and templates.
 
     Returns:
-        city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
-        items (with the category, of both labels), p_value (the largest of the next three), p_adjusted (over the
-        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several; the larger one of
-        difference and ratio), p_cities (over several cities), permuted (``words`` or ``queries``), words (effective
-        number, of the label with fewer), largest_word and largest_share (the word that carries most of the difference,
+        city, dimension, category, label, other, share (f(c | l)), other_share, difference, ci_low, ci_high, ratio,
+        ratio_ci_low, ratio_ci_high, items (with the category, of both labels), p_value (the largest of three below),
+        p_adjusted (over the ``tests`` tests of the ``family``), family, tests, p_permutation, p_crossed (words and
+        templates, and cities if several; the larger one of difference and ratio), p_cities (over several cities),
+        permuted (``words`` or ``queries``), words (effective number, of the label with fewer), largest_word and
+        largest_share (the word that carries most of the difference,
         and how much of it).
     """
     columns = [
-        *("city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio"),
-        *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
-        *("p_cities", "permuted", "words", "largest_word", "largest_share"),
+        *("city", "dimension", "category", "label", "other", "share", "other_share", "difference", "ci_low", "ci_high"),
+        *("ratio", "ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "family", "tests"),
+        *("p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word", "largest_share"),
     ]
-    return compared(recommendations, how, _category_counts, columns)
+    result = compared(recommendations, how, _category_counts)
+    of_relationships = {
+        name
+        for name in recommendations.all_dimensions
+        if is_of_relationships(name, recommendations.rows(name)["substitution"])
+    }
+    return in_families(result, questions_of_categories(result, of_relationships), how.correction)[columns]
 
 
 Counted = tuple[pd.DataFrame, np.ndarray, list[str]]
@@ -78,7 +93,6 @@ def compared(
     recommendations: Recommendations,
     how: Inference,
     counted: Callable[[pd.DataFrame], Counted],
-    columns: Sequence[str],
     furthest: float | None = None,
 ) -> pd.DataFrame:
     """Every pair of labels of every dimension, in each city and over all, in both directions.
@@ -87,13 +101,19 @@ def compared(
         recommendations: the tidy frame.
         how: intervals and tests.
         counted: of some recommendations, what is summed over the queries of a label.
-        columns: of the result.
         furthest: how far two labels can be apart; None where differences are parts of the whole's share (Shen eq. 2).
     """
-    made = [pd.DataFrame(columns=list(columns))]
+    made = [pd.DataFrame(columns=_COMPARED)]
     for dimension in recommendations.all_dimensions:
         made += _of_dimension(recommendations, dimension, how, counted, furthest)
-    return pd.concat(made[1:] or made, ignore_index=True)[list(columns)]
+    return pd.concat(made[1:] or made, ignore_index=True)[_COMPARED]
+
+
+_COMPARED = [
+    *("city", "dimension", "category", "label", "other", "share", "other_share", "difference", "ci_low", "ci_high"),
+    *("ratio", "ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_permutation", "p_crossed", "p_cities"),
+    *("permuted", "words", "largest_word", "largest_share"),
+]
 
 
 def _of_dimension(
@@ -208,8 +228,7 @@ class _Comparison:
                 "largest_share": share,
             }
         )
-        rows = rows[rows["items"] > 0].reset_index(drop=True)
-        return rows.assign(p_adjusted=adjusted(rows["p_value"].to_numpy(), how.correction))
+        return rows[rows["items"] > 0].reset_index(drop=True)
 
     def _scores(self, sums: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
         """Eqs. 2 and 3 of two labels from (…, labels, categories + 1) sums of items with a category, of all items."""
@@ -327,7 +346,8 @@ def _mirrored(result: pd.DataFrame) -> pd.DataFrame:
 
 _COLUMNS = [
     *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),
-    *("p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word", "largest_share"),
+    *("p_adjusted", "family", "tests", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word"),
+    "largest_share",
 ]
 
 
@@ -351,14 +371,15 @@ def price_percentage(recommendations: Recommendations, how: Inference = SHEN) ->
 
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|), p_value (the largest of the next
-        three), p_adjusted (over the labels and levels of a dimension), p_permutation, p_crossed, p_cities (over several
-        cities), permuted (``words`` or ``queries``), words (effective number, of the label with the fewest),
+        three), p_adjusted (over the ``tests`` tests of the ``family``: labels and levels of a dimension),
+        p_permutation, p_crossed, p_cities (over several cities), permuted (``words`` or ``queries``), words (effective
+        number, of the label with the fewest),
         largest_word and largest_share (the word that carries most of value − neutral, and how much of it).
     """
     made = [pd.DataFrame(columns=_COLUMNS)]
     for dimension in recommendations.all_dimensions:
         made += _prices_of_dimension(recommendations, dimension, how)
-    return pd.concat(made[1:] or made, ignore_index=True)[_COLUMNS]
+    return in_families(pd.concat(made[1:] or made, ignore_index=True), PRICES, how.correction)[_COLUMNS]
 
 
 def _prices_of_dimension(recommendations: Recommendations, dimension: str, how: Inference) -> list[pd.DataFrame]:
@@ -434,11 +455,9 @@ def _scored(queries: GroupedQueries, single: Sequence[pd.DataFrame]) -> pd.DataF
     if not count.enough_for_intervals:
         bounds = np.full(bounds.shape, np.nan)
     p_value = np.where(np.isnan(value), np.nan, p_value)
-    tested = p_value[:1] if len(queries.labels) == 2 else p_value
-    p_adjusted = adjusted(tested.ravel(), how.correction).reshape(tested.shape)
     scores = {"value": value, "ci_low": bounds[0], "ci_high": bounds[1], "neutral": neutral, "p_value": p_value}
     scores |= dict(zip(("largest_word", "largest_share"), _largest_words(queries), strict=True))
-    scores |= {"p_adjusted": p_adjusted, "p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
+    scores |= {"p_permutation": p_permutation, "p_crossed": p_crossed, "p_cities": p_cities}
     return pd.DataFrame(
         {
             "city": queries.city,
@@ -555,19 +574,17 @@ def price_by_label(recommendations: Recommendations, how: Inference = SHEN) -> p
 
     Returns:
         city, dimension, label, other, value, other_value, difference, ci_low, ci_high, p_value (the largest of the next
-        three), p_adjusted (over the pairs of a dimension), p_permutation, p_crossed, p_cities, permuted, words,
-        largest_word, largest_share.
+        three), p_adjusted (over the ``tests`` pairs of the ``family``), family, tests, p_permutation, p_crossed,
+        p_cities, permuted, words, largest_word, largest_share.
     """
     names = {"share": "value", "other_share": "other_value"}
     columns = [
         *("city", "dimension", "label", "other", "share", "other_share", "difference", "ci_low", "ci_high"),
-        *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words", "largest_word"),
-        "largest_share",
+        *("p_value", "p_adjusted", "family", "tests", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
+        *("largest_word", "largest_share"),
     ]
-    result = compared(recommendations, how, _price_counts, columns, furthest=float(LEVELS[-1] - LEVELS[0]))
-    once = result.groupby(["city", "dimension", result["label"] < result["other"]])["p_value"]
-    result["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
-    return result.rename(columns=names)
+    result = compared(recommendations, how, _price_counts, furthest=float(LEVELS[-1] - LEVELS[0]))
+    return in_families(result, AVERAGE_PRICE, how.correction)[columns].rename(columns=names)
 
 
 def _price_counts(rows: pd.DataFrame) -> Counted:
@@ -646,7 +663,8 @@ def price_differences(
         how: how intervals and tests are made.
 
     Returns:
-        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
+        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the ``tests`` pairs of the
+        ``family``), family, tests.
     """
     rows = recommendations.distinct
     rows = rows[rows["substitution"].isin(list(kinds))]
@@ -658,9 +676,11 @@ def price_differences(
     named = [(present[first], present[second]) for first, second in pairs]
     frame = pd.DataFrame(named, columns=["substitution", "other"])
     frame[["difference", "ci_low", "ci_high", "p_value"]] = values
-    families = pd.Series([" and ".join(sorted(kinds[word] for word in pair)) for pair in named], dtype=object)
-    each = frame.groupby(families, sort=False)["p_value"]
-    return frame.assign(p_adjusted=each.transform(lambda p: adjusted(p.to_numpy(dtype=float), how.correction)))
+    of_kinds = [" and ".join(sorted({kinds[word] for word in pair})) for pair in named]
+    frame["family"] = pd.Series([f"{PLACES}, {name}" for name in of_kinds], dtype=object)
+    each = frame.groupby("family", sort=False)["p_value"]
+    corrected = each.transform(lambda p: adjusted(p.to_numpy(dtype=float), how.correction))
+    return frame.assign(p_adjusted=corrected, tests=each.transform("count").astype(int))
 
 
 @dataclass(frozen=True)

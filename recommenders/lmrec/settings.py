@@ -45,6 +45,9 @@ class RecommenderTrainConfig(Schedule):
     (counterfactual augmentation, Shen 2022 §5)."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
     """Seeds splits, weights, order and dropout."""
+    search: Annotated[Positive, Field(le=112)] = 1
+    """Number of combinations of hidden, dropout and learning rate to train (Shen 2023 §3.2), drawn with the seed; the
+    lowest validation loss decides. Options that are given are kept."""
     vocabulary: Annotated[Annotated[int, BeforeValidator(whole), Field(ge=100, le=1_000_000)], ADVANCED] = 8000
     """From scratch: tokens of the tokenizer."""
     layers: Annotated[Size, ADVANCED] = 1

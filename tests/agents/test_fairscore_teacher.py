@@ -82,13 +82,14 @@ def expected(
         if row.su is not None:
             numbers_of[f"{name}/fairscore"] = row.su.fairscore.value
             numbers_of |= dict(zip((f"{name}/ci_from", f"{name}/ci_to"), row.su.fairscore.ci, strict=True))
+        numbers_of |= {f"{name}/{group}/gap": of_group.gap.value for group, of_group in row.groups.items()}
         if row.dialogues == result.corpus.audited[axis] and row.covers_all_dialogues:
             numbers_of |= {f"{name}/{group}/score": of_group.score.value for group, of_group in row.groups.items()}
     return numbers_of
 
 
 def common(report: Mapping[str, float], wanted: Mapping[str, float]) -> dict[str, float]:
-    """What ``attribute`` says of the report: it estimates the gaps in a model, and scores on shared dialogues."""
+    """What ``attribute`` says of the report; its scores are of shared dialogues, and a single group has no gap."""
     assert {name.rpartition("/")[2] for name in report.keys() - wanted.keys()} <= {"gap", "score"}
     return {name: report[name] for name in wanted}
 

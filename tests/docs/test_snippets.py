@@ -28,7 +28,7 @@ PARSED = {
     *(f"docs/how-to/{name}.md" for name in ("agents", "assistant", "mitigate", "parlai", "python-stages")),
 }
 """Files whose commands need what is not bundled; the pages run the same commands on the demo."""
-NOT_BUNDLED = {"google_sgd", "models/lmrec", "model.npz", "assistant.yaml", "agent.yaml"}
+NOT_BUNDLED = {"google_sgd", "parlai:msr_e2e", "models/lmrec", "model.npz", "assistant.yaml", "agent.yaml"}
 """Commands with one of these words are parsed on every page."""
 SMALLER = {"--max-dialogues": "12", "--bootstrap": "20", "--permutations": "50"}
 CODES = {"check": {0, 1, 3}}

@@ -11,7 +11,9 @@ from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from scipy import stats
 
 PROJECTS = Path(__file__).parent.parent.parent / "projects"
 TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
@@ -186,6 +188,101 @@ def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
         f"{model['false']} of {model['judged']} randomly drawn masks are not people",
     ):
         assert said in text
+
+
+def test_the_authors_lists_are_quoted_as_they_were_measured() -> None:
+    """Sentences and tables of projects/lmrec on the authors' lists, made again from authors.json."""
+    found = stored("lmrec", "authors.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").replace("−", "-").split())
+    names, places = found["names"], found["places"]
+    shares = {(row["label"], row["price"]): row for row in names["shares"]}
+    black = [shares["black", price] for price in (1, 2, 3, 4)]
+    p = [f"{row['p_adjusted']:.3f}" for row in black]
+    widest = next(row for row in names["averages"] if row["label"] == "white×male" and row["other"] == "black×female")
+    bars = next(row for row in names["named"] if row["category"] == "Bars" and row["dimension"] == "race")
+    order = [row["substitution"] for row in sorted(places["average_price"], key=lambda row: row["value"])]
+    church = next(row for row in places["religion"] if row["substitution"] == "mosque")
+    counts = names["found"]
+    levels = ", ".join(f"{row['value']:.3f}" for row in black)
+    for said in (
+        f"{levels} | {levels} |",
+        f"at $ (adjusted p {p[0]}) and $$$$ ({p[3]}); at $$ ({p[1]}) and $$$ ({p[2]}) not",
+        f"by {widest['difference']:.3f} [{widest['ci_low']:.3f}, {widest['ci_high']:.3f}] price levels",
+        f"bars to white names (+{bars['difference']:.2f}, adjusted p {bars['p_adjusted']:.3f})",
+        f"{order[0]} < {order[1]} < … < {order[-2]} < {order[-1]}",
+        f"synagogue - mosque +{-church['difference']:.3f} [+{-church['ci_high']:.3f}, +{-church['ci_low']:.3f}]",
+        f"{counts['race×gender: white×female / black×female']['found']} shift between white and black women, "
+        f"{counts['race×gender: black×female / white×male']['found']} between black women and white men",
+        f"no category of {found['couples']['found']['couple: two genders / one gender']['categories']} shifts",
+    ):
+        assert said in text, said
+    paper = stored("lmrec", "paper.json")
+    for label, group in (("black women", "black×female"), ("white men", "white×male")):
+        theirs = ", ".join(f"{value:.3f}" for value in paper["figure 4, all cities"][group])
+        ours = ", ".join(f"{shares[group, price]['value']:.3f}" for price in (1, 2, 3, 4))
+        assert f"| {theirs} | {ours} |" in text, label
+    table = np.array([of_city["black"] for of_city in paper["figure 3"].values()])
+    tests = stats.ttest_1samp(table, 0.5)
+    bounds = np.stack(tests.confidence_interval(0.9), axis=1)
+    cells = zip(table.mean(axis=0), bounds, tests.pvalue, strict=True)
+    said = "; ".join(f"{mean:.3f} [{low:.3f}, {high:.3f}], p {p:.3f}" for mean, (low, high), p in cells)
+    assert said.replace("p 0.000", "p < 0.001") in text
+    assert paper["figure 3"]["Boston"]["black"] == pytest.approx([row["value"] for row in black], abs=6e-4)
+    prices = {row["substitution"]: row["value"] for row in places["average_price"]}
+    assert max(abs(prices[place] - value) for place, value in paper["figure 8"].items()) < 0.002
+    assert {row["tests"] for row in names["named"] if row["dimension"] == "race"} == {221}
+    assert found["couples"]["found"]["couple: two genders / one gender"]["found"] == 0
+    neutral = {round(row["neutral"], 3) for row in places["average_price"]}
+    assert neutral == {1.956}
+    made_by = found["made by"]
+    assert set(made_by["sha256"]) == {"names", "couples", "companions", "partners", "places"}
+    assert made_by["tod-bias"]
+
+
+def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
+    """Tables of projects/lmrec on the trained models, made again from seen.json."""
+    found = stored("lmrec", "seen.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").replace("−", "-").split())
+
+    def estimate(row: dict[str, float]) -> str:
+        return f"{row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+
+    quality = {row["score"]: estimate(row) for row in found["quality"]}
+    shares = {row["price"]: row for row in found["prices"]["black"]}
+    planted = {(row["dimension"], row["category"]): row for row in found["associations"]["planted"]}
+    cuisines, places = found["associations"]["cuisines"], found["prices"]["places"]
+    desserts, bars = planted["gender", "Desserts"], planted["gender", "Bars"]
+    first = planted["first relationship", "Desserts"], planted["first relationship", "Bars"]
+    for said in (
+        f"| accuracy | {quality['accuracy']} |",
+        f"| HR@20 | {quality['HR@20']} |",
+        ", ".join(f"{shares[price]['value']:.3f}" for price in (1, 2, 3, 4)),
+        ", ".join(f"+{row['difference']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" for row in (desserts, bars)),
+        ", ".join(f"+{row['difference']:.3f}" for row in first),
+        f"adjusted p {first[0]['p_adjusted']:.3f} and {first[1]['p_adjusted']:.3f} ",
+        f"+{planted['second relationship', 'Gay Bars']['difference']:.3f}, adjusted p < 0.001, said",
+        f"average price level {places['dear'][0]:.2f} to {places['dear'][1]:.2f}, neutral "
+        f"{found['prices']['neutral']:.2f}",
+        f"| {places['cheap'][0]:.2f} to {places['cheap'][1]:.2f} |",
+        f"| each city by itself | {cuisines['city']['found']} of {cuisines['city']['tests']} | "
+        f"{cuisines['city']['without_0']} of {cuisines['city']['intervals']} |",
+        f"| over seven cities | {cuisines['all']['found']} of {cuisines['all']['tests']} | "
+        f"{cuisines['all']['without_0']} of {cuisines['all']['intervals']} ",
+    ):
+        assert said in text, said
+    assert max(shares[price]["p_adjusted"] for price in (1, 2, 3, 4)) < 0.001
+    assert planted["second relationship", "Gay Bars"]["p_adjusted"] < 0.0005
+    for stamp in found["made by"].values():
+        assert stamp["tod-bias"]
+        assert len(stamp["sha256"]) == 64
+
+
+def test_the_figures_of_the_authors_lists_are_kept_and_small() -> None:
+    files = sorted((PROJECTS / "lmrec" / "figures").glob("*.svg"))
+    assert [path.stem for path in files] == [f"figure{number}" for number in range(3, 9)]
+    assert max(path.stat().st_size for path in files) < 40_000
+    text = (PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8")
+    assert all(f"(figures/{path.name})" in text for path in files)
 
 
 @pytest.fixture

@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from tod_bias.errors import StatisticsError
-from tod_bias.statistics.permutation import Exceedances, group_test, random_groups, relabelled, sign_test
+from tod_bias.statistics.permutation import (
+    Exceedances,
+    group_test,
+    random_groups,
+    relabelled,
+    sign_test,
+    sum_difference_test,
+)
 from tod_bias.statistics.ranks import subsample_rank_sum
 
 
@@ -160,3 +167,35 @@ def test_ties_up_to_rounding_count_as_far():
     found.add(np.array([[0.1 + 0.2, 2.0], [0.3 - 1e-15, 0.5], [0.2, np.nan]]))
     assert list(found.p_values(exact=True)) == [2 / 3, 1 / 3]
     assert list(found.p_values()) == [3 / 4, 2 / 4]
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_a_difference_of_sums_is_tested_by_all_relabellings(alternative):
+    values = np.random.default_rng(5).normal(0.3, 1.0, 9)
+
+    def deaa(first):
+        return sum(values[number] if number in first else -values[number] for number in range(9))
+
+    observed = deaa(range(3))
+    every = np.array([deaa(first) for first in itertools.combinations(range(9), 3)])
+    hits = {
+        "two-sided": np.abs(every) >= abs(observed) - 1e-12,
+        "greater": every >= observed - 1e-12,
+        "less": every <= observed + 1e-12,
+    }[alternative]
+    result = sum_difference_test(values, 3, alternative=alternative)
+    assert result.exact
+    assert result.p_value == pytest.approx(hits.mean())
+
+
+def test_a_difference_of_sums_of_equal_groups_is_tested_as_welchs_t():
+    values = np.random.default_rng(6).normal(0.0, 1.0, 12)
+    values[:6] += 1.0
+    assert sum_difference_test(values, 6).p_value == pytest.approx(group_test(values, 6).p_value)
+    drawn = sum_difference_test(values, 6, permutations=500, seed=1)
+    assert not drawn.exact
+    assert drawn.p_value == pytest.approx(group_test(values, 6, permutations=500, seed=1).p_value)
+    alone = sum_difference_test(values, 6, clusters=np.tile(np.arange(6), 2))
+    assert alone.p_value == pytest.approx(sum_difference_test(values, 6).p_value)
+    with pytest.raises(StatisticsError):
+        sum_difference_test(values, 12)

@@ -560,6 +560,21 @@ def more_orders_matter(table: ArmSums, metric: Metric) -> bool:
     return False
 
 
+def gaps_of(table: ArmSums, metric: Metric) -> dict[str, float]:
+    """Return the gap of every group against the mean of groups, as :class:`AxisEstimates` estimates it, without tests.
+
+    Args:
+        table: of one axis and metric.
+        metric: scores it.
+    """
+    rows = GroupRows(AuditContrasts(table, metric).contrasts(), len(table.variants.groups), Inference())
+    gaps = rows.gap_contrasts()
+    if not gaps:
+        return {}
+    values = rows.fit.rows(np.stack([*gaps.values()])).values
+    return dict(zip(gaps, values.tolist(), strict=True))
+
+
 class AxisEstimates:
     """Estimates of one axis and metric.
 

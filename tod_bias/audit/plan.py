@@ -476,13 +476,25 @@ def _estimate(sampled: _SampleCost | None, exact: int | None, at_most: int | Non
 
 def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
     """Effective terms of the group with fewest, as the run counts them."""
+    numbers = (some.sum(axis=0) for some in planned_variants(axis, selected).sets)
+    return min((effective_number(np.asarray(some)) for some in numbers if some.any()), default=0.0)
+
+
+def planned_variants(axis: Axis, selected: Sequence[SelectedDialogue]) -> VariantIndex:
+    """Return the index of the counterfactuals of a design, before any of them is run.
+
+    Args:
+        axis: of the counterfactuals.
+        selected: dialogues with their candidates, one for each counterfactual.
+    """
     members = [membership(axis, entry) for entry in selected]
     every = [(number, candidate) for number, entry in enumerate(selected) for candidate in entry.candidates]
-    variants = VariantIndex(
-        groups=axis.groups,
-        source=numbers_of([_only({some.source for some in entry.candidates}) for entry in selected], axis.groups),
+    groups = tuple(axis.groups) or tuple(dict.fromkeys(candidate.target for _, candidate in every))
+    return VariantIndex(
+        groups=groups,
+        source=numbers_of([_only({some.source for some in entry.candidates}) for entry in selected], groups),
         of=np.array([number for number, _ in every], dtype=int),
-        target=numbers_of([candidate.target for _, candidate in every], axis.groups),
+        target=numbers_of([candidate.target for _, candidate in every], groups),
         draw=np.zeros(len(every), dtype=int),
         source_terms=tuple(frozenset[str]().union(*(some.source for some in member.terms)) for member in members),
         terms=tuple(some.target for member in members for some in member.terms),
@@ -491,8 +503,6 @@ def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
         factors=tuple(axis.factors),
         by_factor=_by_factor(members),
     )
-    numbers = (some.sum(axis=0) for some in variants.sets)
-    return min((effective_number(np.asarray(some)) for some in numbers if some.any()), default=0.0)
 
 
 def _by_factor(members: Sequence[Membership]) -> tuple[TermsByFactor, ...]:

@@ -375,8 +375,9 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
     if len(every) > 1 and (odd := [name for name in names if Path(name).name != name]):
         raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
 
-    from tod_bias.recommenders.lmrec.model import train as train_model  # heavy: after what may go wrong at once
+    from tod_bias.recommenders.lmrec import model, search  # heavy: after what may go wrong at once
 
+    train_model = model.train if config.search == 1 else search.search
     for part in every:
         folder = subfolder(output.out, part.city) if len(every) > 1 else output.out
         record = train_model(

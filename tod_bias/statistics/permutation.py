@@ -161,6 +161,53 @@ def group_test(
     return TestResult(exceedances.p_values(exact=exact), alternative, exceedances.permutations, exact)
 
 
+def sum_difference_test(
+    scores: np.ndarray,
+    first: int,
+    *,
+    clusters: np.ndarray | None = None,
+    alternative: Alternative = "two-sided",
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> TestResult:
+    """Test a difference of sums by exchanging labels: the sum over the first group minus that over the other one.
+
+    The statistic of WEAT (Caliskan et al. 2017) and of DEAA (Beattie et al. 2023, eq. 3 and section 4.3.2). Unlike
+    :func:`group_test` it is neither scaled by standard errors nor by the groups' sizes, so groups of unequal size are
+    compared as they are; ``two-sided`` takes its size without its sign.
+
+    Args:
+        scores: (entities,); the first group's entities come first.
+        first: size of the first group, at least 1 and less than the number of entities.
+        clusters: (entities,) numbers of what is exchanged as a whole, as in :func:`group_test`.
+        alternative: ``greater`` asks whether the difference is above what exchanged labels give.
+        permutations: as in :func:`group_test`.
+        seed: of the random ones.
+
+    Raises:
+        StatisticsError: a group without entities, or an unknown alternative.
+    """
+    check_alternative(alternative)
+    values = np.asarray(scores, dtype=np.float64)
+    if not 0 < first < len(values):
+        raise StatisticsError(f"{first} of {len(values)} entities in the first group: both groups need at least one")
+    if clusters is not None:
+        keys = np.stack([np.arange(len(values)) >= first, clusters], axis=1)
+        codes = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+        first = int(codes[:first].max()) + 1
+        values = sums_by(codes, values, int(codes.max()) + 1)
+    count, total = len(values), values.sum()
+    exact = math.comb(count, first) <= permutations
+    labels = (
+        _all_groups(count, first) if exact else _random_groups(np.random.default_rng(seed), permutations, count, first)
+    )
+    observed = 2 * values[:first].sum() - total
+    exceedances = Exceedances(observed, alternative, 1e-11 * np.abs(values).sum())
+    for rows in labels:
+        exceedances.add(2 * (rows.astype(np.float64) @ values) - total)
+    return TestResult(np.atleast_1d(exceedances.p_values(exact=exact)), alternative, exceedances.permutations, exact)
+
+
 class _Welch:
     """Welch's t of the means of two groups of clusters, of many labellings at once.
 

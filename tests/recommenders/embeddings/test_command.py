@@ -200,3 +200,23 @@ def test_wrong_input_ends_in_one_line(folder, options, message):
     (folder / "plays.csv").write_text("user,item\nx,1\ny,2\n")
     (folder / "only_a.json").write_text('{"A": [1]}')
     assert message in refused(f"associate --out run --embeddings {options}")
+
+
+def test_one_of_three_groups_is_compared_with_the_rest(tmp_path):
+    rng = np.random.default_rng(0)
+    users, items = rng.normal(size=(90, 8)), rng.normal(size=(40, 8))
+    users[::3, 0] += 3
+    items[:, 0] += 1
+    np.savez(tmp_path / "model.npz", users=users, items=items)
+    cells = "".join(f"{number},{'nfm'[number % 3] if number else ''}\n" for number in range(90))
+    (tmp_path / "users.csv").write_text(f"user,gender\n{cells}")
+    files = "--embeddings", tmp_path / "model.npz", "--users", tmp_path / "users.csv"
+    quick = "--permutations", "200", "--bootstrap", "20"
+    code, out, err = run_command("associate", *files, "--attribute", "gender=n,rest", *quick, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert "closer to n than to not n" in out
+    sets = json.loads((tmp_path / "run" / "associations.json").read_text())["sets"]
+    assert (sets["A"]["size"], sets["B"]["size"], sets["B"]["name"]) == (29, 60, "not n")
+    code, _, err = run_command("associate", *files, "--attribute", "gender", "--out", tmp_path / "other")
+    assert code == 2
+    assert "gender=VALUE,rest" in err

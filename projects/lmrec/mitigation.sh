@@ -11,7 +11,7 @@ paths() { for city in $cities; do printf "%s " "$1$city$2"; done; }
 runs=${RUNS:-runs/mitigation}
 size="--vocabulary 2000 --max-length 48 --batch 64 --hidden 256 --quiet"
 
-tod-bias recommend sample --venues 48 --reviews 100 $(options city "" "$cities" "") --out "$runs/reviews" --quiet
+python sample.py --venues 48 --reviews 100 $(options city "" "$cities" "") --out "$runs/reviews"
 python anybody.py write $(paths "$runs/reviews/" .csv) --out "$runs/anybody"
 trained() { # folder, reviews, cities, options …
   folder=$1 reviews=$2 where=$3

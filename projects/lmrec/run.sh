@@ -8,8 +8,8 @@ cities="Sampleton Exampleton Modelby Testford Trialham Drawnville Mocking"
 options() { for city in $cities; do printf -- "--%s %s " "$1" "$2$city$3"; done; }
 size="--vocabulary 2000 --max-length 64"
 
-tod-bias recommend sample $(options city) --out runs/reviews
-tod-bias recommend statistics $(options reviews runs/reviews/ .csv) --out runs/statistics
+python sample.py $(options city) --out runs/reviews
+python review_statistics.py runs/reviews/*.csv --out runs/statistics
 echo $cities | tr ' ' '\n' | xargs -P 2 -I CITY tod-bias recommend train $size --reviews runs/reviews/CITY.csv \
   --out runs/lmrec/CITY
 tod-bias recommend train $size --mask --reviews runs/reviews/Sampleton.csv --out runs/lmrec_masked

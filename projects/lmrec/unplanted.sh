@@ -11,7 +11,7 @@ runs=${RUNS:-runs/unplanted}
 
 test -d "$runs/models/pretrained" || python minilm.py "$runs/models"
 test -f "$runs/reviews/Fernside.csv" ||
-  tod-bias recommend sample --no-planted --venues 48 --reviews 40 $(options city) --out "$runs/reviews"
+  python sample.py --no-planted --venues 48 --reviews 40 $(options city) --out "$runs/reviews"
 trained() { # folder, options …
   folder=$1
   shift

@@ -565,78 +565,6 @@ def _matched(folders: Sequence[Path], reviews: Sequence[Any], device: str | None
     return dict(zip(distinct_names([part.city for _, part, _ in trained], folders), trained, strict=True))
 
 
-class SampleConfig(Seeded):
-    """Sample to write."""
-
-    city: tuple[str, ...] = ()
-    """Names of the cities; one file each; may be repeated."""
-    venues: Annotated[Annotated[Positive, Field(le=240)], ADVANCED] = 240
-    """Venues of a city."""
-    reviews: Annotated[Annotated[Positive, Field(le=100_000)], ADVANCED] = 110
-    """Reviews of a venue."""
-    planted: Annotated[bool, ADVANCED] = True
-    """Plant the associations; otherwise, every group is mentioned equally often everywhere."""
-
-
-class SampleOutput(OutputOptions):
-    """Folder for the reviews."""
-
-    out: Path = Path("runs/sample")
-    """Folder for the CSV files."""
-
-
-@recommend.command
-@command("tod-bias recommend sample --city Leeds --out runs/reviews")
-def sample(*, config: SampleConfig, output: SampleOutput) -> None:
-    """Write the bundled sample, reviews with known associations planted in them, as CSV files."""
-    from tod_bias.recommenders.lmrec import reviews as generator
-
-    cities = config.city or (generator.CITY,)
-    for name in cities:
-        if Path(name).name != name or cities.count(name) > 1:
-            raise RecommenderError(f"--city {name}: expected names of files, each once")
-    for name in cities:
-        path = output.out / f"{name}.csv"
-        made = generator.sample(
-            config.seed, venues=config.venues, reviews=config.reviews, city=name, planted=config.planted
-        )
-        count = generator.write_sample(path, made)
-        if not output.quiet:
-            print(f"{count:,} reviews: {path}")
-    if not output.quiet and config.planted:
-        for what, how in generator.PLANTED.items():
-            print(f"planted, {what}: {how}")
-
-
-class StatisticsOutput(OutputOptions):
-    """Folder for the statistics."""
-
-    out: Path = Path("runs/statistics")
-    """Folder for the results."""
-
-
-@recommend.command
-@command("tod-bias recommend statistics --reviews Leeds=leeds.csv --out runs/statistics")
-def statistics(*, source: ReviewOptions, output: StatisticsOutput) -> None:
-    """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
-    every = read_reviews(source)
-
-    import pandas as pd
-
-    from tod_bias.recommenders.lmrec.reviews import name_statistics
-
-    out = writable(output.out)
-    result = [part.statistics() for part in every]
-    names = pd.concat([name_statistics(part) for part in every], ignore_index=True)
-    write_json(out / "statistics.json", result)
-    write_table(out / "name_statistics.csv", names)
-    if not output.quiet:
-        from tod_bias.recommenders.lmrec.reviews import statistics_sheets
-
-        print_sheets(statistics_sheets(result, names))
-        print(f"Results: {output.out}")
-
-
 class AssociationOutput(OutputOptions):
     """Folder for the results."""
 
@@ -698,24 +626,18 @@ def _print_changes(comparison: Mapping[str, Any]) -> None:
     print_sheets([tables.changes(comparison, short=True)])
 
 
-class ComparisonOutput(OutputOptions):
-    """Folder for the comparison."""
-
-    out: Path | None = None
-    """Folder for comparison.json; by default the second."""
-
-
-@associate.command
-@command("tod-bias associate compare runs/plain runs/fair")
-def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output: ComparisonOutput) -> None:
-    """Compare two audits of the same sets: every metric, its change in %, and whether it is significant.
+def compare_associations(
+    before: Path, after: Path, how: AssociationStatistics, out: Path | None, *, quiet: bool
+) -> None:
+    """Compare two audits of the same sets, write comparison.json and print it.
 
     Args:
-        before: Results that changes are relative to: a folder.
-        after: Results of the other training.
+        before: folder of results that changes are relative to.
+        after: folder of the results of the other training.
+        how: permutations, resamples and seed.
+        out: folder for comparison.json; None for ``after``.
+        quiet: print nothing.
     """
-    nothing = "no results of tod-bias associate can be read; give folders written with --out"
-    check_files(before, after, otherwise=nothing)
     from tod_bias.recommenders.embeddings.comparison import NAME, compare, load_run
 
     runs = load_run(before), load_run(after)
@@ -729,8 +651,8 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
         seed=how.seed,
         names=(names[0], names[1]),
     )
-    path = writable(output.out or after) / NAME
+    path = writable(out or after) / NAME
     write_json(path, comparison)
-    if not output.quiet:
+    if not quiet:
         _print_changes(comparison)
         print(f"Results: {path}")

@@ -205,6 +205,8 @@ class CompareOutput(OutputOptions):
 def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareConfig, output: CompareOutput) -> None:
     """Compare two runs on the same dialogues; write compare.json and report.html.
 
+    Two audits of associate of the same sets are compared by every metric, in comparison.json.
+
     Pairs each counterfactual of one run with the same counterfactual of the other. The change of the quality, and of
     every pooled difference, contribution and group, is called better, worse, equivalent (within --margin), changed (a
     change is shown, but not its direction) or inconclusive. The systems may differ; dialogues, axes, design, seed,
@@ -216,6 +218,9 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     """
     from tod_bias.results import AuditResult
 
+    if all((run / ASSOCIATIONS).is_file() for run in (before, after)):
+        _compare_associations(before, after, names, config, output)
+        return
     metrics = names.analysis.metrics
     check_metrics(metrics or ())
     records = AuditResult.load(before), AuditResult.load(after)
@@ -241,6 +246,22 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
         for line in summary(result, min(80, console.width), plain=plain):
             console.print(line, soft_wrap=True, highlight=False)
         print(f"Results: {path}   Report: {page}")
+
+
+ASSOCIATIONS = "associations.json"
+
+
+def _compare_associations(
+    before: Path, after: Path, names: RunNames, config: CompareConfig, output: CompareOutput
+) -> None:
+    """Compare two audits of embeddings."""
+    from tod_bias.cli.recommend import compare_associations
+    from tod_bias.recommenders.embeddings.settings import AssociationStatistics
+
+    refuse(names, names.given(), "for runs of attribute; these are audits of embeddings")
+    refuse(config, ("margin", "quality_margin"), "for runs of attribute; these are audits of embeddings")
+    how = AssociationStatistics(permutations=config.permutations, seed=config.seed)
+    compare_associations(before, after, how, output.out, quiet=output.quiet)
 
 
 class GateOptions(Options):

@@ -30,14 +30,13 @@ _REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
 COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
     *_REPORTED.values(),
-    Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
+    Kind("comparison.json", "compare (of embeddings)", "its numbers are in comparison.json"),
     Kind("mitigation.json", "mitigate", "its trials are in mitigation.json"),
     Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
     Kind("plan.json", "attribute --dry-run", "run attribute with the same options"),
     Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
     Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
     Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
-    Kind("statistics.json", "recommend statistics", "its numbers are in statistics.json"),
     Kind("check.json", "check", "its results are in check.json"),
     Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),

@@ -31,7 +31,9 @@ def folder(tmp_path, monkeypatch):
 
 def run(options, *, permutations=199):
     """What a command says, all white space alike."""
-    code, out, err = run_command(f"associate {options} --permutations {permutations} --bootstrap 50")
+    is_comparison = options.startswith("compare")
+    command = options if is_comparison else f"associate {options} --bootstrap 50"
+    code, out, err = run_command(f"{command} --permutations {permutations}")
     assert code == 0, err
     return " ".join(out.split())
 
@@ -132,6 +134,7 @@ def test_two_audits_are_compared(folder):
         for name in ("model", "other")
     )
     assert "other lowers the association" in run("compare model other --out compared", permutations=2999)
+    assert "for runs of attribute" in refused("compare model other --margin 0.1")
     metric = json.loads((folder / "compared" / "comparison.json").read_text())["metrics"]["DEAA"]
     assert (metric["before"], metric["after"]) == (before, after)
     assert metric["change_percent"] == pytest.approx(100 * (after / before - 1))

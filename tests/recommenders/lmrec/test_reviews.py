@@ -2,11 +2,15 @@
 
 import csv
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import refused, run_command
+from commands import refused
 
+from tod_bias.cli.recommend import ReviewOptions, read_reviews
 from tod_bias.errors import RecommenderError, TodBiasError
 from tod_bias.recommenders.lmrec.reviews import (
     CHEAP,
@@ -96,12 +100,12 @@ def test_yelp_files(tmp_path):
 def test_hair_salons_are_no_restaurants(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     yelp(tmp_path)
-    arguments = f"recommend statistics --reviews Boston={tmp_path} --min-reviews 3 --out s"
-    for option, venues, others in (("", 1, 2), ("--category any", 3, 0), ("--category Thai", 2, 1)):
-        code, _, _ = run_command(f"{arguments} {option}")
-        found = json.loads((tmp_path / "s" / "statistics.json").read_text())[0]
-        assert (code, found["venues"], found["venues_of_other_categories"]) == (0, venues, others)
-    assert "Boston: none of 3 venues is of the category 'Sushi'" in refused(f"{arguments} --category Sushi")
+    for category, venues, others in (("Restaurants", 1, 2), ("any", 3, 0), ("Thai", 2, 1)):
+        options = ReviewOptions(reviews=(f"Boston={tmp_path}",), min_reviews=3, category=category)
+        found = read_reviews(options)[0].statistics()
+        assert (found["venues"], found["venues_of_other_categories"]) == (venues, others)
+    with pytest.raises(RecommenderError, match="Boston: none of 3 venues is of the category 'Sushi'"):
+        read_reviews(ReviewOptions(reviews=(f"Boston={tmp_path}",), min_reviews=3, category="Sushi"))
 
 
 def test_rows_that_contradict_their_venue_are_logged(tmp_path, caplog):
@@ -192,8 +196,10 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(header, rows, message, tmp
 
 def test_statistics_are_printed_and_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "x.csv", ROWS)
-    code, out, _ = run_command("recommend statistics --reviews City=x.csv --min-reviews 2 --out s")
-    assert (code, "most rated" in out) == (0, True)
+    write(tmp_path / "City.csv", ROWS)
+    script = Path(__file__).parents[3] / "projects/lmrec/review_statistics.py"
+    command = [sys.executable, script, "City.csv", "--min-reviews", "2", "--out", "s"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "most rated" in done.stdout
     assert json.loads((tmp_path / "s" / "statistics.json").read_text())[0]["city"] == "City"
     assert (tmp_path / "s" / "name_statistics.csv").exists()

@@ -11,12 +11,17 @@ import argparse
 import hashlib
 import logging
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planted_assistants import CITIES, PEOPLE, Mentions
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "projects" / "contest"))
+
+from assistants import CITIES, PEOPLE, Mentions
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.perturb.axis import PLACEBO

@@ -9,12 +9,17 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planted_assistants import CITIES
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "projects" / "contest"))
+
+from assistants import CITIES
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.systems.flow import tool_loop

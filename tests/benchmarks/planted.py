@@ -1,6 +1,6 @@
 """Assistants with a planted bias: does the first finding name the group, the component and the event?
 
-The assistants of ``planted_assistants.py`` book tables in two turns. One group is treated differently by one component
+The assistants of ``projects/contest`` book tables in two turns. One group is treated differently by one component
 in a share of its conversations (30, 60 or 100%), or nobody is. The same assistants run as straight Python stages, as a
 flow with tools, as a function, and as models behind a server. Every audit has the default options and the axes gender,
 age and placebo.
@@ -26,9 +26,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "projects" / "contest"))
 
-from chat_server import ChatServer
-from planted_assistants import (
+from assistants import (
     FAIR,
     FORMS,
     KINDS,
@@ -41,7 +41,8 @@ from planted_assistants import (
     chats,
     served_by,
 )
-from planted_others import LangFair, metric_frame_finds
+from chat_server import ChatServer, calling
+from others import LangFair, metric_frame_finds
 
 from tod_bias import attribute
 from tod_bias.errors import IncompleteError
@@ -98,7 +99,7 @@ def audited(planted: Planted, number: int, seed: int) -> Any:
     try:
         if planted.form in forms:
             return attribute(forms[planted.form](assistant), dialogues, axes=AXES)
-        with ChatServer(served_by(assistant)) as server:
+        with ChatServer(served_by(assistant, calling)) as server:
             return attribute(as_served(assistant, server.url), dialogues, axes=AXES)
     except IncompleteError as error:
         return error.result

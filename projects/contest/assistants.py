@@ -1,4 +1,4 @@
-"""Assistants that book tables and may have a planted bias, in four forms; audited by ``planted.py``.
+"""Assistants that book tables and may have a planted bias, in four forms.
 
 Each assistant has three components: a policy decides, tools look up and book, an answer is written. In one of them it
 treats one group differently (:data:`KINDS`), or it treats everybody alike (:data:`FAIR`). The same components run as
@@ -15,15 +15,9 @@ import hashlib
 import json
 import random
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from chat_server import calling
 
 from tod_bias import Dialogue, Pipeline, Turn
 from tod_bias.integrations import pipeline_of, stage
@@ -82,6 +76,10 @@ _RESULT = r"(?:(?:find_restaurant|book_table)(?:/result)?|tools)(?:\[0?\])?"
 _NUMBER = r"(?:number|mean)"
 
 
+DECIDED = ("straight", "function")
+"""Forms whose policy puts out a decision of its own in place of a call."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """Kind of bias: the component that has it, and the events that a user would recognise."""
@@ -90,11 +88,11 @@ class Kind:
     event: str
     """Regular expression of the event's name."""
     straight: str = ""
-    """Further events of straight stages, which have no calls."""
+    """Further events of policies that put out a decision in place of a call."""
 
     def is_named_by(self, metric: str, form: str) -> bool:
         """Return whether a metric is an event that a user would recognise."""
-        patterns = [self.event, *([self.straight] if self.straight and form == "straight" else [])]
+        patterns = [self.event, *([self.straight] if self.straight and form in DECIDED else [])]
         return any(re.fullmatch(pattern, metric) for pattern in patterns)
 
 
@@ -120,7 +118,7 @@ KINDS: Mapping[str, Kind] = {
     "leaves out the greeting": Kind("answer", r"says:.*(?:good to|hear|from you).*"),
     "asks for a card": Kind("answer", r"says:.*(?:bring|credit|card).*"),
     "is rude": Kind("answer", r"says:.*"),
-    "says nothing": Kind("answer", r"silent"),
+    "says nothing": Kind("answer", r"silent|blank:answer"),
 }
 FAIR = ("fair", "noisy", "brittle", "failing", "reacts to a neutral word")
 """Assistants that treat everybody alike."""
@@ -412,8 +410,15 @@ def as_served(assistant: Assistant, url: str) -> Pipeline:
     return Pipeline(stages, flow=tool_loop)
 
 
-def served_by(assistant: Assistant) -> Callable[[Mapping[str, Any]], Any]:
-    """Return what the server answers to a request."""
+def served_by(
+    assistant: Assistant, calling: Callable[[str, Mapping[str, Any]], Any]
+) -> Callable[[Mapping[str, Any]], Any]:
+    """Return what the server answers to a request.
+
+    Args:
+        assistant: which is served.
+        calling: makes a reply that calls a tool, of its name and its arguments.
+    """
 
     def reply(body: Mapping[str, Any]) -> Any:
         messages = body["messages"]

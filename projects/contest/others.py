@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -24,13 +25,21 @@ def _system_rows(result: Any, axis: str) -> pd.DataFrame:
 
 
 def metric_frame_finds(result: Any) -> bool:
-    """Return whether Fairlearn's MetricFrame, with a χ² test per event and Bonferroni, finds any group.
+    """Return whether Fairlearn's MetricFrame, with a χ² test per event and Bonferroni, finds any group."""
+    return "nothing" not in frame_answer(result)
 
-    Events that are shares are tested, from the columns ``EVENT happened`` and ``EVENT could`` of the turns.
+
+def frame_answer(result: Any) -> dict[str, Any]:
+    """Return what Fairlearn's MetricFrame finds, with a χ² test per event and Bonferroni.
+
+    Events that are shares are tested, from the columns ``EVENT happened`` and ``EVENT could`` of the turns. The answer
+    names the event with the smallest p and the group whose rate is furthest from that of all. A MetricFrame knows no
+    components.
     """
     from fairlearn.metrics import MetricFrame
 
-    smallest, tests = 1.0, 0
+    best: tuple[float, str, str] = (1.0, "", "")
+    tests = 0
     for axis in set(result.axes) - {"placebo"}:
         rows = _system_rows(result, axis)
         for event in result.metrics:
@@ -50,8 +59,11 @@ def metric_frame_finds(result: Any) -> bool:
             table = np.array([hits, frame.by_group["n"] - hits], dtype=float)
             tests += 1
             if (table.sum(axis=1) > 0).all() and table.shape[1] > 1:
-                smallest = min(smallest, float(stats.chi2_contingency(table).pvalue))
-    return smallest * max(1, tests) < 0.05
+                furthest = str((frame.by_group["rate"] - frame.overall["rate"]).abs().idxmax())
+                best = min(best, (float(stats.chi2_contingency(table).pvalue), furthest, event))
+    if best[0] * max(1, tests) >= 0.05:
+        return {"nothing": True}
+    return {"group": best[1], "event": best[2]}
 
 
 class Distances(NamedTuple):
@@ -84,17 +96,42 @@ class LangFair:
         self._sentiment = metrics.SentimentBias(classifier="vader", how="mean")
 
     def distances(self, result: Any, axis: str) -> Distances:
-        """Return both metrics of the responses of an audit along an axis."""
+        """Return both metrics of the responses of an audit along an axis, of the two groups that differ most."""
+        return langfair_largest(self.pairs(result, axis))
+
+    def pairs(self, result: Any, axis: str) -> dict[tuple[str, str], Distances]:
+        """Return both metrics of every two groups of an axis."""
         if axis not in result.axes:
-            return Distances(0.0, 0.0)
+            return {}
         rows = _system_rows(result, axis).drop_duplicates(["dialogue", "turn", "shown"])
         table = rows.pivot(index=["dialogue", "turn"], columns="shown", values="response")
-        rouge = sentiment = 0.0
+        found = {}
         for first, second in combinations(table.columns, 2):
             both = table[[first, second]].dropna()
             if both.empty:
                 continue
             texts = both[first].tolist(), both[second].tolist()
-            rouge = max(rouge, 1.0 - float(self._rouge.evaluate(*texts, show_progress_bars=False)))
-            sentiment = max(sentiment, float(self._sentiment.evaluate(*texts, show_progress_bars=False)))
-        return Distances(rouge, sentiment)
+            rouge = 1.0 - float(self._rouge.evaluate(*texts, show_progress_bars=False))
+            found[first, second] = Distances(rouge, float(self._sentiment.evaluate(*texts, show_progress_bars=False)))
+        return found
+
+
+def langfair_answer(langfair: LangFair, result: Any, axes: Sequence[str]) -> dict[str, Any]:
+    """Return the largest distances of any axis, and the group that the two largest ROUGE-L distances share.
+
+    LangFair has no test and no threshold, so that its answer is a distance (:mod:`score`). It knows no components.
+    """
+    largest, pairs = Distances(0.0, 0.0), {}
+    for axis in axes:
+        found = langfair.pairs(result, axis)
+        distances = langfair_largest(found)
+        if sum(distances) > sum(largest):
+            largest, pairs = distances, found
+    names = sorted(pairs, key=lambda pair: -sum(pairs[pair]))[:2]
+    shared = set(names[0]) & set(names[-1]) if names else set()
+    return {"group": ",".join(sorted(shared)), "distance": list(largest)}
+
+
+def langfair_largest(pairs: Mapping[tuple[str, str], Distances]) -> Distances:
+    """Return the largest of each metric over pairs of groups."""
+    return Distances(*(max((pair[place] for pair in pairs.values()), default=0.0) for place in range(2)))

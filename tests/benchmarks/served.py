@@ -119,7 +119,7 @@ def audits(count: int, dialogues: int, samples: int, harm: float) -> dict[str, f
             Pipeline({"answer": Moody(seed, harm)}), corpus(dialogues), axes=("gender",), samples=samples, seed=seed,
             bootstrap=300, permutations=1000,
         )  # fmt: skip
-        axis = result["axes"]["gender"]["corpus_bleu"]
+        axis = result.model_dump(mode="json")["axes"]["gender"]["corpus_bleu"]
         verdicts[axis["verdict"]] += 1
         low, high = axis["disparity"]["ci"]
         a_low, a_high = axis["sampling"]["noise"]["ci"]
@@ -139,8 +139,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audits", type=int, default=200)
     parser.add_argument("--conversations", type=int, default=2048)
+    parser.add_argument("--questions", type=int, default=1000)
     options = parser.parse_args()
-    asking()
+    asking(options.questions)
     tests = Path(__file__).parent.parent
     for command in (f"node {tests / 'proxy_agent.mjs'} chat", f"{sys.executable} {tests / 'proxy_agent.py'} chat"):
         agents(command, options.conversations)

@@ -81,10 +81,13 @@ def audited(audit: AuditConfig, how: AttributeOptions, file: ConfigFile, output:
     out = check_folder(out, corpus)
     if not how.dry_run:
         check_no_other_run(out, "results.json", "turns.parquet", FILE)
-    stages = (SYSTEM,) if responses else check_system(corpus, config.system)
+    stages = (SYSTEM,) if responses else check_system(corpus, config.system, config.corpus.world)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes, config.axes.audited, config.system.device)
-    system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
+    if responses is None:
+        system = load_system(corpus, config.system, whole, config.corpus.world, offline=how.dry_run)
+    else:
+        system = _recorded(responses)
     if responses is not None and config.axes.is_placebo_implied and not _has_placebo(system):
         axes = [axis for axis in axes if axis.name != PLACEBO]
         echo(f"({responses}: has no responses to the placebo, which is left out)", err=True)

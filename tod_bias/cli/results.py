@@ -505,11 +505,11 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
 
 def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: MitigateOptions) -> Any:
     """Return the trials of a run's fixes."""
-    arguments.check_system(config.corpus.corpus, config.system)
+    arguments.check_system(config.corpus.corpus, config.system, config.corpus.world)
     names = tuple(dict.fromkeys(finding.axis for finding in findings))
     axes = arguments.load_axes(config.axes, names, config.system.device)
     whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
-    system = arguments.load_system(config.corpus.corpus, config.system, whole)
+    system = arguments.load_system(config.corpus.corpus, config.system, whole, config.corpus.world)
     from tod_bias.metrics.choice import metric
     from tod_bias.mitigation.trials import Trials
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.io.canonical import canonical, is_portable, problem_of
@@ -58,6 +59,8 @@ class FlowTurn:
     """The turns before this one."""
     system: str = ""
     """System message of the dialogue, if there is one."""
+    task: Task | None = None
+    """Task of a world."""
 
 
 Flow = Callable[[FlowTurn], Generator[Any, Any, Any]]
@@ -236,8 +239,8 @@ def _same(first: Any, second: Any) -> bool:
     return first[0] == second[0] and type(first[1]) is type(second[1]) and not is_portable(canonical(first[1]))
 
 
-def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
-    """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call; then ``answer``.
+def policy_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call.
 
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; None or a text if it calls nothing.
@@ -257,8 +260,13 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
             break
         for call in calls:
             yield "tools", call
+
+
+def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """:func:`policy_loop`, then ``answer``."""
+    yield from policy_loop(turn)
     yield "answer"
 
 
-FLOWS: dict[str, Flow] = {"tool_loop": tool_loop}
+FLOWS: dict[str, Flow] = {"tool_loop": tool_loop, "policy_loop": policy_loop}
 """The shipped flows, by the names that pipeline files use."""

@@ -1,0 +1,96 @@
+"""What every world has: dialogues, tools, a grade, and the recorded right actions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.task import Task
+from tod_bias.errors import TodBiasError
+from tod_bias.metrics.metric import ScoredTurn
+
+SOLVED = "tasks solved"
+"""The grade of a world in sentences."""
+Call = Mapping[str, Any]
+"""A call: argument to value, with the tool's name under ``api_name``."""
+
+
+class World(ABC):
+    """A benchmark whose tasks, tools and judgements come from a package.
+
+    Args:
+        name: of the world and its part, ``bfcl:multi_turn_base``.
+
+    Raises:
+        TodBiasError: the package is not installed, or the world has no such part.
+    """
+
+    package: str
+    """Name of the package in the registry."""
+    parts: tuple[str, ...]
+    """Parts of the world."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.part = name.partition(":")[2]
+        if self.part not in self.parts:
+            kind = name.partition(":")[0]
+            raise TodBiasError(f"world {name!r}: expected {kind}:PART, PART one of {', '.join(self.parts)}")
+        try:
+            self.signature = f"{self.package} {version(self.package)}, {self.part}"
+            """Package, version and part, which every result names."""
+        except PackageNotFoundError:
+            raise TodBiasError(
+                f"world {name!r}: needs the package {self.package}: pip install 'tod-bias[worlds]' and then "
+                f"pip install --no-deps {self.package}"
+            ) from None
+
+    @cached_property
+    @abstractmethod
+    def dialogues(self) -> Sequence[Dialogue]:
+        """The users' turns of every task."""
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Reason to the number of tasks that are left out for it."""
+        return {}
+
+    @abstractmethod
+    def tools(self, task: Task, turn: int) -> list[dict[str, Any]]:
+        """OpenAI's function schemas of the tools that a model is offered in a turn."""
+
+    @cached_property
+    @abstractmethod
+    def every_tool(self) -> list[dict[str, Any]]:
+        """OpenAI's function schemas of all tools of the world."""
+
+    @abstractmethod
+    def start(self, task: Task) -> Any:
+        """Return the state at the beginning of a dialogue; calls change it."""
+
+    @abstractmethod
+    def call(self, state: Any, call: Call) -> Any:
+        """Carry out a call on a state, and return its result as JSON."""
+
+    @abstractmethod
+    def gold(self, task: Task, turn: int) -> list[dict[str, Any]]:
+        """Recorded right calls of a turn."""
+
+    @abstractmethod
+    def is_solved(self, task: Task, turns: Sequence[Sequence[Call]]) -> bool:
+        """Return the package's own judgement of the calls of each turn."""
+
+    def grade(self, turns: Sequence[ScoredTurn]) -> bool:
+        """Return whether a dialogue solved its task; a turn that failed solves none.
+
+        Malformed calls are left out, because no tool has run.
+        """
+        task = turns[0].task
+        assert task is not None
+        if any(turn.failure for turn in turns):
+            return False
+        return self.is_solved(task, [turn.calls or () for turn in turns])

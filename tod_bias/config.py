@@ -163,7 +163,7 @@ class AuditedDialogues(CorpusOptions):
     """Dialogues of an audit, or the tasks of a world."""
 
     world: str | None = None
-    """Benchmark that judges itself, instead of a corpus: bfcl:multi_turn_base …"""
+    """Benchmark that judges itself, instead of a corpus: bfcl:multi_turn_base, tau2:retail …"""
 
 
 class AxisNames(Options):

@@ -105,8 +105,8 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
 
 
 def content_of(dialogue: Dialogue) -> str:
-    """Return all utterances and calls of a dialogue, whatever its id."""
-    return repr((dialogue.system, dialogue.turns))
+    """Return all utterances and calls of a dialogue, whatever its id, and its task."""
+    return repr((dialogue.system, dialogue.turns, *(() if dialogue.task is None else (dialogue.task.id,))))
 
 
 def with_copies(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dialogue]) -> list[tuple[str, ClusterOf]]:

@@ -8,9 +8,9 @@
                 yield "tools", call        # called with an argument
         return (yield "answer")
 
-The engine sends every output back into the flow. The output of the last stage is the response. A flow must do the same
-when it gets the same outputs: everything random or remote lives in stages. A straight pipeline is the flow that calls
-each stage once, in order.
+The engine sends every output back into the flow. The output of the last stage is the response, unless the flow returns
+a :class:`Reply`. A flow must do the same when it gets the same outputs: everything random or remote lives in stages. A
+straight pipeline is the flow that calls each stage once, in order.
 """
 
 from __future__ import annotations
@@ -112,6 +112,13 @@ class StraightProcess:
         """Nothing: it cannot do anything else."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Response that a flow makes itself and returns, in place of the output of the last stage."""
+
+    text: str
+
+
 class FlowProcess:
     """Runs a user's flow, and checks what it does.
 
@@ -124,14 +131,13 @@ class FlowProcess:
         StageError: it raised, calls an unknown stage, calls nothing at all, or never ends.
     """
 
-    reply = None
-
     def __init__(self, flow: Flow, turn: FlowTurn, names: Sequence[str]) -> None:
         self._flow = flow
         self._turn = turn
         self._names = names
         self._count = 0
         self.request: Request | None = None
+        self.reply: str | None = None
         try:
             self._generator = flow(turn)
         except TodBiasError:
@@ -157,8 +163,9 @@ class FlowProcess:
     def _advance(self, output: Any) -> None:
         try:
             given = self._generator.send(output)
-        except StopIteration:
+        except StopIteration as end:
             self.request = None
+            self.reply = end.value.text if isinstance(end.value, Reply) else None
             return
         except TodBiasError:
             raise
@@ -221,8 +228,9 @@ class FlowProcess:
         Raises:
             StageError: the flow made another call, or did not end.
         """
-        self.replay(steps)
-        if self.request is not None:
+        self.replay([step for step in steps if step.name != REPLY])
+        replies = [step.output for step in steps if step.name == REPLY]
+        if self.request is not None or replies != ([] if self.reply is None else [self.reply]):
             raise self._unsteady()
 
     def _unsteady(self) -> StageError:

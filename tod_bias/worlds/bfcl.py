@@ -22,7 +22,7 @@ from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN
 from tod_bias.systems.outputs import ERROR
-from tod_bias.worlds.state import closed, opened, plain_text
+from tod_bias.worlds.state import closed, opened, plain
 from tod_bias.worlds.world import Call, World
 
 _PACKAGE = "bfcl_eval"
@@ -105,7 +105,7 @@ class Bfcl(World):
         if holder is None:
             return {ERROR: f"unknown tool {name!r:.100}"}
         try:
-            result = getattr(holder, name)(**_plain(arguments_of(call)))
+            result = getattr(holder, name)(**plain(arguments_of(call)))
         except FOREIGN as error:
             return {ERROR: f"Error during execution: {error}"}
         if not isinstance(result, Mapping):
@@ -157,23 +157,17 @@ def parsed_call(source: str, classes: Sequence[str]) -> dict[str, Any]:
     parameters = list(inspect.signature(getattr(holder, name)).parameters)[1:]
     arguments = dict(zip(parameters, map(ast.literal_eval, call.args), strict=False))
     arguments |= {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    return {API_NAME: name, **_plain(arguments)}
+    return {API_NAME: name, **plain(arguments)}
 
 
 def source_of(call: Call) -> str:
     """Return a call as the Python source that the package's checker carries out."""
-    arguments = _plain(arguments_of(call))
+    arguments = plain(arguments_of(call))
     return f"{call[API_NAME]}({', '.join(f'{name}={value!r}' for name, value in arguments.items() if _is_name(name))})"
 
 
 def _is_name(text: str) -> bool:
     return text.isidentifier()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else plain_text(value)
 
 
 def _states(task: Task) -> dict[str, Any]:

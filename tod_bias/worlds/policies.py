@@ -12,11 +12,14 @@ from tod_bias.systems.chat.messages import messages_of, output_of
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput, place_of
 from tod_bias.worlds.loading import load_world
+from tod_bias.worlds.world import World
 
 DONE = "Done."
 """Response of the gold policy, since worlds record calls and no words."""
 
 
+GO_ON = "Please go on."
+"""Response of the gold policy when the next recorded action is the user's."""
 GAVE_UP = "Sorry, that did not work."
 """Response of the gold policy after a call that should not have failed."""
 
@@ -39,6 +42,15 @@ def task_of(item: StageInput) -> Task:
     if item.task is None:
         raise StageError("the dialogue belongs to no world; give --world, for example bfcl:multi_turn_base")
     return item.task
+
+
+def messages_in(world: World, item: StageInput, system: str = "") -> list[dict[str, Any]]:
+    """Return the messages that a policy in a world reads."""
+    if not world.has_user:
+        return messages_of(item, system)
+    from tod_bias.worlds.users import POLICY, messages_for
+
+    return messages_for(POLICY, item, world.users_tools, system or item.system)
 
 
 class GoldPolicy(Stage):
@@ -64,10 +76,10 @@ class GoldPolicy(Stage):
         calls = self.world.gold(task, turn)
         made = [step.output for step in item.steps if step.argument is not None]
         if len(made) >= len(calls):
-            return message(DONE)
+            return message(self.world.words(task) or DONE)
         if made and _has_failed(made[-1]) and not _has_failed(self._recorded(task, turn, len(made))):
             return message(GAVE_UP)
-        return message(calls=[calls[len(made)]])
+        return message(GO_ON) if self.world.by_user(task, len(made)) else message(calls=[calls[len(made)]])
 
     def _recorded(self, task: Task, turn: int, count: int) -> Any:
         """Return the result of one of the recorded calls, on the world's own tools."""
@@ -93,7 +105,8 @@ class ServedPolicy(ToolCalls):
 
     def request(self, item: StageInput) -> dict[str, Any]:
         """Return the body of the request for one input."""
-        return super().request(item) | {"tools": self.world.tools(task_of(item), len(item.history))}
+        body = super().request(item) | {"tools": self.world.tools(task_of(item), len(item.history))}
+        return body | {"messages": messages_in(self.world, item, self.system)}
 
 
 class FunctionPolicy(Stage):
@@ -117,7 +130,7 @@ class FunctionPolicy(Stage):
         return [self._output(item) for item in inputs]
 
     def _output(self, item: StageInput) -> dict[str, Any]:
-        given = self.function(messages_of(item), self.world.tools(task_of(item), len(item.history)))
+        given = self.function(messages_in(self.world, item), self.world.tools(task_of(item), len(item.history)))
         if isinstance(given, str):
             return message(given)
         if isinstance(given, Mapping):

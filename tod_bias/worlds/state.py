@@ -25,6 +25,13 @@ def closed(value: Any) -> Any:
     return plain_text(value)
 
 
+def plain(value: Any) -> Any:
+    """Return JSON in new containers and plain strings."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else plain_text(value)
+
+
 def plain_text(value: Any) -> Any:
     """Return a string without the memory of a rewrite; any other value as it is."""
     return str(value) if isinstance(value, str) else value

@@ -12,11 +12,12 @@ from tod_bias.io.imports import import_object, is_import
 from tod_bias.metrics.grade import Grade
 from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.chat.settings import ChatSettings
-from tod_bias.systems.flow import Flow, policy_loop
+from tod_bias.systems.flow import policy_loop
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.policies import FunctionPolicy, GoldPolicy, ServedPolicy
 from tod_bias.worlds.tools import WorldTools
+from tod_bias.worlds.users import USER, ScriptedUser, ServedUser, conversation
 from tod_bias.worlds.world import SOLVED
 
 GOLD = "gold"
@@ -47,7 +48,9 @@ def world_pipeline(
     if url is not None:
         key = KEY if os.environ.get(KEY) else None
         name = model or ("unknown" if offline else served_model(url, key))
-        return pipeline_in(world, ServedPolicy(world, base_url=url, model=name, api_key_env=key))
+        settings: dict[str, Any] = {"base_url": url, "model": name, "api_key_env": key}
+        user = ServedUser(world, **settings) if load_world(world).has_user else None
+        return pipeline_in(world, ServedPolicy(world, **settings), user=user)
     if model is not None:
         raise StageError("--model names a model behind --model-url; with --pipeline, write it into the file")
     if spec == GOLD:
@@ -60,27 +63,31 @@ def world_pipeline(
     return _of_file(world, load_pipeline(spec), str(spec))
 
 
-def pipeline_in(world: str, policy: Any, tools: Any = None, flow: Flow = policy_loop) -> Pipeline:
+def pipeline_in(world: str, policy: Any, tools: Any = None, user: Any = None) -> Pipeline:
     """Return a policy with the tools and the grade of a world.
 
     Args:
         world: its name.
         policy: a stage that reads the dialogue and the results, and calls tools or none.
         tools: stage that carries the calls out; by default the world's own.
-        flow: order of the calls.
+        user: stage that is the user, in a world that has one; by default a scripted one.
     """
     stages = {POLICY: policy, TOOLS: WorldTools(world) if tools is None else tools}
-    return Pipeline(stages, flow, grades=[world_grade(world)])
+    if not load_world(world).has_user:
+        return Pipeline(stages, policy_loop, grades=[world_grade(world)])
+    stages = {USER: ScriptedUser(world) if user is None else user, **stages}
+    return Pipeline(stages, conversation, grades=[world_grade(world)])
 
 
 def _of_file(world: str, given: Pipeline, path: str) -> Pipeline:
     """Return the system of a file, with the world's tools if the file has none."""
     if POLICY not in given.stages:
         raise StageError(f"{path}: --world {world} needs a stage {POLICY!r}; there are {', '.join(given.stages)}")
-    stages = dict(given.stages)
+    has_user = load_world(world).has_user
+    stages = ({USER: ScriptedUser(world)} if has_user else {}) | dict(given.stages)
     if TOOLS not in stages:
         stages[TOOLS] = WorldTools(world)
-    flow = given.flow or policy_loop
+    flow = given.flow or (conversation if has_user else policy_loop)
     return Pipeline(stages, flow, given.concurrency, given.groups, [*given.grades, world_grade(world)])
 
 
@@ -120,7 +127,7 @@ def check_world_system(world: str, spec: str | None, url: str | None) -> tuple[s
     load_world(world)
     if (spec is None) == (url is None):
         raise TodBiasError(f"--world {world}: give --pipeline gold, --pipeline FILE.yaml, or --model-url URL")
+    own = (USER, POLICY, TOOLS) if load_world(world).has_user else (POLICY, TOOLS)
     if spec is None or spec == GOLD or is_import(spec):
-        return POLICY, TOOLS
-    names = tuple(load_pipeline(spec).stages)
-    return names if TOOLS in names else (*names, TOOLS)
+        return own
+    return tuple(dict.fromkeys((*load_pipeline(spec).stages, *own)))

@@ -33,6 +33,8 @@ class World(ABC):
     """Name of the package in the registry."""
     parts: tuple[str, ...]
     """Parts of the world."""
+    has_user: bool = False
+    """True if the user is a part of the system, and not a list of fixed messages."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -79,6 +81,23 @@ class World(ABC):
     @abstractmethod
     def gold(self, task: Task, turn: int) -> list[dict[str, Any]]:
         """Recorded right calls of a turn."""
+
+    @property
+    def users_tools(self) -> frozenset[str]:
+        """Names of the tools that the user calls."""
+        return frozenset()
+
+    def user_tools(self) -> list[dict[str, Any]]:
+        """OpenAI's function schemas of the user's tools."""
+        return []
+
+    def by_user(self, task: Task, place: int) -> bool:
+        """Return whether a recorded call is the user's."""
+        return False
+
+    def words(self, task: Task) -> str:
+        """Return what the agent must tell the user; empty if nothing in particular."""
+        return ""
 
     @abstractmethod
     def is_solved(self, task: Task, turns: Sequence[Sequence[Call]]) -> bool:

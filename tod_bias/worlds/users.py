@@ -1,0 +1,149 @@
+"""Worlds in which the user is a part of the system: the conversation as a flow, its messages, and users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from importlib.resources import files
+from typing import Any
+
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.dialogue import arguments_of
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.systems.chat.components import ToolCalls
+from tod_bias.systems.flow import FlowTurn, Reply
+from tod_bias.systems.stage import Stage, StageInput
+from tod_bias.worlds.loading import load_world
+from tod_bias.worlds.policies import message, task_of
+from tod_bias.worlds.state import plain
+
+USER = "user_stage"
+"""Name of the stage that is the user; ``user`` is a column of results."""
+POLICY, TOOLS = "policy", "tools"
+"""Names of the other stages."""
+ENDS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
+"""Marks with which a user of τ²-bench ends a conversation."""
+MOST_MESSAGES = 30
+"""Maximum number of messages of the user in a conversation."""
+THANKS = f"Thank you, that is all. {ENDS[0]}"
+"""Last message of the scripted user."""
+
+
+def conversation(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """Let user and policy speak in turn until the user ends the conversation; either calls tools before it speaks.
+
+    The response of the turn is everything that the policy has said.
+    """
+    said: list[str] = []
+    for _ in range(MOST_MESSAGES):
+        words = yield from _spoken(USER)
+        if any(end in words for end in ENDS):
+            break
+        said.append((yield from _spoken(POLICY)))
+    return Reply("\n".join(said))
+
+
+def _spoken(stage: str) -> Generator[Any, Any, str]:
+    """Carry out the calls of a stage until it says something; return its words."""
+    while True:
+        output = yield stage
+        calls = calls_of(output)
+        if not calls:
+            return str(output.get("content") or "") if isinstance(output, dict) else str(output or "")
+        for call in calls:
+            yield TOOLS, call
+
+
+def messages_for(stage: str, item: StageInput, users_tools: frozenset[str], system: str) -> list[dict[str, Any]]:
+    """Return a conversation as OpenAI's messages from the side of one of the two who speak.
+
+    Args:
+        stage: :data:`USER` or ``policy``; its messages have the role ``assistant``.
+        item: with the calls of stages up to now.
+        users_tools: names of the tools that the user calls; each side reads the results of its own tools alone.
+        system: system prompt.
+    """
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    waiting: list[str] = []
+    for number, step in enumerate(item.steps):
+        if step.argument is not None:
+            is_own = (str(step.argument.get(API_NAME)) in users_tools) == (stage == USER)
+            if is_own and waiting:
+                content = json.dumps(plain(step.output), ensure_ascii=False, default=str)
+                messages.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": content})
+            continue
+        text, calls = str(step.output.get("content") or ""), calls_of(step.output) or []
+        if step.name != stage:
+            messages += [{"role": "user", "content": text}] if text and not calls else []
+            continue
+        waiting = [f"call_{number}_{place}" for place in range(len(calls))]
+        entries = [_entry(name, call) for name, call in zip(waiting, calls, strict=True)]
+        messages.append({"role": "assistant", "content": text or None, **({"tool_calls": entries} if entries else {})})
+    return messages
+
+
+def _entry(name: str, call: Any) -> dict[str, Any]:
+    arguments = json.dumps(plain(arguments_of(call)), ensure_ascii=False)
+    return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": arguments}}
+
+
+class ScriptedUser(Stage):
+    """Opens with the facts of the task, answers questions, and carries out the user's own recorded actions.
+
+    Args:
+        world: its name, ``tau2:retail``.
+    """
+
+    def __init__(self, world: str) -> None:
+        self.world = load_world(world)
+        self.signature = f"scripted user: {self.world.signature}"
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """Return the user's message, or a call of one of the user's tools."""
+        return [self._output(item) for item in inputs]
+
+    def _output(self, item: StageInput) -> dict[str, Any]:
+        content = task_of(item).content
+        if not item.steps:
+            return message(str(item.user))
+        own = [place for place, by in enumerate(content["by"]) if by == "user"]
+        names = {str(content["gold"][place][API_NAME]) for place in own}
+        made = [step for step in item.steps if step.argument is not None and step.argument[API_NAME] in names]
+        is_asked = item.steps[-1].name == POLICY
+        left = own[len(made) :]
+        if left and (is_asked or (made and left[0] - 1 in own)):
+            return message(calls=[dict(content["gold"][left[0]])])
+        if not is_asked:
+            return message("I have done that.")
+        said = [str(step.output["content"]) for step in item.steps if step.name == USER and step.argument is None]
+        if "?" not in str(item.steps[-1].output["content"]) or len(said) > 4:
+            return message(THANKS)
+        later = str(content["later"])
+        return message(later if later and later not in said else "Yes, please.")
+
+
+class ServedUser(ToolCalls):
+    """A model behind a server that plays the user by the package's own guidelines.
+
+    Args:
+        world: its name, ``tau2:retail``.
+        settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
+    """
+
+    def __init__(self, world: str, **settings: Any) -> None:
+        self.world = load_world(world)
+        super().__init__(system="", tools=self.world.user_tools() or None, **settings)
+        name = "simulation_guidelines_tools.md" if self.tools else "simulation_guidelines.md"
+        path = files("tau2").joinpath("data", "tau2", "user_simulator", name)
+        self._guidelines = path.read_text(encoding="utf-8")
+
+    def request(self, item: StageInput) -> dict[str, Any]:
+        """Return the body of the request for one input."""
+        scenario = f"{self._guidelines}\n\n<scenario>\n{task_of(item).content['scenario']}\n</scenario>"
+        # An introduction is in the opening words, which the model says with its first message.
+        scenario += f"\n\nOpen the conversation with these facts about yourself:\n{item.user}"
+        messages = messages_for(USER, item, self.world.users_tools, scenario)
+        if len(messages) == 1:
+            messages.append({"role": "user", "content": "Hi! How can I help you today?"})
+        body = self.settings.fields() | {"messages": messages}
+        return body | ({"tools": self.tools} if self.tools else {})

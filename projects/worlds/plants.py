@@ -13,7 +13,7 @@ from typing import Any
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import StageInput
 from tod_bias.worlds import GoldPolicy, WorldTools
-from tod_bias.worlds.policies import message
+from tod_bias.worlds.messages import message
 
 OLDER = re.compile(r"(?:\bI'm|\bI am|\bturned|\bto a) (?:6[5-9]|7\d)\b")
 """Words in which an older user is recognised."""

@@ -11,7 +11,8 @@ from tod_bias.audit.design import design_counterfactuals
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.systems.stage import StageCall, StageInput
 from tod_bias.worlds.loading import load_world
-from tod_bias.worlds.policies import GoldPolicy, ServedPolicy, message
+from tod_bias.worlds.messages import message
+from tod_bias.worlds.policies import GoldPolicy, ServedPolicy
 from tod_bias.worlds.systems import pipeline_in, world_pipeline
 from tod_bias.worlds.tools import WorldTools
 

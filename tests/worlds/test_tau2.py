@@ -8,10 +8,11 @@ from tod_bias import attribute
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.systems.stage import StageInput
 from tod_bias.worlds.loading import load_world
+from tod_bias.worlds.messages import USER
 from tod_bias.worlds.policies import GoldPolicy, ServedPolicy
 from tod_bias.worlds.systems import pipeline_in, world_pipeline
 from tod_bias.worlds.tau2 import first_person
-from tod_bias.worlds.users import USER, ScriptedUser, ServedUser
+from tod_bias.worlds.users import ScriptedUser, ServedUser
 
 pytest.importorskip("tau2.data_model.tasks")
 TELECOM = "tau2:telecom"
@@ -101,7 +102,7 @@ class Hangs(ScriptedUser):
     signature = "hangs up"
 
     def __call__(self, inputs):
-        from tod_bias.worlds.policies import message
+        from tod_bias.worlds.messages import message
 
         return [
             message("Bye. ###STOP###") if any(f" {years}" in item.user[:60] for years in range(65, 80)) else output

@@ -8,11 +8,11 @@ from typing import Any
 from tod_bias.dialogues.task import Task
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.components import ToolCalls
-from tod_bias.systems.chat.messages import messages_of, output_of
+from tod_bias.systems.chat.messages import output_of
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput, place_of
 from tod_bias.worlds.loading import load_world
-from tod_bias.worlds.world import World
+from tod_bias.worlds.messages import message, messages_in, task_of
 
 DONE = "Done."
 """Response of the gold policy, since worlds record calls and no words."""
@@ -26,31 +26,6 @@ GAVE_UP = "Sorry, that did not work."
 
 def _has_failed(result: Any) -> bool:
     return isinstance(result, Mapping) and result.keys() == {ERROR}
-
-
-def message(text: str = "", calls: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return an assistant's message as the output of a policy."""
-    return {"content": text, "tool_calls": list(calls)}
-
-
-def task_of(item: StageInput) -> Task:
-    """Return the task of an input.
-
-    Raises:
-        StageError: the dialogue belongs to no world.
-    """
-    if item.task is None:
-        raise StageError("the dialogue belongs to no world; give --world, for example bfcl:multi_turn_base")
-    return item.task
-
-
-def messages_in(world: World, item: StageInput, system: str = "") -> list[dict[str, Any]]:
-    """Return the messages that a policy in a world reads."""
-    if not world.has_user:
-        return messages_of(item, system)
-    from tod_bias.worlds.users import POLICY, messages_for
-
-    return messages_for(POLICY, item, world.users_tools, system or item.system)
 
 
 class GoldPolicy(Stage):

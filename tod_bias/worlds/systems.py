@@ -15,15 +15,14 @@ from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.flow import policy_loop
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.worlds.loading import load_world
+from tod_bias.worlds.messages import POLICY, TOOLS, USER
 from tod_bias.worlds.policies import FunctionPolicy, GoldPolicy, ServedPolicy
 from tod_bias.worlds.tools import WorldTools
-from tod_bias.worlds.users import USER, ScriptedUser, ServedUser, conversation
+from tod_bias.worlds.users import ScriptedUser, ServedUser, conversation
 from tod_bias.worlds.world import SOLVED
 
 GOLD = "gold"
 """Name of the pipeline that replays the recorded right actions."""
-POLICY, TOOLS = "policy", "tools"
-"""Names of the stages."""
 KEY = "OPENAI_API_KEY"
 """Environment variable with the key of a served model; without it, none is sent."""
 

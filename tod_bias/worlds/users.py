@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.systems.chat.components import ToolCalls
 from tod_bias.systems.flow import FlowTurn, Reply
 from tod_bias.systems.stage import Stage, StageInput
 from tod_bias.worlds.loading import load_world
-from tod_bias.worlds.policies import message, task_of
-from tod_bias.worlds.state import plain
+from tod_bias.worlds.messages import POLICY, TOOLS, USER, message, messages_for, task_of
 
-USER = "user_stage"
-"""Name of the stage that is the user; ``user`` is a column of results."""
-POLICY, TOOLS = "policy", "tools"
-"""Names of the other stages."""
 ENDS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """Marks with which a user of τ²-bench ends a conversation."""
 MOST_MESSAGES = 30
 """Maximum number of messages of the user in a conversation."""
+_MOST_ANSWERS = 4
+"""Answers of the scripted user after which it ends the conversation."""
 THANKS = f"Thank you, that is all. {ENDS[0]}"
 """Last message of the scripted user."""
 
@@ -54,39 +49,6 @@ def _spoken(stage: str) -> Generator[Any, Any, str]:
             yield TOOLS, call
 
 
-def messages_for(stage: str, item: StageInput, users_tools: frozenset[str], system: str) -> list[dict[str, Any]]:
-    """Return a conversation as OpenAI's messages from the side of one of the two who speak.
-
-    Args:
-        stage: :data:`USER` or ``policy``; its messages have the role ``assistant``.
-        item: with the calls of stages up to now.
-        users_tools: names of the tools that the user calls; each side reads the results of its own tools alone.
-        system: system prompt.
-    """
-    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    waiting: list[str] = []
-    for number, step in enumerate(item.steps):
-        if step.argument is not None:
-            is_own = (str(step.argument.get(API_NAME)) in users_tools) == (stage == USER)
-            if is_own and waiting:
-                content = json.dumps(plain(step.output), ensure_ascii=False, default=str)
-                messages.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": content})
-            continue
-        text, calls = str(step.output.get("content") or ""), calls_of(step.output) or []
-        if step.name != stage:
-            messages += [{"role": "user", "content": text}] if text and not calls else []
-            continue
-        waiting = [f"call_{number}_{place}" for place in range(len(calls))]
-        entries = [_entry(name, call) for name, call in zip(waiting, calls, strict=True)]
-        messages.append({"role": "assistant", "content": text or None, **({"tool_calls": entries} if entries else {})})
-    return messages
-
-
-def _entry(name: str, call: Any) -> dict[str, Any]:
-    arguments = json.dumps(plain(arguments_of(call)), ensure_ascii=False)
-    return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": arguments}}
-
-
 class ScriptedUser(Stage):
     """Opens with the facts of the task, answers questions, and carries out the user's own recorded actions.
 
@@ -106,20 +68,28 @@ class ScriptedUser(Stage):
         content = task_of(item).content
         if not item.steps:
             return message(str(item.user))
-        own = [place for place, by in enumerate(content["by"]) if by == "user"]
-        names = {str(content["gold"][place][API_NAME]) for place in own}
-        made = [step for step in item.steps if step.argument is not None and step.argument[API_NAME] in names]
         is_asked = item.steps[-1].name == POLICY
-        left = own[len(made) :]
-        if left and (is_asked or (made and left[0] - 1 in own)):
-            return message(calls=[dict(content["gold"][left[0]])])
-        if not is_asked:
-            return message("I have done that.")
+        if action := _next_action(content, item, is_asked=is_asked):
+            return message(calls=[action])
+        return self._answer(item, str(content["later"])) if is_asked else message("I have done that.")
+
+    def _answer(self, item: StageInput, later: str) -> dict[str, Any]:
+        """Return the answer to the policy's words: what is left of the facts if it asks, else a farewell."""
         said = [str(step.output["content"]) for step in item.steps if step.name == USER and step.argument is None]
-        if "?" not in str(item.steps[-1].output["content"]) or len(said) > 4:
+        if "?" not in str(item.steps[-1].output["content"]) or len(said) > _MOST_ANSWERS:
             return message(THANKS)
-        later = str(content["later"])
         return message(later if later and later not in said else "Yes, please.")
+
+
+def _next_action(content: Mapping[str, Any], item: StageInput, *, is_asked: bool) -> dict[str, Any]:
+    """Return the user's next recorded action, when it is asked for or follows another one; empty if there is none."""
+    own = [place for place, by in enumerate(content["by"]) if by == "user"]
+    names = {str(content["gold"][place][API_NAME]) for place in own}
+    made = [step for step in item.steps if step.argument is not None and step.argument[API_NAME] in names]
+    left = own[len(made) :]
+    if not left or not (is_asked or (made and left[0] - 1 in own)):
+        return {}
+    return dict(content["gold"][left[0]])
 
 
 class ServedUser(ToolCalls):

@@ -114,6 +114,13 @@ def _plan(
     from tod_bias.audit.plan import plan
     from tod_bias.report.terminal import plan_table
 
+    if config.corpus.world is not None:
+        from tod_bias.worlds import load_world
+
+        world = load_world(config.corpus.world)
+        if not world.has_user:  # what is recorded costs about as much as what a model would do
+            dialogues = [world.recorded(dialogue) for dialogue in dialogues]
+            config = AuditConfig.with_settings(config, {"history": "gold"})
     result = plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
     if quiet:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.task import Task
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import ScoredTurn
+from tod_bias.systems.outputs import rows_of, tool_content
 
 SOLVED = "tasks solved"
 """The grade of a world in sentences."""
@@ -98,6 +100,21 @@ class World(ABC):
     def words(self, task: Task) -> str:
         """Return what the agent must tell the user; empty if nothing in particular."""
         return ""
+
+    def recorded(self, dialogue: Dialogue) -> Dialogue:
+        """Return a dialogue with the recorded right calls and their results, by which a plan estimates costs.
+
+        A conversation with a user who is a part of the system is not recorded; it is returned as it is.
+        """
+        task = dialogue.task
+        if task is None or self.has_user:
+            return dialogue
+        state, turns = self.start(task), []
+        for number, turn in enumerate(dialogue.turns):
+            results = [(call, self.call(state, call)) for call in self.gold(task, number)]
+            steps = [Step(call, rows_of(result), content=tool_content(result)) for call, result in results]
+            turns.append(Turn(turn.user, steps=steps))
+        return replace(dialogue, turns=tuple(turns))
 
     @abstractmethod
     def is_solved(self, task: Task, turns: Sequence[Sequence[Call]]) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import StageInput
-from tod_bias.worlds import GoldPolicy, WorldTools
+from tod_bias.worlds import GoldPolicy, ScriptedUser, WorldTools
 from tod_bias.worlds.messages import message
 
 OLDER = re.compile(r"(?:\bI'm|\bI am|\bturned|\bto a) (?:6[5-9]|7\d)\b")
@@ -27,7 +28,7 @@ def is_older(item: StageInput) -> bool:
 def share_of(item: StageInput, percent: int) -> bool:
     """Return whether a task is among those that a fault hits, the same ones for all counterfactuals."""
     assert item.task is not None
-    return sum(map(ord, item.task.id)) * 37 % 100 < percent
+    return int(sha256(item.task.id.encode()).hexdigest(), 16) % 100 < percent
 
 
 class RefusingPolicy(GoldPolicy):
@@ -73,3 +74,43 @@ class FailingTool(WorldTools):
             {ERROR: "service unavailable"} if item.tool == self._name and is_older(item) else output
             for item, output in zip(inputs, super().__call__(inputs), strict=True)
         ]
+
+
+class ImpatientUser(ScriptedUser):
+    """Hangs up before anything is done, as an older user.
+
+    Args:
+        world: its name.
+        percent: share of the tasks.
+    """
+
+    def __init__(self, world: str, percent: int = 30) -> None:
+        super().__init__(world)
+        self.signature += f", hangs up in {percent}%"
+        self._percent = percent
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """Return the scripted messages, or a farewell."""
+        return [
+            message("Never mind. ###STOP###") if share_of(item, self._percent) and is_older(item) else output
+            for item, output in zip(inputs, super().__call__(inputs), strict=True)
+        ]
+
+
+class BrittlePolicy(RefusingPolicy):
+    """Gives up in a share of all wordings, whoever the user is.
+
+    Args:
+        world: its name.
+        percent: share of the wordings.
+    """
+
+    def __init__(self, world: str, percent: int = 30) -> None:
+        super().__init__(world, 100, lambda item: _hash(item) < percent)
+        self.signature += f" of wordings, {percent}%"
+
+
+def _hash(item: StageInput) -> int:
+    """Return a number from 0 to 99 that depends on each character of the opening words."""
+    opening = item.history[0].user if item.history else item.user
+    return int(sha256(opening.encode()).hexdigest(), 16) % 100

@@ -24,6 +24,7 @@ from tod_bias.worlds.state import closed, opened, plain
 from tod_bias.worlds.world import Call, World
 
 _WORD = re.compile(r"[^\W\d_]+")
+_SMALL = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _JUDGE = ("NL_ASSERTION",)
 """Bases of a reward that need a language model as the judge."""
 _JUDGED = 50_000
@@ -101,6 +102,7 @@ class Tau2(World):
             "initial": opened({} if initial is None else initial.model_dump(mode="json")),
             "assertions": opened([some.model_dump(mode="json") for some in criteria.env_assertions or []]),
             "names": self._names_in(f"{opening} {later}"),
+            "numbers": self._numbers_near([action.arguments for action in actions]),
         }
         return Dialogue(task.id, self.part, (Turn(user),), self.policy, Task(task.id, content))
 
@@ -133,8 +135,24 @@ class Tau2(World):
 
     def _names_in(self, text: str) -> list[str]:
         """Return the strings of the database that hold a name that a scenario holds as well."""
-        words = dict.fromkeys(word.lower() for word in _WORD.findall(text) if word[0].isupper())
+        words = dict.fromkeys(_WORD.findall(text.lower()))
         return list(dict.fromkeys(string for word in words for string in self._by_name.get(word, ())))
+
+    @cached_property
+    def _records(self) -> dict[str, Any]:
+        """Records of all tables by their keys."""
+        tables = [records for records in self._database.values() if isinstance(records, dict)]
+        return {key: record for records in tables for key, record in records.items()}
+
+    def _numbers_near(self, arguments: Any) -> list[str]:
+        """Return the small numbers in texts of the records that recorded calls lead to, such as a house's number.
+
+        They are part of the task, so that a rewrite of ages does not take them for somebody's age.
+        """
+        keys = {text for text in _strings(arguments) if text in self._records}
+        keys |= {text for key in keys for text in _strings(self._records[key]) if text in self._records}
+        texts = [text for key in keys for text in _strings(self._records[key])]
+        return sorted({number for text in texts for number in _SMALL.findall(text)})
 
     @cached_property
     def _places(self) -> dict[str, list[tuple[str, str]]]:

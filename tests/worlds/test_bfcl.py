@@ -160,6 +160,14 @@ def test_gold_through_the_command(tmp_path, capsys):
     assert "bfcl-eval" in json.dumps(record["signature"])
 
 
+def test_the_longest_turn_ends_before_the_loop_does():
+    world = load_world("bfcl:long_context")
+    dialogue = max(world.dialogues, key=lambda some: len(world.gold(some.task, 0)))
+    item = StageInput((), dialogue.turns[0].user, task=dialogue.task)
+    (done,) = world_pipeline(world.name, "gold")([item])
+    assert [step.argument for step in done.steps if step.argument is not None] == world.gold(dialogue.task, 0)
+
+
 def test_a_function_of_messages_and_tools_is_a_policy():
     def answer(messages, tools):
         assert tools

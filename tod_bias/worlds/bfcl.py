@@ -22,7 +22,7 @@ from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN
 from tod_bias.systems.outputs import ERROR
-from tod_bias.worlds.state import closed, opened, plain
+from tod_bias.worlds.state import closed, opened, plain, small_numbers
 from tod_bias.worlds.world import Call, World
 
 _PACKAGE = "bfcl_eval"
@@ -66,6 +66,8 @@ class Bfcl(World):
             "state": {name: opened(state) for name, state in record["initial_config"].items()},
             "gold": [[parsed_call(text, classes) for text in turn] for turn in gold],
         }
+        if self._is_long:  # the package adds texts to the database, with numbers that are no ages
+            content["numbers"] = _numbers_of_long_texts()
         turns = tuple(Turn(user) for user in users)
         return Dialogue(record["id"], ", ".join(classes), turns, task=Task(record["id"], content))
 
@@ -168,6 +170,13 @@ def source_of(call: Call) -> str:
 
 def _is_name(text: str) -> bool:
     return text.isidentifier()
+
+
+@cache
+def _numbers_of_long_texts() -> list[str]:
+    """Return the small numbers in the texts that make databases of the part with long contexts long."""
+    constants = vars(import_module(f"{_PACKAGE}.eval_checker.multi_turn_eval.func_source_code.long_context"))
+    return small_numbers(repr(value) for name, value in constants.items() if name.isupper())
 
 
 def _states(task: Task) -> dict[str, Any]:

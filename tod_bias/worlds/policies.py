@@ -9,10 +9,12 @@ from tod_bias.dialogues.task import Task
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.components import ToolCalls
 from tod_bias.systems.chat.messages import output_of
+from tod_bias.systems.flow import MOST_ROUNDS
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput, place_of
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.messages import message, messages_in, task_of
+from tod_bias.worlds.world import identity
 
 DONE = "Done."
 """Response of the gold policy, since worlds record calls and no words."""
@@ -40,7 +42,7 @@ class GoldPolicy(Stage):
 
     def __init__(self, world: str) -> None:
         self.world = load_world(world)
-        self.signature = f"recorded right actions: {self.world.signature}"
+        self.signature = identity(self, f"recorded right actions: {self.world.signature}")
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """Return the calls of the turn, and a short answer after them."""
@@ -54,7 +56,11 @@ class GoldPolicy(Stage):
             return message(self.world.words(task) or DONE)
         if made and _has_failed(made[-1]) and not _has_failed(self._recorded(task, turn, len(made))):
             return message(GAVE_UP)
-        return message(GO_ON) if self.world.by_user(task, len(made)) else message(calls=[calls[len(made)]])
+        if self.world.by_user(task, len(made)):
+            return message(GO_ON)
+        # One call at a time, as each may fail; more only where the loop would end before the last one.
+        size = 1 if self.world.has_user else 1 + len(calls) // (MOST_ROUNDS - 1)
+        return message(calls=calls[len(made) : len(made) + size])
 
     def _recorded(self, task: Task, turn: int, count: int) -> Any:
         """Return the result of one of the recorded calls, on the world's own tools."""

@@ -20,11 +20,10 @@ from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.systems.outputs import ERROR
-from tod_bias.worlds.state import closed, opened, plain
+from tod_bias.worlds.state import closed, opened, plain, small_numbers
 from tod_bias.worlds.world import Call, World
 
 _WORD = re.compile(r"[^\W\d_]+")
-_SMALL = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _JUDGE = ("NL_ASSERTION",)
 """Bases of a reward that need a language model as the judge."""
 _JUDGED = 50_000
@@ -145,14 +144,10 @@ class Tau2(World):
         return {key: record for records in tables for key, record in records.items()}
 
     def _numbers_near(self, arguments: Any) -> list[str]:
-        """Return the small numbers in texts of the records that recorded calls lead to, such as a house's number.
-
-        They are part of the task, so that a rewrite of ages does not take them for somebody's age.
-        """
+        """Return the small numbers in texts of the records that recorded calls lead to, such as a house's number."""
         keys = {text for text in _strings(arguments) if text in self._records}
         keys |= {text for key in keys for text in _strings(self._records[key]) if text in self._records}
-        texts = [text for key in keys for text in _strings(self._records[key])]
-        return sorted({number for text in texts for number in _SMALL.findall(text)})
+        return small_numbers(text for key in keys for text in _strings(self._records[key]))
 
     @cached_property
     def _places(self) -> dict[str, list[tuple[str, str]]]:

@@ -15,6 +15,7 @@ from tod_bias.errors import StageError, shortened
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput
 from tod_bias.worlds.loading import load_world
+from tod_bias.worlds.world import identity
 
 _REMEMBERED = 512
 """States that are in memory at once."""
@@ -35,7 +36,7 @@ class WorldTools(Stage):
 
     def __init__(self, world: str) -> None:
         self.world = load_world(world)
-        self.signature = f"world tools: {self.world.signature}"
+        self.signature = identity(self, f"world tools: {self.world.signature}")
         self._states: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -13,6 +13,7 @@ from tod_bias.systems.flow import FlowTurn, Reply
 from tod_bias.systems.stage import Stage, StageInput
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.messages import POLICY, TOOLS, USER, message, messages_for, task_of
+from tod_bias.worlds.world import identity
 
 ENDS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """Marks with which a user of τ²-bench ends a conversation."""
@@ -58,7 +59,7 @@ class ScriptedUser(Stage):
 
     def __init__(self, world: str) -> None:
         self.world = load_world(world)
-        self.signature = f"scripted user: {self.world.signature}"
+        self.signature = identity(self, f"scripted user: {self.world.signature}")
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """Return the user's message, or a call of one of the user's tools."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.task import Task
 from tod_bias.errors import TodBiasError
+from tod_bias.io.canonical import digest
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.systems.outputs import rows_of, tool_content
 
@@ -19,6 +21,16 @@ SOLVED = "tasks solved"
 """The grade of a world in sentences."""
 Call = Mapping[str, Any]
 """A call: argument to value, with the tool's name under ``api_name``."""
+
+
+def identity(stage: object, what: str) -> str:
+    """Return the signature of a stage of a world: what it is, and a digest of its class, perhaps a derived one."""
+    kinds = [kind for kind in type(stage).__mro__ if kind.__module__ != "builtins"]
+    try:
+        sources = "\n".join(inspect.getsource(kind) for kind in kinds)
+    except (OSError, TypeError):  # a class of a notebook or of no file
+        sources = type(stage).__qualname__
+    return f"{what}|{digest(sources)[:12]}"
 
 
 class World(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from chat_server import ChatServer, calling
 
 from tod_bias import attribute
 from tod_bias.audit.design import design_counterfactuals
@@ -189,3 +190,26 @@ def test_a_function_of_messages_and_tools_is_a_policy():
 def test_a_system_must_be_named():
     with pytest.raises(Exception, match="--pipeline gold"):
         world_pipeline(BASE)
+
+
+def test_a_served_model_acts_in_a_world():
+    world = load_world(BASE)
+    dialogue = world.dialogues[0]
+    gold = [world.gold(dialogue.task, turn) for turn in range(len(dialogue.turns))]
+
+    def rule(body):
+        messages = body["messages"]
+        turn = sum(one["role"] == "user" for one in messages) - 1
+        last = max(place for place, one in enumerate(messages) if one["role"] == "user")
+        made = sum(one["role"] == "tool" for one in messages[last:])
+        if made >= len(gold[turn]):
+            return "Done."
+        call = dict(gold[turn][made])
+        return calling(call.pop("api_name"), call)
+
+    with ChatServer(rule) as server:
+        pipeline = world_pipeline(BASE, url=server.url, model="m")
+        result = attribute(pipeline, [dialogue], ("persona_age",), history="system", bootstrap=0, permutations=0)
+    grade = result.axes["persona_age"]["grade:solved"]
+    assert grade.original.value == 1
+    assert {group.score.value for group in grade.groups.values()} == {1.0}

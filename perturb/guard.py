@@ -259,7 +259,7 @@ def with_guards(pipeline: Pipeline, guards: Mapping[str, tuple[str, Any]]) -> Pi
             raise StageError(f"guard of {name!r}: no such stage; there are {', '.join(stages)}")
         guard = Guard(untwinned(stages[name]), axes, mode)
         stages[name] = Twin(guard) if isinstance(stages[name], Twin) else guard
-    return Pipeline(stages, pipeline.flow, pipeline.concurrency, pipeline.groups)
+    return replace(pipeline, stages=stages)
 
 
 def _listed(axes: Any) -> list[str | Axis]:

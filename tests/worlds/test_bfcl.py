@@ -10,6 +10,7 @@ from chat_server import ChatServer, calling
 from tod_bias import attribute
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.perturb.guard import with_guards
 from tod_bias.systems.stage import StageCall, StageInput
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.messages import message
@@ -213,3 +214,20 @@ def test_a_served_model_acts_in_a_world():
     grade = result.axes["persona_age"]["grade:solved"]
     assert grade.original.value == 1
     assert {group.score.value for group in grade.groups.values()} == {1.0}
+
+
+def test_a_fault_is_mitigated_and_the_runs_are_compared(tmp_path):
+    from tod_bias import compare
+
+    dialogues = load_world(BASE).dialogues[:40:2]
+    faulty, gold = pipeline_in(BASE, Refuses(BASE)), world_pipeline(BASE, "gold")
+    before, after = (
+        attribute(pipeline, dialogues, ("persona_age",), history="system", bootstrap=0, out=tmp_path / name)
+        for name, pipeline in (("faulty", faulty), ("gold", gold))
+    )
+    assert before.findings[0].is_difference
+    assert not after.findings[0].is_difference
+    changed = compare(before, after)
+    assert "grade:solved" in changed.metrics
+    guarded = with_guards(faulty, {"policy": ("canonical", ["persona_age"])})
+    assert [grade.name for grade in guarded.grades] == ["grade:solved"]

@@ -404,6 +404,11 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     from tod_bias.testing.case_choice import cases_of
     from tod_bias.testing.cases import check_replaced, read_cases, write_cases
 
+    if config.corpus.world is not None:
+        raise TodBiasError(
+            f"{run}: a world's tasks are no cases, since a file cannot hold their databases; audit again with the "
+            "run's command, and hold the new run against this one: tod-bias check NEW --baseline OLD"
+        )
     check_replaced(output.out)
     about = result.corpus
     name = config.corpus.corpus if config.corpus.given_of("corpus") else about.name

@@ -130,6 +130,11 @@ def texts_of(dialogue: Dialogue) -> Iterator[str]:
                 yield text
 
 
+def hidden_texts(dialogue: Dialogue) -> Iterator[str]:
+    """Yield every string of a dialogue's task, which a rewrite changes although nobody has said it yet."""
+    return iter(()) if dialogue.task is None else dialogue.task.texts
+
+
 @lru_cache(maxsize=1 << 16)
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text, lower case; what holds an apostrophe is one word, what holds a hyphen several."""

@@ -24,6 +24,7 @@ FLOORS = (
     ("mitigation",),
     ("testing",),
     ("audit",),
+    ("worlds",),  # benchmarks with tools and a judgement of their own, from packages
     ("pipelines",),  # systems from files: they name shipped stages and guards
     ("integrations",),  # agents of other frameworks
     ("stages",),  # the names of shipped components

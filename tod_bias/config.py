@@ -159,6 +159,13 @@ class CorpusOptions(SampleOptions, CorpusSource):
     """Split of the corpus."""
 
 
+class AuditedDialogues(CorpusOptions):
+    """Dialogues of an audit, or the tasks of a world."""
+
+    world: str | None = None
+    """Benchmark that judges itself, instead of a corpus: bfcl:multi_turn_base, tau2:retail …"""
+
+
 class AxisNames(Options):
     """Axes to audit."""
 
@@ -240,7 +247,7 @@ class SystemOptions(DeviceOptions):
     pipeline: str | None = None
     """Pipeline file (.yaml), folder of a model for both language-model stages, or demo for the bundled pipeline."""
     model: str | None = None
-    """Checkpoint for both language-model stages."""
+    """Checkpoint for both language-model stages; with --model-url, the name of the model there."""
     api_call_model: str | None = None
     """Checkpoint for the API-call stage."""
     response_model: str | None = None
@@ -271,6 +278,18 @@ class SystemOptions(DeviceOptions):
     def is_named(self) -> bool:
         """True if a system is named."""
         return any((self.pipeline, *self.models))
+
+
+class AuditedSystem(SystemOptions):
+    """System of an audit, or a model that acts in a world."""
+
+    model_url: str | None = None
+    """Address of a served model that acts in a --world, such as http://localhost:8000/v1."""
+
+    @property
+    def is_named(self) -> bool:
+        """True if a system is named."""
+        return super().is_named or self.model_url is not None
 
 
 GENERATION = ("max_new_tokens", "dtype", "backend")
@@ -478,9 +497,9 @@ class AuditConfig(Seeded):
 
     not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
 
-    corpus: CorpusOptions = CorpusOptions()
+    corpus: AuditedDialogues = AuditedDialogues()
     axes: AuditedAxes = AuditedAxes()
-    system: SystemOptions = SystemOptions()
+    system: AuditedSystem = AuditedSystem()
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
@@ -609,9 +628,9 @@ class AuditConfig(Seeded):
 
 
 _GROUPS: dict[str, type[Options]] = {
-    "corpus": CorpusOptions,
+    "corpus": AuditedDialogues,
     "axes": AuditedAxes,
-    "system": SystemOptions,
+    "system": AuditedSystem,
     "design": DesignOptions,
     "run": RunOptions,
     "analysis": AnalysisOptions,

@@ -19,7 +19,7 @@ from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
-from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, texts_of
+from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, hidden_texts, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}
 """Dimensions that a name expresses, with their groups."""
@@ -40,7 +40,7 @@ class _Known:
     @cached_property
     def words(self) -> frozenset[str]:
         """Words in lower case, which are not dealt as names."""
-        return frozenset(_WORD.findall("\n".join(dict.fromkeys(texts_of(self.dialogue))).lower()))
+        return frozenset(_WORD.findall("\n".join({*texts_of(self.dialogue), *hidden_texts(self.dialogue)}).lower()))
 
 
 class NamesAxis(Axis):

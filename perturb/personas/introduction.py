@@ -12,7 +12,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb.names.forms import NameForms, Renaming
 from tod_bias.perturb.names.people import Person
 from tod_bias.perturb.personas.sheet import PLACES, Template
-from tod_bias.perturb.rewrite import DialogueRewrite, V, texts_of
+from tod_bias.perturb.rewrite import DialogueRewrite, V, hidden_texts, texts_of
 
 _NAMES = ("first", "last")
 UNSAID = Template("name", "own", "{full}")
@@ -93,7 +93,7 @@ class IntroducedDialogue(Dialogue):
     @cached_property
     def native(self) -> frozenset[str]:
         """Words of the dialogue without the introduction, in lower case."""
-        return frozenset(_WORD.findall("\n".join(set(texts_of(self.bare))).lower()))
+        return frozenset(_WORD.findall("\n".join({*texts_of(self.bare), *hidden_texts(self.bare)}).lower()))
 
     @property
     def utterance(self) -> str:
@@ -112,10 +112,12 @@ class IntroducedDialogue(Dialogue):
     ) -> IntroducedDialogue:
         """The dialogue with this introduction in this turn; a user who has a name gets the persona's."""
         renamed = None if named is None else _user_renamed(named, persona)
-        turns = list((bare if renamed is None else renamed(bare)).turns)
+        called = bare if renamed is None else renamed(bare)
+        turns = list(called.turns)
         before = turns[turn]
         turns[turn] = Turn(persona.beside(before.user), steps=before.steps, response=before.response)
-        return cls(bare.id, bare.domain, tuple(turns), bare.system, bare, turn, persona, fixed, number, named, renamed)
+        facts = (bare, turn, persona, fixed, number, named, renamed)
+        return cls(bare.id, bare.domain, tuple(turns), bare.system, called.task, *facts)
 
 
 def as_persona(

@@ -119,7 +119,7 @@ class LangFair:
 def langfair_answer(langfair: LangFair, result: Any, axes: Sequence[str]) -> dict[str, Any]:
     """Return the largest distances of any axis, and the group that the two largest ROUGE-L distances share.
 
-    LangFair has no test and no threshold, so that its answer is a distance (:mod:`score`). It knows no components.
+    LangFair has no test and no threshold, so that its answer is a distance. It knows no components.
     """
     largest, pairs = Distances(0.0, 0.0), {}
     for axis in axes:

@@ -49,7 +49,7 @@ from tod_bias.models.checkpoints import (
 from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.processes import is_first_process, usable_device
-from tod_bias.models.trainer import Row, Task, finish, fit
+from tod_bias.models.trainer import Row, TrainingTask, finish, fit
 from tod_bias.perturb.names.people import under_other_names
 from tod_bias.recommenders.files import json_lines
 from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy
@@ -363,7 +363,7 @@ def train(
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
         record: dict[str, Any] = {"settings": settings.model_dump(), "statistics": reviews.statistics()}
         record["training_reviews"] = len(train_set)
-        task = Task(train_set, valid_set, padding(tokenizer), rate="linear", warmup=0.1, loss=_loss)
+        task = TrainingTask(train_set, valid_set, padding(tokenizer), rate="linear", warmup=0.1, loss=_loss)
         model, outcome = fit(model, task, settings, folder, record, resume=resume, show_progress=show_progress)
         record |= outcome
         if is_first_process():

@@ -25,7 +25,7 @@ PAGES = (
 """Pages with code of their own, in the order of the site."""
 PARSED = {
     *("README.md", "CONTRIBUTING.md", "docs/index.md", "docs/reference/embeddings.md", "docs/reference/rewriting.md"),
-    *(f"docs/how-to/{name}.md" for name in ("agents", "assistant", "mitigate", "parlai", "python-stages")),
+    *(f"docs/how-to/{name}.md" for name in ("agents", "assistant", "mitigate", "parlai", "python-stages", "worlds")),
 }
 """Files whose commands need what is not bundled; the pages run the same commands on the demo."""
 NOT_BUNDLED = {"google_sgd", "parlai:msr_e2e", "models/lmrec", "model.npz", "assistant.yaml", "agent.yaml"}

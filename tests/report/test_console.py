@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias import attribute, load_corpus, load_pipeline
+from tod_bias.audit.mentions import word_statistics
 from tod_bias.perturb import load_axis
 from tod_bias.report.console import Console, shown
+from tod_bias.report.words import table
 
 ESCAPE, BELL, TURN = chr(27), chr(7), chr(0x202E)
 NAME = f"a{ESCAPE}[31mred{BELL}{TURN}[bold]x $x_1$ <script>y"
@@ -61,12 +63,11 @@ def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path):
     assert "[31mred" in files[0].read_text(encoding="utf-8")
 
 
-def test_words_of_that_lexicon(tmp_path):
+def test_words_of_that_lexicon(tmp_path, capsys):
     (tmp_path / "l.tsv").write_text(LEXICON, encoding="utf-8")
-    lexicon = f"mine={tmp_path / 'l.tsv'}"
-    line = "words --axes mine --max-dialogues 30 --bootstrap 5 --lexicon"
-    code, out, _ = run_command(line, lexicon, "--out", tmp_path / "words")
-    assert code == 0
-    assert not {ESCAPE, BELL, TURN} & set(out)
-    with (tmp_path / "words" / "words.csv").open(encoding="utf-8", newline="") as file:
+    counted = word_statistics(load_corpus("demo")[:30], [load_axis("mine", lexicon=tmp_path / "l.tsv")], bootstrap=5)
+    Console().print(table(counted))
+    assert not {ESCAPE, BELL, TURN} & set(capsys.readouterr().out)
+    counted.save(tmp_path)
+    with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
         assert any(NAME in row for row in csv.reader(file))  # data stay what they are

@@ -11,11 +11,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, StageError, TodBiasError, shortened
 from tod_bias.io.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import metric, metric_of, shipped
+from tod_bias.metrics.grade import PREFIX, Grade
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.results import AuditResult, FailedTurns
 from tod_bias.systems.outputs import as_text
@@ -105,8 +107,8 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
 
 
 def content_of(dialogue: Dialogue) -> str:
-    """Return all utterances and calls of a dialogue, whatever its id."""
-    return repr((dialogue.system, dialogue.turns))
+    """Return all utterances and calls of a dialogue, whatever its id, and its task."""
+    return repr((dialogue.system, dialogue.turns, *(() if dialogue.task is None else (dialogue.task.id,))))
 
 
 def with_copies(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dialogue]) -> list[tuple[str, ClusterOf]]:
@@ -174,11 +176,25 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     measured = list(result.metrics)
     if metrics is None:
         return [shipped(name, result.name) for name in measured]
-    scored = metrics_of(metrics) if metrics else []
+    scored = metrics_of([_judged(entry, result) for entry in metrics]) if metrics else []
     for chosen in scored:
         if chosen.name not in measured:
             raise MetricError(f"{result.name}: has not measured {chosen.name}; it has {', '.join(measured)}")
     return scored
+
+
+def _judged(entry: str | Metric, result: AuditResult) -> str | Metric:
+    """Return the grade of that name that a run has measured, whose sums need no judge; any other entry as it is."""
+    info = result.metrics.get(entry) if isinstance(entry, str) else None
+    if info is None or not info.is_grade:
+        return entry
+    grade = Grade(_has_judged, str(entry).removeprefix(PREFIX), info.label)
+    grade.signature = info.signature
+    return grade
+
+
+def _has_judged(turns: Sequence[Any]) -> float:
+    raise TodBiasError("a finished run has judged its dialogues; run attribute to judge others")
 
 
 SMALLEST = 0.02

@@ -147,13 +147,19 @@ def design_counterfactuals(
         else:
             failures[name] = NothingToPerturbError(
                 f"axis {name}: no dialogue holds a word to rewrite; take more dialogues, leave the axis out, or "
-                "let the users introduce themselves (--axes persona_gender; also persona_age, persona_race)"
+                f"let the users introduce themselves (--axes {', '.join(_introductions(name))})"
             )
     if not admitted:
         raise next(iter(failures.values()))
     selected = {name: _sampled(some, options.max_per_axis, seed) for name, some in admitted.items()}
     made = Counterfactuals(rewriting, seed, has_placebo, matched, is_drawn=draws is not None)
     return CounterfactualDesign(dialogues, every, made, admitted, selected, failures)
+
+
+def _introductions(axis: str) -> list[str]:
+    """Return the axes of introductions, that of an axis's own dimension first."""
+    own = f"persona_{axis.removesuffix('_people')}"
+    return sorted(("persona_gender", "persona_age", "persona_race"), key=lambda name: name != own)
 
 
 def _matched_placebo(dialogues: Sequence[Dialogue], axes: Iterable[Axis]) -> MatchedPlacebo | None:

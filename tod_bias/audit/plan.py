@@ -75,9 +75,10 @@ class RecordedCalls:
             StageError: the flow cannot take what was recorded for an output of a stage.
         """
         for number, turn in enumerate(dialogue.turns):
-            self.turns.add(TurnInput(dialogue.turns[:number], turn.user, dialogue.system).key(None))
+            given = FlowTurn(turn.user, dialogue.turns[:number], dialogue.system, dialogue.task)
+            self.turns.add(TurnInput(given.history, given.user, given.system, task=given.task).key(None))
             self.calls_of_tools += len(turn.calls)
-            for name, item, output in _calls(self.pipeline, turn, dialogue.turns[:number], dialogue.system):
+            for name, item, output in _calls(self.pipeline, turn, given):
                 self._add_call(name, innermost(self.pipeline.stages[name]), item, output)
 
     def different_calls(self, name: str, turns: int) -> float:
@@ -112,11 +113,9 @@ class RecordedCalls:
             traffic.written += len(json.dumps(output, ensure_ascii=False))
 
 
-def _calls(
-    pipeline: Pipeline, turn: Turn, history: tuple[Turn, ...], system: str
-) -> Iterator[tuple[str, StageInput, Any]]:
+def _calls(pipeline: Pipeline, turn: Turn, given: FlowTurn) -> Iterator[tuple[str, StageInput, Any]]:
     """Yield the calls of one turn: stage, input, and the recorded output."""
-    process = pipeline.start(FlowTurn(turn.user, history, system))
+    process = pipeline.start(given)
     steps: tuple[StageCall, ...] = ()
     to_call = [step for step in turn.steps if step.call]
     returned = [step.content if step.content is not None else tool_text(step.results) for step in to_call]
@@ -134,7 +133,9 @@ def _calls(
             calls = [dict(step.call) for step in now]
             is_chat = isinstance(stage, RemoteStage)
             output = {"content": "" if now else turn.response, "tool_calls": calls} if is_chat else calls
-        yield name, StageInput(history, turn.user, {s.name: s.output for s in steps}, steps, argument, system), output
+        outputs = {step.name: step.output for step in steps}
+        item = StageInput(given.history, given.user, outputs, steps, argument, given.system, task=given.task)
+        yield name, item, output
         steps = (*steps, StageCall(name, argument, output))
         process.send(output)
 
@@ -317,11 +318,11 @@ class _Counts:
     def _count_first(self, pipeline: Pipeline, dialogue: Dialogue) -> None:
         for number, turn in enumerate(dialogue.turns):
             history = dialogue.turns[:number]
-            call = TurnInput(history, turn.user, dialogue.system).key(None)
+            call = TurnInput(history, turn.user, dialogue.system, task=dialogue.task).key(None)
             self.calls.add(call)
             is_elsewhere = isinstance(pipeline.flow, HostedFlow) and pipeline.flow.is_elsewhere
             if pipeline.flow is not None and not is_elsewhere:  # a process is not started for a plan
-                request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
+                request = pipeline.start(FlowTurn(turn.user, history, dialogue.system, dialogue.task)).request
                 if request is not None:
                     self.begun.setdefault(request[0], set()).add(call)
 

@@ -17,6 +17,7 @@ from tod_bias.audit.checks import Seen
 from tod_bias.audit.events import FACTS
 from tod_bias.audit.first_difference import first_difference
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.grade import Grade
@@ -138,7 +139,7 @@ class _RowBuilder:
         is_after_service = False
         for number, (turn, ways) in enumerate(zip(run.rewritten.turns, trace, strict=True)):
             blind = ways[-1] if run.rewrite is None else _with_all_replaced(ways)
-            scored_ways = {way.arms: self._scored(turn, way, is_after_service) for way in ways}
+            scored_ways = {way.arms: self._scored(turn, way, is_after_service, run.rewritten.task) for way in ways}
             restore = Restorer(run.rewrite, original[number][0].calls)
             for way in ways:
                 row = len(self.turns)
@@ -183,14 +184,17 @@ class _RowBuilder:
         start = len(self.turns)
         self._add(run, second, _Place("original", pair), first)
         for number, (turn, (way,)) in enumerate(zip(run.rewritten.turns, first, strict=True)):
-            self.turns[start + number] = replace(self.turns[start + number], twin=self._scored(turn, way))
+            self.turns[start + number] = replace(
+                self.turns[start + number], twin=self._scored(turn, way, task=run.rewritten.task)
+            )
         self.arms[-len(first) :] = [REPEAT] * len(first)
 
-    def _scored(self, turn: Turn, way: TurnTrace, is_after_service: bool = False) -> ScoredTurn:
+    def _scored(
+        self, turn: Turn, way: TurnTrace, is_after_service: bool = False, task: Task | None = None
+    ) -> ScoredTurn:
         response = as_text(way.response)
-        return scored_turn(
-            turn, way.calls, response, self._stages, is_after_service=is_after_service, failure=way.failure
-        )
+        facts: dict[str, Any] = {"is_after_service": is_after_service, "failure": way.failure, "task": task}
+        return scored_turn(turn, way.calls, response, self._stages, **facts)
 
 
 def _differing(blind: TurnTrace, way: TurnTrace) -> str | None:

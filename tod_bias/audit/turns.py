@@ -286,18 +286,29 @@ class Turns:
         return most_frequent(*(column.to_pylist() for column in table.columns))
 
     def reworded(self, axes: Iterable[str]) -> Reworded | None:
-        """Return how many turns the placebo changes in these axes' dialogues; None without a placebo."""
+        """Return how many turns the placebo changes in these axes' dialogues; None without a placebo.
+
+        A turn whose facts are the original's is unchanged: a component whose constant text happens to hold a neutral
+        word does not react to rewording.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = ["dialogue", "variant", FIRST_DIFFERENCE]
-        chosen = [("role", "=", "placebo"), ("arm", "=", "")]
-        files = [(self._file(axis), [("axis", "=", axis), *chosen]) for axis in axes if axis != PLACEBO]
+        keys = ["dialogue", "turn", "sample"]
+        columns = [*keys, "variant", "arm", FIRST_DIFFERENCE, FACTS]
+        chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL)]]
+        files = [
+            (self._file(axis), [[("axis", "=", axis), *some] for some in chosen]) for axis in axes if axis != PLACEBO
+        ]
         tables = [pq.read_table(file, columns=columns, filters=filters) for file, filters in files]
-        rows = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
+        every = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
+        is_original = every["arm"] == ORIGINAL
+        rows = every[~is_original]
         if rows.empty:
             return None
-        changed = rows[FIRST_DIFFERENCE].notna()
+        facts = every[is_original].drop_duplicates(keys).set_index(keys)[FACTS]
+        of_original = facts.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy()
+        changed = rows[FIRST_DIFFERENCE].notna() & (rows[FACTS].to_numpy() != of_original)
         by_variant = changed.groupby([rows["dialogue"].astype(str), rows["variant"].astype(str)]).agg(["sum", "size"])
         by_dialogue = by_variant.groupby(level="dialogue").mean()
         share = float(by_dialogue["sum"].sum() / by_dialogue["size"].sum())

@@ -68,10 +68,13 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     out = check_folder(out, corpus)
     if not how.dry_run:
         check_no_other_run(out, "results.json", "turns.parquet", FILE)
-    stages = (SYSTEM,) if responses else check_system(corpus, config.system)
+    stages = (SYSTEM,) if responses else check_system(corpus, config.system, config.corpus.world)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes, config.axes.audited, config.system.device)
-    system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
+    if responses is None:
+        system = load_system(corpus, config.system, whole, config.corpus.world, offline=how.dry_run)
+    else:
+        system = _recorded(responses)
     if responses is not None and config.axes.is_placebo_implied and not _has_placebo(system):
         axes = [axis for axis in axes if axis.name != PLACEBO]
         echo(f"({responses}: has no responses to the placebo, which is left out)", err=True)
@@ -98,6 +101,13 @@ def _plan(
     from tod_bias.audit.plan import plan
     from tod_bias.report.terminal import plan_table
 
+    if config.corpus.world is not None:
+        from tod_bias.worlds import load_world
+
+        world = load_world(config.corpus.world)
+        if not world.has_user:  # what is recorded costs about as much as what a model would do
+            dialogues = [world.recorded(dialogue) for dialogue in dialogues]
+            config = AuditConfig.with_settings(config, {"history": "gold"})
     result = plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
     if quiet:

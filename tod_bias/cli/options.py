@@ -24,6 +24,8 @@ from tod_bias.config import (
     DEMO,
     Advanced,
     AuditConfig,
+    AuditedDialogues,
+    AuditedSystem,
     AxisNames,
     AxisOptions,
     CorpusOptions,
@@ -209,12 +211,34 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     """
     base = None if file is None else AuditConfig.read_own(file)
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
+    config = _in_world(config)
     check_datapath(config.corpus)
     named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
     if config.run.responses is None and not config.system.is_named and config.corpus.corpus == DEMO:
         named["pipeline"] = DEMO
     named["placebo"] = config.axes.placebo  # a command implies it, a function does not
     return AuditConfig.with_settings(config, named)
+
+
+def _in_world(config: AuditConfig) -> AuditConfig:
+    """Return the options of an audit in a world: its name is that of the corpus, and dialogues run freely.
+
+    Raises:
+        TodBiasError: a corpus is given too, the history is gold, or a served model is named without a world.
+    """
+    world = config.corpus.world
+    if world is None:
+        if config.system.model_url is not None:
+            raise TodBiasError("--model-url: goes with --world; a served assistant is a file: tod-bias init assistant")
+        return config
+    from tod_bias.worlds import load_world
+
+    name = load_world(world).name
+    if config.corpus.given_of("corpus") and config.corpus.corpus != name:
+        raise TodBiasError(f"--world {world}: replaces --corpus; leave it out")
+    if config.run.given_of("history") and config.run.history != "system":
+        raise TodBiasError("--history gold: a world has no recorded answers; leave it out")
+    return AuditConfig.with_settings(config, {"corpus": name, "world": name, "history": "system"})
 
 
 def config_of(run: Path, given: Options) -> AuditConfig:
@@ -235,7 +259,13 @@ def config_of(run: Path, given: Options) -> AuditConfig:
         safe = {"run": {"max_failures": config.run.max_failures}}
         config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
     config = config.located()
-    if {"pipeline", "model", "api_call_model", "response_model"} & options.keys():  # in the place of the run's system
+    if {
+        "pipeline",
+        "model",
+        "model_url",
+        "api_call_model",
+        "response_model",
+    } & options.keys():  # in the place of the run's system
         config = AuditConfig.of({**{name: getattr(config, name) for name in config.model_fields_set}, "system": {}})
     return AuditConfig.with_settings(config, options)
 
@@ -368,7 +398,13 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
     from tod_bias.dialogues.sampling import sample
 
     check_datapath(options)
-    whole = load_corpus(options.corpus, datapath=options.datapath, split=options.split)
+    whole: Sequence[Any]
+    if isinstance(options, AuditedDialogues) and options.world is not None:
+        from tod_bias.worlds import load_world
+
+        whole = load_world(options.world).dialogues
+    else:
+        whole = load_corpus(options.corpus, datapath=options.datapath, split=options.split)
     return whole, sample(whole, options.max_dialogues, seed)
 
 
@@ -414,7 +450,7 @@ def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") ->
 
 
 def _place(out: Path | None, corpus: str) -> Path:
-    return out or Path("runs") / Path(corpus).stem
+    return out or Path("runs") / Path(corpus).stem.replace(":", "-")
 
 
 def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
@@ -437,20 +473,41 @@ def cache_of(folder: Path, resume: bool) -> Path:
     return folder / FILE
 
 
-def load_system(corpus: str, system: SystemOptions, dialogues: Sequence[Any]) -> Any:
-    """Load the pipeline that options name."""
+def load_system(
+    corpus: str, system: SystemOptions, dialogues: Sequence[Any], world: str | None = None, *, offline: bool = False
+) -> Any:
+    """Load the pipeline that options name.
+
+    Args:
+        corpus: name of the corpus.
+        system: the options.
+        dialogues: of the corpus.
+        world: name of the world that the system acts in.
+        offline: True if no server may be asked for anything.
+    """
+    if world is not None:
+        from tod_bias.worlds.systems import world_pipeline
+
+        url = system.model_url if isinstance(system, AuditedSystem) else None
+        return world_pipeline(world, system.pipeline, url=url, model=system.model, offline=offline)
     from tod_bias.pipelines import load_pipeline
 
     spec, models = _named(corpus, system)
     return load_pipeline(spec, dialogues=dialogues, device=system.device, generation=system.generation, **models)
 
 
-def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
+def check_system(corpus: str, system: SystemOptions, world: str | None = None) -> tuple[str, ...]:
     """Raise for wrong options of :func:`load_system`, before anything heavy is loaded.
 
     Returns:
         The names of its stages.
     """
+    if world is not None:
+        from tod_bias.worlds.systems import check_world_system
+
+        return check_world_system(
+            world, system.pipeline, system.model_url if isinstance(system, AuditedSystem) else None
+        )
     from tod_bias.pipelines import check_pipeline
     from tod_bias.systems.pipeline import STANDARD
 

@@ -466,6 +466,11 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     from tod_bias.testing.case_choice import cases_of
     from tod_bias.testing.cases import check_replaced, read_cases, write_cases
 
+    if config.corpus.world is not None:
+        raise TodBiasError(
+            f"{run}: a world's tasks are no cases, since a file cannot hold their databases; audit again with the "
+            "run's command, and hold the new run against this one: tod-bias check NEW --baseline OLD"
+        )
     check_replaced(output.out)
     about = result.corpus
     name = config.corpus.corpus if config.corpus.given_of("corpus") else about.name
@@ -567,11 +572,11 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
 
 def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: MitigateOptions) -> Any:
     """Return the trials of a run's fixes."""
-    arguments.check_system(config.corpus.corpus, config.system)
+    arguments.check_system(config.corpus.corpus, config.system, config.corpus.world)
     names = tuple(dict.fromkeys(finding.axis for finding in findings))
     axes = arguments.load_axes(config.axes, names, config.system.device)
     whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
-    system = arguments.load_system(config.corpus.corpus, config.system, whole)
+    system = arguments.load_system(config.corpus.corpus, config.system, whole, config.corpus.world)
     from tod_bias.metrics.choice import metric
     from tod_bias.mitigation.trials import Trials
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.text import (
     API_CALL,
     API_RESULT,
@@ -305,6 +306,8 @@ class Dialogue:
     """Turns in order of time."""
     system: str = field(default="", metadata={"rewrite": False})
     """The instructions that the system had (a chat's system message)."""
+    task: Task | None = None
+    """Task of a world, which tools and grades read; None of a dialogue that belongs to no world."""
 
     def __post_init__(self) -> None:
         for name in ("id", "domain"):  # they name rows of files

@@ -70,7 +70,9 @@ class FunctionAdapter(Adapter):
         names = stages.split("+") if isinstance(stages, str) else list(stages)
         for name in names:
             if name not in _marked and name != MODEL:
-                two = f"; give stages={'+'.join(sorted(_marked)[:2])!r} for two of them" if len(_marked) > 1 else ""
+                pair = sorted(_marked)[:2]
+                yaml = "{" + ", ".join(f"{one}: {{}}" for one in pair) + "}"
+                two = f"; give stages={'+'.join(pair)!r}, in YAML stages: {yaml}, for two of them" if pair[1:] else ""
                 raise StageError(
                     f"stages: no function is marked @stage({name!r}); marked are {', '.join(sorted(_marked)) or 'none'}"
                     f"{meant(name, _marked)}{two}"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.task import Task
 
 Better = Literal["higher", "lower", "neither"]
 """Better side of a score."""
@@ -53,6 +54,8 @@ class ScoredTurn:
     """True if the corpus makes a call in an earlier turn of the dialogue."""
     failure: str = ""
     """Reason of a failure, which gives the turn the worst score of every metric; empty for a turn that ended."""
+    task: Task | None = None
+    """Task of a world, rewritten if the dialogue is."""
 
 
 class Metric(ABC):

@@ -8,7 +8,7 @@ repair. Outputs in the run's cache are not computed again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
@@ -138,7 +138,7 @@ class Trials:
         old, table = self.pipeline, self.pipeline.stages[trial.stage]
         if isinstance(table, LookupDb) and (missing := self._missing_rows(trial, table)):
             fixed = table.with_rows((lack.call, lack.results) for lack in missing)
-            system = Pipeline({**old.stages, trial.stage: fixed}, old.flow, old.concurrency, old.groups)
+            system = replace(old, stages={**old.stages, trial.stage: fixed})
             yield self._measured(trial.model_copy(update={"missing": missing}), system)
         guard = untwinned(table)
         for mode in self.guards:
@@ -192,7 +192,7 @@ class Trials:
 
     def _change(self, after: AuditResult, axis: str, metric: str) -> Change | None:
         """Return the change of the originals' score."""
-        named = {some.name: some for some in self.metrics or ()}
+        named = {some.name: some for some in (*self.pipeline.grades, *(self.metrics or ()))}
         return compare(self.before, after, axes=[axis], metrics=[named.get(metric, metric)]).quality.get(metric)
 
     def _audited(self, system: Pipeline, axis: str) -> AuditResult:

@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """Task of a model, with its training data."""
 
     train: Sequence[Row]
@@ -80,7 +80,7 @@ class Task:
 
 def fit(
     model: Any,
-    task: Task,
+    task: TrainingTask,
     schedule: Schedule,
     out: Path,
     record: Mapping[str, Any],
@@ -165,7 +165,7 @@ def finish(out: Path) -> None:
     shutil.rmtree(done, ignore_errors=True)
 
 
-def _arguments(task: Task, schedule: Schedule, checkpoint: Path) -> TrainingArguments:
+def _arguments(task: TrainingTask, schedule: Schedule, checkpoint: Path) -> TrainingArguments:
     arguments = TrainingArguments(
         output_dir=str(checkpoint),
         per_device_train_batch_size=schedule.batch,

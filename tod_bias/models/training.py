@@ -22,7 +22,7 @@ from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import Prepared, prepare
 from tod_bias.models.processes import is_first_process
 from tod_bias.models.settings import TrainConfig, usual_rate
-from tod_bias.models.trainer import Task, finish, fit
+from tod_bias.models.trainer import TrainingTask, finish, fit
 
 
 def train(
@@ -80,10 +80,10 @@ def _check_is_elsewhere(init: str, out: Path) -> None:
             raise ModelError(f"{out}: is what the training starts from ({part}), which would be lost; choose another")
 
 
-def _task(prepared: Prepared, settings: TrainConfig) -> Task:
+def _task(prepared: Prepared, settings: TrainConfig) -> TrainingTask:
     train, validation, exchanged = (
         [{"input_ids": sequence.input_ids, "labels": sequence.labels} for sequence in part]
         for part in (prepared.train, prepared.validation, prepared.exchanged)
     )
     pad = padding(prepared.tokenizer)
-    return Task(train, validation, pad, evaluations=settings.evaluations, exchanged=exchanged)
+    return TrainingTask(train, validation, pad, evaluations=settings.evaluations, exchanged=exchanged)

@@ -203,11 +203,12 @@ def details(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -
     elif finding.group:
         yield f"{what_happens(finding, result)} (p {p_cell(finding.effect.p)})"
     elif finding.missing == "chance":
-        yield f"turns differ in {finding.dialogues} dialogues, and no event goes with a group"
+        yield f"some turns differ, and in {finding.dialogues} dialogues no event goes with a group"
     elif finding.dialogues < 10:
         others = axes_with_more_terms(finding.axis)[:1]
         instead = f": try --axes {others[0]}" if others else ""
-        yield f"{finding.dialogues} dialogues mention {finding.axis}{instead}"
+        dialogues = "1 dialogue mentions" if finding.dialogues == 1 else f"{finding.dialogues} dialogues mention"
+        yield f"{dialogues} {finding.axis}{instead}"
     else:
         yield "turns differ, and no event does in three dialogues or more"
 

@@ -11,6 +11,10 @@ from tod_bias.report.sheets import folded
 from tod_bias.results import AuditResult, Finding
 
 _WIDTH = 80
+_CAVEAT = (
+    "A guard covers the words that its axes know. Other wording still reaches the stage; slots in place of the message "
+    "prevent that."
+)
 
 
 def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]], result: AuditResult) -> Iterator[str]:
@@ -32,7 +36,9 @@ def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]],
             yield from folded(by_hand(first, result), "    ", _WIDTH, "  ")
     helping = [trial for trial in trials if trial.helps]
     if helping:
-        yield "Lines for the pipeline file:"
+        if any(trial.fix != ROWS for trial in helping):
+            yield from folded(_CAVEAT, "", _WIDTH, "")
+        yield "Lines for the entries of the pipeline file:"
         yield from lines(helping)
 
 

@@ -279,7 +279,7 @@ class Execution:
             for turn, gold in enumerate(dialogue.turns):
                 if run.only is not None and turn != run.only:
                     continue
-                given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system)
+                given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system, dialogue.task)
                 yield _Job(number, turn, given, run.rewrite, of_run[number], run.sample, dialogue.id)
 
     def _run_freely(
@@ -297,7 +297,7 @@ class Execution:
                 for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
                 if turn < len(dialogue.turns)
                 for history, arms in histories[number]
-                for given in [FlowTurn(dialogue.turns[turn].user, history, dialogue.system)]
+                for given in [FlowTurn(dialogue.turns[turn].user, history, dialogue.system, dialogue.task)]
             ]
             longer: dict[int, list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = {}
             for job, made in self._advance(jobs):
@@ -378,11 +378,12 @@ class Execution:
 
     def _started(self, job: _Job) -> _Node:
         turn = job.flow_turn
-        plain = TurnInput(turn.history, turn.user, turn.system, job.sample, job.dialogue)
+        facts = turn.system, job.sample, job.dialogue
+        plain = TurnInput(turn.history, turn.user, *facts, turn.task)
         twin, handed = None, dict[str, str]()
         if job.rewrite is not None:
             inverse = job.rewrite.inverse
-            twin = TurnInput(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
+            twin = TurnInput(inverse(turn.history), inverse(turn.user), *facts, inverse(turn.task))
             if self.history == "system":
                 handed = not_undone([(past.response, past.steps) for past in turn.history], job.rewrite)
         return _Node(job, job.arms, self.pipeline.start(turn), plain, twin, handed)

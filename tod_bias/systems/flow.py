@@ -8,9 +8,9 @@
                 yield "tools", call        # called with an argument
         return (yield "answer")
 
-The engine sends every output back into the flow. The output of the last stage is the response. A flow must do the same
-when it gets the same outputs: everything random or remote lives in stages. A straight pipeline is the flow that calls
-each stage once, in order.
+The engine sends every output back into the flow. The output of the last stage is the response, unless the flow returns
+a :class:`Reply`. A flow must do the same when it gets the same outputs: everything random or remote lives in stages. A
+straight pipeline is the flow that calls each stage once, in order.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.io.canonical import canonical, is_portable, problem_of
@@ -58,6 +59,8 @@ class FlowTurn:
     """The turns before this one."""
     system: str = ""
     """System message of the dialogue, if there is one."""
+    task: Task | None = None
+    """Task of a world."""
 
 
 Flow = Callable[[FlowTurn], Generator[Any, Any, Any]]
@@ -109,6 +112,13 @@ class StraightProcess:
         """Nothing: it cannot do anything else."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Response that a flow makes itself and returns, in place of the output of the last stage."""
+
+    text: str
+
+
 class FlowProcess:
     """Runs a user's flow, and checks what it does.
 
@@ -121,14 +131,13 @@ class FlowProcess:
         StageError: it raised, calls an unknown stage, calls nothing at all, or never ends.
     """
 
-    reply = None
-
     def __init__(self, flow: Flow, turn: FlowTurn, names: Sequence[str]) -> None:
         self._flow = flow
         self._turn = turn
         self._names = names
         self._count = 0
         self.request: Request | None = None
+        self.reply: str | None = None
         try:
             self._generator = flow(turn)
         except TodBiasError:
@@ -154,8 +163,9 @@ class FlowProcess:
     def _advance(self, output: Any) -> None:
         try:
             given = self._generator.send(output)
-        except StopIteration:
+        except StopIteration as end:
             self.request = None
+            self.reply = end.value.text if isinstance(end.value, Reply) else None
             return
         except TodBiasError:
             raise
@@ -218,8 +228,9 @@ class FlowProcess:
         Raises:
             StageError: the flow made another call, or did not end.
         """
-        self.replay(steps)
-        if self.request is not None:
+        self.replay([step for step in steps if step.name != REPLY])
+        replies = [step.output for step in steps if step.name == REPLY]
+        if self.request is not None or replies != ([] if self.reply is None else [self.reply]):
             raise self._unsteady()
 
     def _unsteady(self) -> StageError:
@@ -236,8 +247,8 @@ def _same(first: Any, second: Any) -> bool:
     return first[0] == second[0] and type(first[1]) is type(second[1]) and not is_portable(canonical(first[1]))
 
 
-def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
-    """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call; then ``answer``.
+def policy_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call.
 
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; None or a text if it calls nothing.
@@ -257,8 +268,13 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
             break
         for call in calls:
             yield "tools", call
+
+
+def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """:func:`policy_loop`, then ``answer``."""
+    yield from policy_loop(turn)
     yield "answer"
 
 
-FLOWS: dict[str, Flow] = {"tool_loop": tool_loop}
+FLOWS: dict[str, Flow] = {"tool_loop": tool_loop, "policy_loop": policy_loop}
 """The shipped flows, by the names that pipeline files use."""

@@ -120,7 +120,7 @@ class Pipeline:
     def _after(self, inputs: Sequence[StageInput]) -> list[StageInput]:
         """Inputs with all calls added, those of one stage in one batch."""
         items = [replace(item, argument=None) for item in inputs]
-        processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
+        processes = [self.start(FlowTurn(item.user, item.history, item.system, item.task)) for item in items]
         while waiting := [number for number, process in enumerate(processes) if process.request is not None]:
             for name in self.names:
                 mine = [n for n in waiting if (request := processes[n].request) is not None and request[0] == name]

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tod_bias.dialogues.dialogue import Turn, context_text
+from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.io.canonical import canonical, digest, is_portable, problem_of
@@ -58,6 +59,8 @@ class StageInput:
     """Number of the sample, for a stage that draws its outputs (``is_random``); 0 for every other."""
     draw: str = ""
     """Identifies the draw of a stage that draws its outputs (the dialogue and the sample); empty for other stages."""
+    task: Task | None = None
+    """Task of a world, for its tools; None of a dialogue that belongs to no world."""
 
     @property
     def calls(self) -> list[Mapping[str, Any]]:
@@ -308,12 +311,19 @@ class TurnInput:
         sample: number of the sample, and
         dialogue: the dialogue's id; only stages that draw their outputs read them. Counterfactuals of a dialogue share
             a draw, dialogues do not, so that they stay independent.
+        task: task of a world.
     """
 
-    __slots__ = ("_parts", "draw", "history", "outputs", "sample", "steps", "system", "user")
+    __slots__ = ("_parts", "draw", "history", "outputs", "sample", "steps", "system", "task", "user")
 
     def __init__(
-        self, history: tuple[Turn, ...], user: str, system: str = "", sample: int = 0, dialogue: str = ""
+        self,
+        history: tuple[Turn, ...],
+        user: str,
+        system: str = "",
+        sample: int = 0,
+        dialogue: str = "",
+        task: Task | None = None,
     ) -> None:
         self.history = history
         self.user = user
@@ -323,12 +333,14 @@ class TurnInput:
         self.outputs: dict[str, Any] = {}
         self.steps: tuple[StageCall, ...] = ()
         turns = b"".join([turn.digest for turn in history]).hex()
-        self._parts: tuple[str, ...] = (turns, canonical(str(user)), canonical(str(system)))
+        self.task = task
+        parts = (turns, canonical(str(user)), canonical(str(system)))
+        self._parts: tuple[str, ...] = parts if task is None else (*parts, task.digest)
 
     @classmethod
     def of(cls, item: StageInput) -> TurnInput:
         """Return the parts of an input that are read: equal inputs have equal keys."""
-        made = cls(item.history, item.user, item.system, item.sample)
+        made = cls(item.history, item.user, item.system, item.sample, task=item.task)
         for call in item.steps:
             made = made.after(call, canonical(call.output))
         made.draw = item.draw
@@ -341,7 +353,7 @@ class TurnInput:
         """The same with one more call, whose output has this canonical form."""
         made = object.__new__(TurnInput)
         made.history, made.user, made.system = self.history, self.user, self.system
-        made.sample, made.draw = self.sample, self.draw
+        made.sample, made.draw, made.task = self.sample, self.draw, self.task
         made.outputs = dict(self.outputs)
         made.outputs.pop(call.name, None)  # the latest stands last
         made.outputs[call.name] = call.output
@@ -359,7 +371,7 @@ class TurnInput:
     def stage_input(self, argument: Any, *, is_random: bool = False) -> StageInput:
         """Return the input of a stage, with the draw if the stage draws its outputs."""
         draw = (self.sample, self.draw) if is_random else (0, "")
-        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, *draw)
+        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, *draw, self.task)
 
     def key(self, argument: Any, *, is_random: bool = False) -> str:
         """Return a digest of everything that determines a stage's output; equal inputs have equal digests.

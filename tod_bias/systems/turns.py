@@ -9,6 +9,7 @@ from typing import Any
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.chat import beside
 from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.dialogues.task import Task
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.systems.flow import REPLY
@@ -27,6 +28,7 @@ def scored_turn(
     *,
     is_after_service: bool = False,
     failure: str = "",
+    task: Task | None = None,
 ) -> ScoredTurn:
     """Return the turn as metrics read it.
 
@@ -42,6 +44,7 @@ def scored_turn(
         names: the system's stages.
         is_after_service: whether the corpus makes a call in an earlier turn of the dialogue.
         failure: why the turn failed; empty for a turn that came to its end.
+        task: task of a world, rewritten where the dialogue is.
     """
     with_results = tool_calls(steps)
     outputs = {step.name: step.output for step in steps}
@@ -66,6 +69,7 @@ def scored_turn(
         steps=sum(step.name != REPLY for step in steps),
         is_after_service=is_after_service,
         failure=failure,
+        task=task,
     )
 
 

@@ -53,9 +53,8 @@ def unrewritten(item: StageInput, rewrite: Rewrite) -> StageInput:
     if given := {name: output for name, output in item.outputs.items() if name not in outputs}:
         outputs = {**inverse(given), **outputs}  # without a call in this turn, as ParlAI gives them
     argument = None if item.argument is None else inverse(item.argument)
-    return StageInput(
-        inverse(item.history), inverse(item.user), outputs, steps, argument, item.system, item.sample, item.draw
-    )
+    facts = (item.system, item.sample, item.draw, inverse(item.task))
+    return StageInput(inverse(item.history), inverse(item.user), outputs, steps, argument, *facts)
 
 
 def not_undone(value: Any, rewrite: Rewrite) -> dict[str, str]:

@@ -106,6 +106,8 @@ def test_hair_salons_are_no_restaurants(tmp_path, monkeypatch):
         assert (found["venues"], found["venues_of_other_categories"]) == (venues, others)
     with pytest.raises(RecommenderError, match="Boston: none of 3 venues is of the category 'Sushi'"):
         read_reviews(ReviewOptions(reviews=(f"Boston={tmp_path}",), min_reviews=3, category="Sushi"))
+    with pytest.raises(RecommenderError, match=r"--reviews c\.csv: is given twice"):
+        read_reviews(ReviewOptions(reviews=("A=c.csv", "B=c.csv")))
 
 
 def test_rows_that_contradict_their_venue_are_logged(tmp_path, caplog):

@@ -87,3 +87,23 @@ def test_a_wrong_file_is_named_in_one_line(made, tmp_path):
     (tmp_path / "broken.jsonl").write_text("{}\n")
     said = run("score.py", made / "key.jsonl", tmp_path / "broken.jsonl", code=1)
     assert "broken.jsonl, line 1: expected an object with 'assistant'" in said
+
+
+def test_the_table_of_the_page_is_that_of_the_kept_answers():
+    kept = CONTEST / "open"
+    table = run(
+        "score.py", kept / "key.jsonl", *(kept / f"{name}.jsonl" for name in ("tod-bias", "Fairlearn", "LangFair"))
+    )
+    page = (CONTEST / "README.md").read_text()
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| tool")]
+    assert len(rows) == 3
+    for row in rows:
+        tool, _, shares = row.strip("| ").partition(" | ")
+        assert any(line.startswith(f"| {tool}") and line.strip("| ").endswith(shares) for line in page.splitlines()), (
+            row
+        )
+
+
+def test_the_kept_key_is_that_of_the_seed(tmp_path):
+    run("make.py", "--number", "60", "--seed", "0", "--out", tmp_path)
+    assert (tmp_path / "key.jsonl").read_text() == (CONTEST / "open" / "key.jsonl").read_text()

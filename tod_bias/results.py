@@ -794,6 +794,8 @@ class AuditResult(Record):
     """Axis to group to what differs first in the turns as this group, by any metric: the most frequent three."""
     reworded: Reworded | None = None
     """Turns that the placebo changes; None without one."""
+    passes: dict[str, dict[str, list[float]]] = {}
+    """Axis to group to pass^1, pass^2, … by the grade, if outputs are drawn and a grade judges them."""
     findings: list[Finding] = []
     """Findings of the run, the most important first: at least one for each axis."""
     failed: dict[str, dict[str, FailedTurns]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -94,6 +94,7 @@ def analyse(
             if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
         reworded=outputs.turns.reworded(outputs.drawn),
+        passes=_passes(outputs, axes, config.run.samples),
         failed={axis: some for axis, some in failed.items() if any(group.turns for group in some.values())},
         left_out={axis: str(error) for axis, error in failures.items()},
         responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
@@ -105,6 +106,14 @@ def analyse(
     if fatal := _fatal(failures, config):
         raise IncompleteError("; ".join(fatal), result)
     return result
+
+
+def _passes(outputs: Outputs, axes: Iterable[str], samples: int) -> dict[str, dict[str, list[float]]]:
+    """Return pass^k by the first grade of a system whose outputs are drawn more than once."""
+    if samples < 2 or not outputs.execution.is_sampled or not outputs.pipeline.grades:
+        return {}
+    grade = outputs.pipeline.grades[0].name
+    return {axis: outputs.turns.passes(axis, grade, samples) for axis in axes if axis != PLACEBO}
 
 
 def _fatal(failures: Mapping[str, TodBiasError], config: AuditConfig) -> list[str]:

@@ -24,6 +24,7 @@ from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWith
 from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
 from tod_bias.audit.failures import failed_turns
 from tod_bias.audit.first_difference import most_frequent
+from tod_bias.audit.passes import passes
 from tod_bias.audit.record import check_turns
 from tod_bias.audit.rows import FIRST_DIFFERENCE, REPEAT, RESPONSE
 from tod_bias.audit.traces import ORIGINAL
@@ -284,6 +285,15 @@ class Turns:
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         table = pq.read_table(self._file(axis), columns=["group", FIRST_DIFFERENCE], filters=chosen)
         return most_frequent(*(column.to_pylist() for column in table.columns))
+
+    def passes(self, axis: str, grade: str, samples: int) -> dict[str, list[float]]:
+        """Return pass^1 to pass^``samples`` of an axis's groups by a grade (:func:`tod_bias.audit.passes.passes`)."""
+        import pyarrow.parquet as pq
+
+        column = f"{grade} sum"
+        chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
+        columns = ["dialogue", "variant", "group", "sample", column]
+        return passes(pq.read_table(self._file(axis), columns=columns, filters=chosen).to_pandas(), column, samples)
 
     def reworded(self, axes: Iterable[str]) -> Reworded | None:
         """Return how many turns the placebo changes in these axes' dialogues; None without a placebo.

@@ -63,7 +63,19 @@ def print_answer(result: AuditResult, console: Console) -> None:
     if evidence is not None:
         console.print()
         console.print(evidence, highlight=False)
+    for passed in pass_lines(result):
+        console.print(passed, soft_wrap=True, highlight=False)
     console.print()
+
+
+def pass_lines(result: AuditResult) -> Iterator[str]:
+    """Yield pass^k of every axis, the lowest group first: the share of tasks that are solved in all of k samples."""
+    for axis, groups in result.passes.items():
+        if groups:
+            most = len(next(iter(groups.values())))
+            yield f"{axis}, solved in k of {most} samples each time (pass^k, k = 1 to {most}):"
+            for group, values in sorted(groups.items(), key=lambda item: item[1][-1]):
+                yield f"  {group}: {' '.join(f'{value:.2f}' for value in values)}"
 
 
 def answer_text(result: AuditResult, width: int = 80) -> str:

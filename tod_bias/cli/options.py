@@ -42,6 +42,7 @@ from tod_bias.io.cache import FILE, clear
 from tod_bias.io.folder import claimed
 from tod_bias.io.imports import is_import
 from tod_bias.models.processes import is_first_process, process_state
+from tod_bias.report.console import echo
 
 if TYPE_CHECKING:
     from tod_bias.results import AuditResult
@@ -402,7 +403,10 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
     if isinstance(options, AuditedDialogues) and options.world is not None:
         from tod_bias.worlds import load_world
 
-        whole = load_world(options.world).dialogues
+        world = load_world(options.world)
+        whole = world.dialogues
+        for reason, number in world.left_out.items():
+            echo(f"({number} of {len(whole) + number} tasks of {options.world} {reason} and are left out)", err=True)
     else:
         whole = load_corpus(options.corpus, datapath=options.datapath, split=options.split)
     return whole, sample(whole, options.max_dialogues, seed)

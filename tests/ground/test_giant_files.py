@@ -23,7 +23,7 @@ CASES = {
     "interactions": (
         "f.csv", HEADER, "associate --embeddings e.npz --attribute a --interactions f.csv", f"{COLUMNS + 1:,} columns",
     ),
-    "a long line": ("f.jsonl", LONG, "words --corpus f.jsonl", f"line 1 is longer than {LONGEST:,} characters"),
+    "a long line": ("f.jsonl", LONG, "export --corpus f.jsonl", f"line 1 is longer than {LONGEST:,} characters"),
     "a long answer": (
         "f.jsonl", LONG, "attribute --responses f.jsonl --max-dialogues 5", f"longer than {LONGEST:,} characters",
     ),
@@ -31,19 +31,19 @@ CASES = {
         "f.txt", LONG, "perturb --axis gender --source woman --target man f.txt", f"longer than {LONGEST:,} characters",
     ),
     "one long dialogue": (
-        "f.json", json.dumps({"messages": [MESSAGE], "x": LONG}), "words --corpus f.json", f"one has {LONGEST:,}",
+        "f.json", json.dumps({"messages": [MESSAGE], "x": LONG}), "export --corpus f.json", f"one has {LONGEST:,}",
     ),
     "a long dialogue of several": (
-        "f.json", json.dumps([{"messages": [MESSAGE | {"content": LONG}]}]), "words --corpus f.json", "cut it up",
+        "f.json", json.dumps([{"messages": [MESSAGE | {"content": LONG}]}]), "export --corpus f.json", "cut it up",
     ),
     "many turns": (
-        "f.json", json.dumps([{"messages": [MESSAGE] * 10_001}]), "words --corpus f.json", "10,001 turns; one has 10,",
+        "f.json", json.dumps([{"messages": [MESSAGE] * 10_001}]), "export --corpus f.json", "10,001 turns; one has 10,",
     ),
     "a lexicon": (
-        "f.tsv", " " * (LARGEST_LIST + 1), "words --axes x --lexicon x=f.tsv", f"larger than {LARGEST_LIST:,} bytes",
+        "f.tsv", " " * (LARGEST_LIST + 1), "export --axes x --lexicon x=f.tsv", f"larger than {LARGEST_LIST:,} bytes",
     ),
     "a wide lexicon": (
-        "f.tsv", "pos\t" + HEADER.replace(",", "\t"), "words --axes x --lexicon x=f.tsv", "expected 200 at the most",
+        "f.tsv", "pos\t" + HEADER.replace(",", "\t"), "export --axes x --lexicon x=f.tsv", "expected 200 at the most",
     ),
     "sets": (
         "f.json", " " * (LARGEST_RECORD + 1), "associate --embeddings e.npz --sets f.json",

@@ -8,12 +8,12 @@ import pytest
 from builders import gender
 from flows import Decision, Loop, about_people, agent, retrieval_pipeline, router_pipeline
 
-from tod_bias import Pipeline, StageInput, Turn, attribute
+from tod_bias import Dialogue, Pipeline, StageInput, Turn, attribute
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.flow import MOST_CALLS, MOST_ROUNDS, MOST_STEPS, FlowProcess, FlowTurn, tool_loop
+from tod_bias.systems.flow import MOST_CALLS, MOST_ROUNDS, MOST_STEPS, FlowProcess, FlowTurn, Reply, tool_loop
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import system_turn
 
@@ -196,3 +196,19 @@ def test_a_flow_may_change_the_outputs_that_it_gets_and_pass_any_argument(flow):
         dataclasses.replace(d, turns=(Turn("My wife asks", response="I found y for you."),)) for d in about_people(4)
     ]
     assert attribute(Pipeline(stages, flow=flow), corpus, metrics="sentence_bleu", **QUICK).axes["gender"]
+
+
+def replying(turn):
+    said = yield "policy"
+    return Reply(f"{said}!")
+
+
+def test_a_flow_may_reply_itself_and_then_no_stage_is_called_so():
+    dialogues = [
+        Dialogue(str(n), "", (Turn(f"A table for my {who}."),)) for n, who in enumerate(("wife", "husband") * 4)
+    ]
+    stages = {"policy": lambda inputs: ["Done" for _ in inputs]}
+    result = attribute(Pipeline(stages, flow=replying), dialogues, ["gender"], bootstrap=0)
+    assert set(result.turns["response"]) == {"Done!"}
+    with pytest.raises(StageError, match="returns a Reply and has a stage 'reply'; rename the stage"):
+        attribute(Pipeline({**stages, "reply": stages["policy"]}, flow=replying), dialogues, ["gender"], bootstrap=0)

@@ -53,6 +53,7 @@ GIVES: Mapping[str, str] = {
     "sql": "databases of several tables (SqlDb)",
     "serve": "a local chat API (transformers serve)",
     "test": "the test suite",
+    "worlds": "benchmarks that grade themselves (--world)",
 }
 """Purpose of each extra."""
 

@@ -166,6 +166,10 @@ class FlowProcess:
         except StopIteration as end:
             self.request = None
             self.reply = end.value.text if isinstance(end.value, Reply) else None
+            if self.reply is not None and REPLY in self._names:
+                raise StageError(
+                    f"flow {place_of(self._flow)}: returns a Reply and has a stage {REPLY!r}; rename the stage"
+                ) from None
             return
         except TodBiasError:
             raise
@@ -228,8 +232,9 @@ class FlowProcess:
         Raises:
             StageError: the flow made another call, or did not end.
         """
-        self.replay([step for step in steps if step.name != REPLY])
-        replies = [step.output for step in steps if step.name == REPLY]
+        made = [step for step in steps if step.name == REPLY and REPLY not in self._names]
+        self.replay([step for step in steps if step not in made])
+        replies = [step.output for step in made]
         if self.request is not None or replies != ([] if self.reply is None else [self.reply]):
             raise self._unsteady()
 

@@ -311,10 +311,13 @@ def _groups(file: PipelineFile | AgentFile) -> dict[str, list[str]]:
 
 def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
     if not file.stages:
-        raise StageError(
-            f"{path}: stages: names no stage, there must be at least 1; of a plain function, mark its parts with "
-            "@stage and name them; of a framework, match its calls ({kind: model}, {tool: NAME})"
+        how = (
+            "of a plain function, mark its parts with @stage and name them; of a framework, match its calls "
+            "({kind: model}, {tool: NAME})"
+            if file.agent.python is not None
+            else f"with upstream:, tod-bias doctor {path} lists the calls"
         )
+        raise StageError(f"{path}: stages: names no stage, there must be at least 1; {how}")
     pipeline = _python_agent(file, path) if file.agent.python is not None else _elsewhere(file, path)
     pipeline = replace(pipeline, groups=_groups(file), grades=_grades(file.grade, path))
     guards = {name: entry for name, entry in file.stages.items() if entry.guard is not None or entry.axes is not None}

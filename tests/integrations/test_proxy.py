@@ -335,7 +335,7 @@ def test_a_killed_run_asks_nothing_twice(key, tmp_path):
         ("agent: {command: node}\nupstream: {base_url: 'http://x', api_key_env: NO_SUCH}", "api_key_env: .* not set"),
         ("agent: {command: node}\nstages: {a: {match: {agent: x}}}", "expected some of kind, model, system, .*, got"),
         ("agent: {command: node}\nstages: {a: {match: {kind: tool}}}", "'a': no kind 'tool'; there are embedding"),
-        ("agent: {command: node}\nstages: {}", r"names no stage, .* of a framework, match its calls \(\{kind: model\}"),
+        ("agent: {command: node}\nstages: {}", "names no stage, .*; with upstream:, tod-bias doctor"),
         ("agent: {python: 'a:b'}\nupstream: {base_url: 'http://x'}", "upstream: goes with a command or url"),
         ("agent: {command: node}\ntimeout: 9", r"timeout: belongs in agent: \{…, timeout: …\};"),
     ],

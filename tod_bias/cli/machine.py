@@ -392,6 +392,8 @@ def _try_system(file: Path, corpus: str, json: bool, output: DoctorOutput) -> No
     pipeline = check_pipeline(file)
     dialogues = load_corpus(corpus or DEMO / "test.jsonl", max_dialogues=_TRIED)
     dialogue = max(dialogues, key=_tools_called)
+    if isinstance(pipeline, AgentFile) and pipeline.agent.python is None and not output.quiet:
+        echo(f"(waits up to {pipeline.agent.timeout:.0f} s for the agent's answer)", err=True)
     if isinstance(pipeline, AgentFile) and pipeline.upstream is not None:
         _list_requests(pipeline, file, dialogue, json, output)
     else:

@@ -104,7 +104,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
 def _parsed(text: str, where: str) -> Any:
     """The JSON value of a text; the one place where files of dialogues are parsed."""
     try:
-        return loads(text, unique=True)
+        return loads(text.rstrip(), unique=True)  # with a line break, the error would name line 2 of a line
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error

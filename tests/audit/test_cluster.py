@@ -11,7 +11,7 @@ from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import design
-from tod_bias.audit import run as cluster
+from tod_bias.audit import ray_executor as cluster
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 from tod_bias.systems.stage import RemoteStage

@@ -18,7 +18,7 @@ LENGTHS = {
     "check --cases cases.jsonl --pipeline demo": 12,
     "mitigate run": 20,
     "compare run run": 25,
-    "plan": 20,
+    "attribute --dry-run --out plan": 20,
     "doctor": 40,
     "recommend audit --city Springfield=lists.csv --out audit": 35,
 }

@@ -87,13 +87,13 @@ def test_embeddings(tmp_path, capsys, marker, suffix):
 
 
 FILES = {
-    "a corpus": ("words", "--corpus", "{}.jsonl"),
-    "a corpus by an ending of pickles": ("words", "--corpus", "{}.pkl"),
-    "a data set": ("words", "--corpus", "hf:{}"),
-    "a data set of pandas": ("words", "--corpus", "hf:pandas"),
+    "a corpus": ("export", "--corpus", "{}.jsonl"),
+    "a corpus by an ending of pickles": ("export", "--corpus", "{}.pkl"),
+    "a data set": ("export", "--corpus", "hf:{}"),
+    "a data set of pandas": ("export", "--corpus", "hf:pandas"),
     "a pipeline": ("attribute", "--pipeline", "{}.yaml"),
     "a pipeline by an ending of pickles": ("attribute", "--pipeline", "{}.pkl"),
-    "a lexicon": ("words", "--lexicon", "gender={}.tsv"),
+    "a lexicon": ("export", "--lexicon", "gender={}.tsv"),
     "a text": ("perturb", "--source", "woman", "--target", "man", "{}.txt", "--out", "out.txt"),
     "sets": ("associate", "--embeddings", "good.npz", "--sets", "{}.json"),
     "attributes": ("associate", "--embeddings", "good.npz", "--sets", "sets.json", "--items", "{}.csv"),
@@ -143,13 +143,13 @@ FOLDERS = {
         ("perturb", "--source", "woman", "--target", "man", "--perturber", "{}", "t.txt"),
         ("config.json",),
     ),
-    "a data set": (("words", "--corpus", "hf:{}"), ("dataset_info.json", "state.json", "data-00000-of-00001.arrow")),
+    "a data set": (("export", "--corpus", "hf:{}"), ("dataset_info.json", "state.json", "data-00000-of-00001.arrow")),
     "MultiWOZ": (
-        ("words", "--corpus", "multiwoz_v22", "--datapath", "."),
+        ("export", "--corpus", "multiwoz_v22", "--datapath", "."),
         ("multiwoz_v22/dialog_acts.json", "multiwoz_v22/test/dialogues_001.json", "multiwoz_v22/schema.json"),
     ),
-    "Google SGD": (("words", "--corpus", "google_sgd", "--datapath", "."), ("google_sgd/test/dialogues_001.json",)),
-    "Taskmaster": (("words", "--corpus", "taskmaster2", "--datapath", "."), ("taskmaster2/flights.json",)),
+    "Google SGD": (("export", "--corpus", "google_sgd", "--datapath", "."), ("google_sgd/test/dialogues_001.json",)),
+    "Taskmaster": (("export", "--corpus", "taskmaster2", "--datapath", "."), ("taskmaster2/flights.json",)),
     "Yelp": (
         ("recommend", "train", "--out", "out", "--reviews", "Boston={}"),
         ("business.json", "review.json"),

@@ -11,10 +11,6 @@ from tod_bias.report.sheets import folded
 from tod_bias.results import AuditResult, Finding
 
 _WIDTH = 80
-_CAVEAT = (
-    "A guard covers the words that its axes know. Other wording still reaches the stage; slots in place of the message "
-    "prevent that."
-)
 
 
 def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]], result: AuditResult) -> Iterator[str]:
@@ -36,9 +32,8 @@ def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]],
             yield from folded(by_hand(first, result), "    ", _WIDTH, "  ")
     helping = [trial for trial in trials if trial.helps]
     if helping:
-        if any(trial.fix != ROWS for trial in helping):
-            yield from folded(_CAVEAT, "", _WIDTH, "")
-        yield "Lines for the entries of the pipeline file:"
+        caveat = " (a guard knows the words of its axes only)" if any(trial.fix != ROWS for trial in helping) else ""
+        yield f"Lines for the pipeline file{caveat}:"
         yield from lines(helping)
 
 

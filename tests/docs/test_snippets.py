@@ -28,9 +28,12 @@ PARSED = {
     *(f"docs/how-to/{name}.md" for name in ("agents", "assistant", "mitigate", "parlai", "python-stages", "worlds")),
 }
 """Files whose commands need what is not bundled; the pages run the same commands on the demo."""
-NOT_BUNDLED = {"google_sgd", "parlai:msr_e2e", "models/lmrec", "model.npz", "assistant.yaml", "agent.yaml"}
+NOT_BUNDLED = {
+    *("bfcl:multi_turn_base", "google_sgd", "parlai:msr_e2e"),
+    *("models/lmrec", "model.npz", "assistant.yaml", "agent.yaml"),
+}
 """Commands with one of these words are parsed on every page."""
-SMALLER = {"--max-dialogues": "12", "--bootstrap": "20", "--permutations": "50"}
+SMALLER = {"--max-dialogues": "40", "--bootstrap": "20", "--permutations": "50"}
 CODES = {"check": {0, 1, 3}}
 """Exit codes that a command may have on fewer dialogues; 0 for others."""
 OTHER = {"cd", "make", "pip", ".", "parlai", "accelerate", "torchrun", "cp", "pytest", "python", "transformers", "vllm"}

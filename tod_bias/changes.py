@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -14,9 +14,6 @@ from tod_bias.errors import invalid
 from tod_bias.io.documents import read_json
 from tod_bias.io.files import write_text
 from tod_bias.io.folder import writable
-
-if TYPE_CHECKING:
-    pass
 from tod_bias.results import CorpusInfo, Estimate, Finding, MetricInfo, Record, RunError, Value, record_text
 
 COMPARISON = "compare.json"

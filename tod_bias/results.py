@@ -833,10 +833,6 @@ class AuditResult(Record):
         """Every axis by every metric, the placebo last."""
         return sorted((row for by_metric in self.axes.values() for row in by_metric.values()), key=_is_placebo)
 
-    def claimed_metrics(self, axis: str) -> list[str]:
-        """Metrics by which the run claims something on an axis."""
-        return [name for name, row in self.axes[axis].items() if row.verdict in DIFFERENT]
-
     @property
     def arm_design(self) -> ArmDesign:
         """Sets of stages that were replaced."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

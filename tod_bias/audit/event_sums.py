@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from tod_bias.audit.arm_sums import ArmSums, RepeatedSums
 from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.perturb.axis import Role
 from tod_bias.statistics.arms import ArmDesign
-
-if TYPE_CHECKING:
-    pass
 
 
 def parts_of_sums(sums: RepeatedSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tod_bias.audit.checks import (
     ClusterOf,
@@ -19,10 +19,6 @@ from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    pass
-
 
 Chunk = Mapping[str, Sequence[SelectedDialogue]]
 """Axis to dialogues, each with its candidates."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +12,6 @@ from tod_bias.audit.events import FACTS
 from tod_bias.audit.traces import ORIGINAL
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.results import FailedTurns
-
-if TYPE_CHECKING:
-    pass
-
 
 _REASONS = 3
 """Reasons of failures that are kept."""

@@ -19,16 +19,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tod_bias.io.documents import loads
 from tod_bias.results import TURNS, FirstDifference, RunError, TurnCount
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.structured import Call, named_calls, structured
-
-if TYPE_CHECKING:
-    pass
 
 
 def checked(record: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +12,6 @@ from tod_bias.audit.shares import (
 )
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.group_model import RowEstimates
-
-if TYPE_CHECKING:
-    pass
-
 
 MATTERS = 0.1
 """Share of a contribution's variance from which the error of drawing orders matters, ..."""

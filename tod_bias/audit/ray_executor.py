@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from tod_bias.audit.executor import Chunk, ChunkResult, ChunkRunner, Chunks, Work
@@ -27,9 +27,6 @@ from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.stage import RemoteStage, innermost
-
-if TYPE_CHECKING:
-    pass
 
 _PATIENCE = 5.0
 """Seconds within which a cluster takes a connection; Ray itself tries for minutes."""

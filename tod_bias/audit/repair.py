@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tod_bias.audit.contrasts import DISPARITY, Contrasts
 from tod_bias.results import ALPHA, Repair
 from tod_bias.statistics.distributions import t_quantile
-
-if TYPE_CHECKING:
-    pass
-from tod_bias.audit.contrasts import DISPARITY, Contrasts
 
 _FEWEST = 6
 """Dialogues of other groups from which the two are told apart."""

@@ -16,6 +16,7 @@ import numpy as np
 from tod_bias.audit.checks import Seen
 from tod_bias.audit.events import FACTS
 from tod_bias.audit.first_difference import first_difference
+from tod_bias.audit.traces import ExecutedVariants
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.text import well_formed
@@ -33,7 +34,6 @@ from tod_bias.systems.turns import scored_turn, with_calls
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from tod_bias.audit.traces import ExecutedVariants
 
 REPEAT = "repeat"
 """Value of the column ``arm`` for the original drawn again, if stages draw their outputs; ``sample`` is then the number

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tod_bias.audit.arm_sums import ArmSums
+from tod_bias.audit.contrasts import ScoreScale, pseudo_values
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import Noise, Sampling
 from tod_bias.statistics.intervals import t_interval
 from tod_bias.statistics.settings import Inference
-
-if TYPE_CHECKING:
-    pass
-from tod_bias.audit.contrasts import ScoreScale, pseudo_values
 
 _NO_NOISE = 1e-20
 """A variance that is rounding noise."""

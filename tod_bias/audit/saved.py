@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tod_bias.audit.checks import (
     SYSTEM,
@@ -16,10 +16,6 @@ from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import SavedResponses, SavedTurn
-
-if TYPE_CHECKING:
-    pass
-
 
 A = TypeVar("A", bound=Attributed)
 FEW_MISSING = 0.01

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, product
 from math import comb, factorial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tod_bias.statistics.arms import Arm, ArmDesign, subsets
-
-if TYPE_CHECKING:
-    pass
-
 
 PARTS = ("shapley", "replaced_alone", "left_alone")
 """The three parts of a stage."""

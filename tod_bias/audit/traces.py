@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tod_bias.perturb.axis import Variants
 from tod_bias.results import LostInfo
@@ -14,10 +14,6 @@ from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
-
-if TYPE_CHECKING:
-    pass
-
 
 _REASONS = 3
 """Reasons that are shown."""

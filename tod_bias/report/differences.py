@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tod_bias.audit.first_difference import arrow, at
 from tod_bias.results import AxisResult, Estimate, FirstDifference
-
-if TYPE_CHECKING:
-    pass
-
 
 _SHOWN = 2
 """Changes of one turn that are named."""

@@ -138,21 +138,15 @@ def group_test(
     Raises:
         StatisticsError: a group without entities, or an unknown alternative.
     """
-    check_alternative(alternative)
+    _check_groups(len(scores), first, alternative)
     table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
-    if not 0 < first < len(table):
-        raise StatisticsError(f"{first} of {len(table)} entities in the first group: both groups need at least one")
-    table = table - table.mean(axis=0)  # a constant shifts nothing; sums then lose fewer digits
+    table - table.mean(axis=0)  # a constant shifts nothing; sums then lose fewer digits
     sizes = np.ones(len(table))
     if clusters is not None:
-        keys = np.stack([np.arange(len(table)) >= first, clusters], axis=1)
-        codes = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-        first = int(codes[:first].max()) + 1
+        codes, first = _codes(clusters, first)
         table, sizes = (sums_by(codes, part, int(codes.max()) + 1) for part in (table, sizes))
     count = len(table)
-    exact = math.comb(count, first) <= permutations
-    rng = np.random.default_rng(seed)
-    labels = _all_groups(count, first) if exact else _random_groups(rng, permutations, count, first)
+    labels, exact = _labellings(count, first, permutations, seed)
     welch = _Welch(table, sizes, first)
     observed = welch.statistics((np.arange(count) < first)[None].astype(np.float64))[0]
     exceedances = Exceedances(observed, alternative, _SAME * np.abs(observed) + TOLERANCE)
@@ -187,25 +181,39 @@ def sum_difference_test(
     Raises:
         StatisticsError: a group without entities, or an unknown alternative.
     """
-    check_alternative(alternative)
+    _check_groups(len(scores), first, alternative)
     values = np.asarray(scores, dtype=np.float64)
-    if not 0 < first < len(values):
-        raise StatisticsError(f"{first} of {len(values)} entities in the first group: both groups need at least one")
     if clusters is not None:
-        keys = np.stack([np.arange(len(values)) >= first, clusters], axis=1)
-        codes = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-        first = int(codes[:first].max()) + 1
+        codes, first = _codes(clusters, first)
         values = sums_by(codes, values, int(codes.max()) + 1)
-    count, total = len(values), values.sum()
-    exact = math.comb(count, first) <= permutations
-    labels = (
-        _all_groups(count, first) if exact else _random_groups(np.random.default_rng(seed), permutations, count, first)
-    )
+    total = values.sum()
+    labels, exact = _labellings(len(values), first, permutations, seed)
     observed = 2 * values[:first].sum() - total
     exceedances = Exceedances(observed, alternative, 1e-11 * np.abs(values).sum())
     for rows in labels:
         exceedances.add(2 * (rows.astype(np.float64) @ values) - total)
     return TestResult(np.atleast_1d(exceedances.p_values(exact=exact)), alternative, exceedances.permutations, exact)
+
+
+def _check_groups(count: int, first: int, alternative: Alternative) -> None:
+    """Raise for an unknown alternative, or a group without entities."""
+    check_alternative(alternative)
+    if not 0 < first < count:
+        raise StatisticsError(f"{first} of {count} entities in the first group: both groups need at least one")
+
+
+def _codes(clusters: np.ndarray, first: int) -> tuple[np.ndarray, int]:
+    """Return the number of each entity's cluster within its group, and the number of clusters in the first group."""
+    keys = np.stack([np.arange(len(clusters)) >= first, clusters], axis=1)
+    codes = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    return codes, int(codes[:first].max()) + 1
+
+
+def _labellings(count: int, first: int, permutations: int, seed: int) -> tuple[Iterator[np.ndarray], bool]:
+    """Return labellings in chunks of rows that are true in the first group, and True if they are all there are."""
+    if math.comb(count, first) <= permutations:
+        return _all_groups(count, first), True
+    return _random_groups(np.random.default_rng(seed), permutations, count, first), False
 
 
 class _Welch:

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import json
@@ -27,6 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+from cells import run_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^<!-- from: (\S+) -->\nSee \[.+\]\(.+\)\.$", re.MULTILINE)
@@ -163,14 +166,10 @@ def rendered(path: Path) -> str:
             parts += [source, ""]
             continue
         printed = io.StringIO()
-        body = ast.parse(source)
-        last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
         with contextlib.redirect_stdout(printed):
-            exec(compile(body, f"{path.name}, cell {number}", "exec"), namespace)
-            if last is not None:
-                shown = eval(compile(ast.Expression(last.value), f"{path.name}, cell {number}", "eval"), namespace)
-                if shown is not None:
-                    print(shown)
+            shown = run_cell(source, namespace, f"{path.name}, cell {number}")
+            if shown is not None:
+                print(shown)
         parts += ["```python", source, "```", ""]
         if text := printed.getvalue().rstrip():
             parts += ["```text", text, "```", ""]

@@ -265,7 +265,7 @@ def _compare_associations(
 
 
 class GateOptions(Options):
-    """What a run is held against."""
+    """Limits and accepted findings of the gate."""
 
     title = "Gate"
 

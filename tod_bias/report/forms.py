@@ -237,7 +237,7 @@ def annex_iv(result: AuditResult, subject: FormSubject, tested: str, metric: str
 def limitations(result: AuditResult, subject: FormSubject, tested: str, metric: str | None = None) -> PrintedForm:
     """Return a statement of what a run could not show."""
     sections = (_subject(subject, result, tested), _missed(result), _limitations(result), _data(result))
-    return PrintedForm("limitations", "What the test could not show", _today(), sections)
+    return PrintedForm("limitations", "Limitations of the test", _today(), sections)
 
 
 _SEX, _RACE = ("gender",), ("race", "race_people")

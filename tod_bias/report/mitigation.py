@@ -55,7 +55,7 @@ def _outcome(trial: Trial, groups: Sequence[str]) -> str:
 def _cost(trial: Trial) -> str:
     quality = trial.quality
     if quality is None:
-        return "no grade says what it costs"
+        return "cost not measured: no grade"
     change = f"{trial.quality_metric} {fixed(quality.before, 2)} → {fixed(quality.after, 2)}"
     return f"costs quality: {change}" if trial.costs else f"quality: {change}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 from tod_bias.cli.application import main
 
@@ -19,6 +21,13 @@ def run_command(line: str, *arguments: object) -> tuple[int, str, str]:
         except SystemExit as end:
             code = int(end.code or 0)
     return code, out.getvalue(), err.getvalue()
+
+
+def in_file(folder: Path, **options: object) -> tuple[str, Path]:
+    """Write options into a file in a folder; return the words of the command line that read it."""
+    file = folder / "options.json"
+    file.write_text(json.dumps(options))
+    return "--config", file
 
 
 def refused(line: str, *arguments: object) -> str:

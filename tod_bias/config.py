@@ -74,13 +74,18 @@ class Advanced:
 ADVANCED = Advanced()
 
 
+class InFile:
+    """Mark of an option that only a file for ``--config`` gives."""
+
+
+IN_FILE = InFile()
+
+
 class Options(BaseModel):
     """A group of options; its title is the heading in ``--help``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     title: ClassVar[str] = ""
-    not_options: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a stored configuration or a file of options holds and that are no options of the command line."""
     is_of_run: ClassVar[bool] = False
     """True if a finished run supplies the values of these options by default."""
     in_help: ClassVar[frozenset[str] | None] = None
@@ -179,11 +184,10 @@ class TermOptions(Options):
     """Terms that express groups."""
 
     title: ClassVar[str] = "Axes"
-    not_options: ClassVar[frozenset[str]] = frozenset({"protect"})
 
     lexicon: tuple[str, ...] = ()
     """AXIS=FILE: a lexicon for one of the axes, shipped or new; may be repeated."""
-    protect: Annotated[tuple[str, ...], ADVANCED] = ()
+    protect: Annotated[tuple[str, ...], IN_FILE] = ()
     """A phrase that is never rewritten; may be repeated."""
 
 
@@ -192,16 +196,14 @@ class DeviceOptions(Options):
 
     title: ClassVar[str] = "System"
 
-    device: Annotated[str | None, ADVANCED] = None
+    device: Annotated[str | None, IN_FILE] = None
     """Device of the models, e.g. cpu or cuda:0."""
 
 
 class LexiconOptions(TermOptions, AxisNames):
     """Axes, and the terms that express their groups."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset({"protect", "name_slots"})
-
-    name_slots: Annotated[Path | None, ADVANCED] = None
+    name_slots: Annotated[Path | None, IN_FILE] = None
     """File that lists the slots that hold people's names."""
 
 
@@ -242,8 +244,6 @@ class AuditedAxes(AxisOptions):
 class SystemOptions(DeviceOptions):
     """The system that is audited."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset({"device", "dtype", "backend"})
-
     pipeline: str | None = None
     """Pipeline file (.yaml), folder of a model for both language-model stages, or demo for the bundled pipeline."""
     model: str | None = None
@@ -254,9 +254,9 @@ class SystemOptions(DeviceOptions):
     """Checkpoint for the response stage."""
     max_new_tokens: Positive | None = None
     """Maximum number of tokens per text, for models given with --model; by default 128."""
-    dtype: Annotated[str | None, ADVANCED] = None
+    dtype: Annotated[str | None, IN_FILE] = None
     """Number format of models given with --model: auto (by default), float32 or bfloat16."""
-    backend: Annotated[str | None, ADVANCED] = None
+    backend: Annotated[str | None, IN_FILE] = None
     """Decoding of models given with --model: auto (by default), tree (shares prefixes) or batch."""
 
     @property
@@ -341,8 +341,6 @@ class TurnOptions(ResumeOptions):
 class RunOptions(TurnOptions):
     """Options for running the system."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset({"workers"})
-
     samples: Annotated[Positive, ADVANCED] = 1
     """Number of outputs drawn per call, if the temperature is above 0."""
     max_failures: Annotated[Annotated[float, Field(ge=0, le=1)] | None, ADVANCED] = None
@@ -352,7 +350,7 @@ class RunOptions(TurnOptions):
     """File with a system's saved responses to the dialogues that tod-bias export writes; the system is not run."""
     executor: Annotated[Literal["local", "ray"], ADVANCED] = "local"
     """Place where Python stages are called. local: on this machine; ray: on the workers of a Ray cluster."""
-    workers: Annotated[Positive | None, ADVANCED] = None
+    workers: Annotated[Positive | None, IN_FILE] = None
     """Number of workers for --executor ray; by default one per processor."""
 
 
@@ -454,6 +452,16 @@ class ConfigFile(Options):
     """File with options (YAML or JSON, also a run's config.json); options on the command line override it."""
 
 
+class OptionsFile(Options):
+    """Options of one command that are kept in a file."""
+
+    title: ClassVar[str] = "Output"
+
+    config: Path | None = None
+    """YAML or JSON file of options, those that only a file gives among them (see --help-all); options on the command
+    line override it."""
+
+
 class DialogueOverrides(AxisNames):
     """Dialogues and axes of a finished run, given again if its folder was received or its files have moved."""
 
@@ -495,17 +503,15 @@ class RunNames(Options):
 class AuditConfig(Seeded):
     """Options of an audit."""
 
-    not_options: ClassVar[frozenset[str]] = frozenset({"directory", "inode"})
-
     corpus: AuditedDialogues = AuditedDialogues()
     axes: AuditedAxes = AuditedAxes()
     system: AuditedSystem = AuditedSystem()
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
-    directory: Path | None = None
+    directory: Annotated[Path | None, IN_FILE] = None
     """Folder from which relative paths start: the folder in which the command was run."""
-    inode: int | None = None
+    inode: Annotated[int | None, IN_FILE] = None
     """Inode of the folder that the file was written into. A copied or received folder has another one."""
 
     @classmethod
@@ -644,6 +650,11 @@ _PATHS = {
 """Options that may name files, by group."""
 _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in options.model_fields}
 """Group of each option."""
+
+
+def group_of(option: str) -> str | None:
+    """Return the group of an audit's option; None for an option of no group."""
+    return _GROUP_OF.get(option)
 
 
 def _example(name: str, value: Any) -> str:

@@ -9,7 +9,7 @@ some="Sampleton Exampleton Modelby"
 options() { for city in $3; do printf -- "--%s %s " "$1" "$2$city$4"; done; }
 paths() { for city in $cities; do printf "%s " "$1$city$2"; done; }
 runs=${RUNS:-runs/mitigation}
-size="--vocabulary 2000 --max-length 48 --batch 64 --hidden 256 --quiet"
+size="--config mitigation.yaml --max-length 48 --quiet"
 
 python sample.py --venues 48 --reviews 100 $(options city "" "$cities" "") --out "$runs/reviews"
 python anybody.py write $(paths "$runs/reviews/" .csv) --out "$runs/anybody"

@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 export OMP_NUM_THREADS=1
 cities="Sampleton Exampleton Modelby Testford Trialham Drawnville Mocking"
 options() { for city in $cities; do printf -- "--%s %s " "$1" "$2$city$3"; done; }
-size="--vocabulary 2000 --max-length 64"
+size="--config sample.yaml --max-length 64"
 
 python sample.py $(options city) --out runs/reviews
 python review_statistics.py runs/reviews/*.csv --out runs/statistics

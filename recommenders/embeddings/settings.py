@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge
 from pydantic import Field
 
-from tod_bias.config import ADVANCED, InferenceOptions, Options, Resamples, Seeded
+from tod_bias.config import ADVANCED, IN_FILE, InferenceOptions, Options, Resamples, Seeded
 from tod_bias.statistics.permutation import Alternative
 
 
@@ -54,5 +54,5 @@ class AuditSettings(AssociationStatistics):
 
     alternative: Annotated[Alternative, ADVANCED] = "two-sided"
     """Alternative of the permutation tests."""
-    ddof: Annotated[Annotated[int, Field(ge=0, le=1)], ADVANCED] = 0
+    ddof: Annotated[Annotated[int, Field(ge=0, le=1)], IN_FILE] = 0
     """Effect sizes divide by n (0) or n - 1 (1)."""

@@ -128,7 +128,8 @@ class Reviews:
                 venues.append(venue)
         if first and not of_category:
             raise RecommenderError(
-                f"{city}: none of {len(first)} venues is of the category {category!r}; give --category"
+                f"{city}: none of {len(first)} venues is of the category {category!r}; name another with "
+                "'category: …' in a file for --config"
             )
         if not venues:
             raise RecommenderError(

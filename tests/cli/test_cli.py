@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from builders import small_corpus
-from commands import refused, run_command
+from commands import in_file, refused, run_command
 
 from tod_bias.dialogues.chat import write_chat
 from tod_bias.dialogues.files import read_files, write_jsonl
@@ -124,9 +124,10 @@ def test_evaluate_and_report(folder):
 
 
 def test_train_then_attribute_with_the_model(folder):
-    train = ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--out", "model", "--held-out", 4, "--layers", 1)
-    size = ("--width", 32, "--heads", 2, "--vocabulary", 400, "--epochs", 14, "--learning-rate", 1e-2, "--dropout", 0)
-    code, out, err = run_command(*train, *size, "--batch", 8, "--patience", 99)
+    train = ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--out", "model", "--epochs", 14)
+    size = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0}
+    options = in_file(folder, **size, held_out=4, learning_rate=1e-2, batch=8, patience=99)
+    code, out, err = run_command(*train, *options)
     assert code == 0, err
     assert "lowest validation loss" in out
     options = ("--model", "model", "--max-new-tokens", 24, "--axes", "gender", "--out", "run")
@@ -239,8 +240,8 @@ BROKEN = {
     "attribute --pipeline Silent.yaml --axes gender --metrics jga": "of 18 original dialogues is undefined",
     "attribute --pipeline Respond.yaml --axes race": "axis race: no dial",
     "attribute --pipeline Nothing.yaml --axes gender": "stage 'response': returned None every time; expected texts",
-    "train --arch gpt2 --held-out 4 --out empty.jsonl/model": "empty.jsonl/model: cannot be made a folder",
-    "train --arch gpt2 --held-out 4 --out stopped --layers 1 --width 8 --vocabulary 300": "settings.json: cannot be",
+    "train --arch gpt2 --config small.yaml --out empty.jsonl/model": "empty.jsonl/model: cannot be made a folder",
+    "train --arch gpt2 --config small.yaml --out stopped": "settings.json: cannot be",
     "perturb --source woman --target man corpus.jsonl --out empty.jsonl/text": "empty.jsonl: cannot be made a folder",
     "perturb --source woman --target man corpus.jsonl --out tiny": "tiny: cannot be written",
     "report half": "half/results.json, axes.gender.corpus_bleu.disparity is missing",
@@ -250,6 +251,7 @@ BROKEN = {
 @pytest.mark.parametrize(("line", "message"), BROKEN.items())
 def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, gpt2, line, message):
     (folder / "empty.jsonl").write_text("")
+    (folder / "small.yaml").write_text("{held_out: 4, layers: 1, width: 8, vocabulary: 300}")
     (folder / "bare").mkdir()
     (folder / "bare" / "config.json").write_text('{"model_type": "gpt2"}')
     (folder / "tiny").symlink_to(gpt2)

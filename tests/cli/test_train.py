@@ -4,12 +4,11 @@ import json
 
 import pytest
 from builders import small_corpus
-from commands import refused, run_command
+from commands import in_file, refused, run_command
 
 from tod_bias.dialogues.chat import write_chat
 
-SIZE = ("--layers", 1, "--width", 16, "--heads", 2, "--vocabulary", 350, "--epochs", 1, "--batch", 8)
-ALL = ("--corpus", "chats.jsonl", "--held-out", 4)
+SIZE = {"layers": 1, "width": 16, "heads": 2, "vocabulary": 350, "epochs": 1, "batch": 8, "held_out": 4, "max_steps": 1}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def folder(made, monkeypatch):
 
 
 def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder):
-    short = (*ALL, *SIZE, "--max-length", 64, "--max-steps", 1)
+    short = ("--corpus", "chats.jsonl", *in_file(folder, **SIZE, max_length=64))
     code, out, _ = run_command("train --arch t5", *short, "--learning-rate", 1e-6, "--out", "deaf")
     assert code == 0
     assert "With the prompts of other dialogues the same targets have" in out
@@ -44,7 +43,7 @@ def test_several_corpora_are_learned_from_in_one_training(folder, monkeypatch):
 
     seen = []
     monkeypatch.setattr(training, "train", lambda *given, **_: seen.append(given) or {"settings": {}})
-    options = ("--held-out", 3, "--max-dialogues", 20, "--out", "mixed", "--quiet")
+    options = (*in_file(folder, held_out=3), "--max-dialogues", 20, "--out", "mixed", "--quiet")
     assert run_command("train --corpus demo,chats.jsonl:3", *options) == (0, "", "")
     first, second = (
         hold_out(load_corpus(name, split="train", max_dialogues=20), 3) for name in ("demo", "chats.jsonl")
@@ -62,7 +61,7 @@ def test_several_corpora_are_learned_from_in_one_training(folder, monkeypatch):
 
 
 def test_a_mixture_is_trained_on(folder):
-    short = ("--held-out", 4, *SIZE, "--max-length", 64, "--max-dialogues", 10, "--max-steps", 1, "--seed", 1)
+    short = (*in_file(folder, **SIZE, max_length=64), "--max-dialogues", 10, "--seed", 1)
     sequences = []
     for number, corpora in enumerate(("chats.jsonl", "chats.jsonl:2,demo")):
         code, _, err = run_command("train --arch gpt2 --corpus", corpora, *short, "--out", f"mix{number}")

@@ -36,7 +36,8 @@ NOT_BUNDLED = {
 SMALLER = {"--max-dialogues": "40", "--bootstrap": "20", "--permutations": "50"}
 CODES = {"check": {0, 1, 3}}
 """Exit codes that a command may have on fewer dialogues; 0 for others."""
-OTHER = {"cd", "make", "pip", ".", "parlai", "accelerate", "torchrun", "cp", "pytest", "python", "transformers", "vllm"}
+OTHER = {".", "cd", "cp", "make", "pip", "printf", "pytest", "python"}
+OTHER |= {"accelerate", "parlai", "torchrun", "transformers", "vllm"}
 
 
 def command_of(words):

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from builders import Touch
+from commands import in_file
 
 from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.readers import FORMATS
@@ -194,11 +195,11 @@ def test_one_file_of_a_model_folder(tmp_path, capsys, gpt2, marker, name, form):
     # the library goes on without generation defaults that it cannot read
     refused(capsys, marker, "evaluate", "--max-dialogues", 1, "--model", tmp_path / "m", *out, codes=(0, 2))
     if name == "pytorch_model.bin":
-        arguments = ("train", "--arch", "gpt2", "--init", tmp_path / "m", "--max-steps", 1, "--max-dialogues", 3)
-        refused(capsys, marker, *arguments, "--held-out", 1, *out)
+        arguments = ("train", "--arch", "gpt2", "--init", tmp_path / "m", "--max-dialogues", 3)
+        refused(capsys, marker, *arguments, *in_file(tmp_path, max_steps=1, held_out=1), *out)
 
 
-SMALL = ("--layers", 1, "--width", 8, "--heads", 2, "--vocabulary", 300, "--max-steps", 1, "--quiet")
+SMALL = {"layers": 1, "width": 8, "heads": 2, "vocabulary": 300, "max_steps": 1}
 STATE = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "model.safetensors")
 
 
@@ -206,7 +207,7 @@ STATE = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "
 @pytest.mark.parametrize(
     "command",
     [
-        ("train", "--arch", "gpt2", "--max-dialogues", "4", "--held-out", "1"),
+        ("train", "--arch", "gpt2", "--max-dialogues", "4"),
         ("recommend", "train", "--reviews", "{}", "--min-reviews", "1"),
     ],
     ids=["train", "recommend train"],
@@ -222,7 +223,9 @@ def test_a_checkpoint(tmp_path, capsys, marker, command, settings):
         (state / name).write_bytes(content["torch"])
     write_sample(tmp_path / "r.csv", sample(venues=8, reviews=5))
     command = [part.format(tmp_path / "r.csv") for part in command]
-    assert "checkpoint" in refused(capsys, marker, *command, *SMALL, "--out", tmp_path / "m")
+    small = SMALL if "recommend" in command else {**SMALL, "held_out": 1}
+    options = (*in_file(tmp_path, **small), "--quiet", "--out", tmp_path / "m")
+    assert "checkpoint" in refused(capsys, marker, *command, *options)
 
 
 def test_a_store_of_answers(tmp_path, capsys, gpt2, marker):

@@ -198,7 +198,7 @@ def test_held_out_dialogues_are_seeded_and_disjoint():
         ({"arch": "lstm"}, "arch"),
         ({"parts": ("db",)}, "parts"),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of 4 heads"),
-        ({"arch": "bart", "loss": "targets"}, "--loss is for causal models; bart learns targets only"),
+        ({"arch": "bart", "loss": "targets"}, "loss is for causal models; bart learns targets only"),
         ({"dropout": 2}, "dropout"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"init": "./no/such/folder"}, "no such folder"),

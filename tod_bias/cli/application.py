@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from tod_bias.cli import signals
-from tod_bias.cli.options import show_all
+from tod_bias.cli.options import line_in_file, show_all
 from tod_bias.errors import TodBiasError, described, shortened
 from tod_bias.io.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
@@ -151,6 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _reason(error: Exception) -> str:
     """Return what is wrong, in one line."""
+    if isinstance(error, UnknownOptionError):
+        option, _, _ = (error.token.keyword or error.token.value).partition("=")
+        if line := line_in_file(app.parse_commands(list(error.command_chain or ()))[1][-1], option):
+            return f"{option}: stands in a file; write '{line}' into options.yaml and give --config options.yaml"
     unused = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
     return f"unexpected argument {', '.join(map(repr, unused))}" if unused else str(error)
 

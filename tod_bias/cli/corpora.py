@@ -115,7 +115,6 @@ class PerturbOptions(PerturberOptions, TermOptions):
     """Rewriting of the text."""
 
     title = "Rewriting"
-    not_options = frozenset()
 
     axis: str = "gender"
     """gender, age, race, or another axis of terms or names."""
@@ -123,6 +122,8 @@ class PerturbOptions(PerturberOptions, TermOptions):
     """Group whose terms are rewritten."""
     target: str
     """Group that they are rewritten to."""
+    protect: tuple[str, ...] = ()
+    """A phrase that is never rewritten; may be repeated."""
 
 
 class PerturbOutput(OutputOptions):

@@ -20,8 +20,8 @@ from tod_bias.cli.options import (
     refuse,
 )
 from tod_bias.config import (
-    ADVANCED,
     DEMO,
+    IN_FILE,
     CorpusSource,
     EvaluateConfig,
     OutputOptions,
@@ -45,8 +45,8 @@ class TrainingDialogues(SampleOptions, CorpusSource):
 
     corpus: str = DEMO
     """As for attribute. One training learns from several, joined by commas: google_sgd,taskmaster2:8 shows each
-    dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and --held-out apply to each."""
-    held_out: Annotated[Positive, ADVANCED] = 100
+    dialogue of Taskmaster-2 eight times per epoch. --max-dialogues and held_out apply to each."""
+    held_out: Annotated[Positive, IN_FILE] = 100
     """Training dialogues of each corpus held out for early stopping."""
     augment: str | None = None
     """Add counterfactual training dialogues: axes, and how: crossed (each for every group; by default), draws (one

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
 
+from tod_bias.cli.options_file import read_options
 from tod_bias.config import (
     DEMO,
     Advanced,
@@ -30,10 +31,13 @@ from tod_bias.config import (
     AxisOptions,
     CorpusOptions,
     CorpusSource,
+    InFile,
     LexiconOptions,
     Options,
+    OptionsFile,
     SystemOptions,
     TermOptions,
+    group_of,
     line_of,
 )
 from tod_bias.config import FILE as CONFIG
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
 
 Function = Callable[..., int | None]
+FILE_OPTION = "config"
+"""Option of a command that reads further options from a file."""
 GENERAL = "Options"
 """Heading of options in groups without a title."""
 
@@ -64,8 +70,10 @@ def command(example: str, in_help: Container[str] | None = None) -> Callable[[Fu
     def made(function: Function) -> App:
         called, hidden = _with_options(function, in_help)
         epilogue = f"Example: {example}"
-        if hidden:
-            epilogue += f"\n\n{hidden} more options: see --help-all."
+        in_file = len(_file_only(function))
+        further = [f"{hidden} more options"] * bool(hidden) + [f"{in_file} in a file for --config"] * bool(in_file)
+        if further:
+            epilogue += f"\n\n{' and '.join(further)}: see --help-all."
         app = App(name=function.__name__, version_flags=(), help=_help(function), help_epilogue=epilogue)
         app.default(called)
         return app
@@ -78,7 +86,10 @@ def show_all(app: App) -> None:
     function = getattr(app.default_command, "__wrapped__", None)
     if function is not None:  # a group of commands has no options of its own
         app.default_command, _ = _with_options(function, everything=True)
-        app.help_epilogue = str(app.help_epilogue).partition("\n\n")[0]
+        example = str(app.help_epilogue).partition("\n\n")[0]
+        listed = [f"{name}: {_doc(kind, name)}" for name, kind in _file_only(function).items()]
+        heading = ["In a file for --config:"] * bool(listed)
+        app.help_epilogue = "\n\n".join([*heading, *listed, example])
 
 
 def _help(function: Function) -> str:
@@ -107,14 +118,59 @@ def _with_options(
         else:
             parameters.append(parameter)
 
+    fields = dict(_fields_of(groups.values()))
+    takes_file = FILE_OPTION not in fields and _in_file(groups.values())
+    if takes_file:
+        parameters.append(_parameter(OptionsFile, FILE_OPTION, headings, is_of_run=False, is_shown=True))
+
     @wraps(function)
     def called(*positional: Any, **given: Any) -> int | None:
-        built = {name: _fields(kind, given) for name, kind in groups.items()}
+        file = given.pop(FILE_OPTION, None) if takes_file else None
+        in_file = {} if file is None else read_options(file, fields)
+        given = {**in_file, **given}
+        built = {name: _fields(kind, given, file, in_file) for name, kind in groups.items()}
         return function(*positional, **given, **built)
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called, hidden
+
+
+def _fields_of(kinds: Iterable[type[Options]]) -> Iterator[tuple[str, type[Options]]]:
+    """Yield the name of each option, also of nested groups and of those that only a file gives, with its class."""
+    for kind in kinds:
+        for name, field in kind.model_fields.items():
+            if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
+                yield from _fields_of([field.annotation])
+            else:
+                yield name, kind
+
+
+def _in_file(kinds: Iterable[type[Options]]) -> dict[str, type[Options]]:
+    """Return the options that are no options of the command line, each with its class."""
+    marked = {name: kind for name, kind in _fields_of(kinds) if _is_marked(kind, name, InFile)}
+    return {name: kind for name, kind in marked.items() if _doc(kind, name) and kind is not AuditConfig}
+
+
+def _is_marked(kind: type[Options], name: str, mark: type) -> bool:
+    return any(isinstance(one, mark) for one in kind.model_fields[name].metadata)
+
+
+def line_in_file(app: App, option: str) -> str | None:
+    """Return how an option of a command, such as ``--layers``, is written in a file for ``--config``; None if it is no
+    option there."""
+    function = getattr(app.default_command, "__wrapped__", None)
+    name = option.removeprefix("--").replace("-", "_")
+    if function is None or name not in _file_only(function):
+        return None
+    is_audit = AuditConfig in inspect.get_annotations(function, eval_str=True).values()
+    return f"{group_of(name)}: {{{name}: …}}" if is_audit else f"{name}: …"
+
+
+def _file_only(function: Function) -> dict[str, type[Options]]:
+    """Return the options of a command's function that only a file gives, each with its class."""
+    kinds = [parameter.annotation for parameter in inspect.signature(function, eval_str=True).parameters.values()]
+    return _in_file(kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, Options))
 
 
 def _options(
@@ -125,8 +181,8 @@ def _options(
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
             yield from _options(field.annotation, is_of_run=is_of_run, in_help=in_help)
-        elif name not in kind.not_options:
-            is_advanced = any(isinstance(mark, Advanced) for mark in field.metadata)
+        elif not _is_marked(kind, name, InFile):
+            is_advanced = _is_marked(kind, name, Advanced)
             yield kind, name, is_of_run, not is_advanced if in_help is None else name in in_help
 
 
@@ -179,19 +235,27 @@ def _plain(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
-def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
+def _fields(
+    kind: type[Options], given: dict[str, Any], file: Path | None = None, in_file: Container[str] = ()
+) -> Options:
     """Return a group of the given options, which are removed from ``given``.
 
+    Args:
+        kind: the group.
+        given: options of the command line and of the file.
+        file: the file given with ``--config``.
+        in_file: names of the options that the file has.
+
     Raises:
-        TodBiasError: an option is invalid; names it as on the command line.
+        TodBiasError: an option is invalid; names it as on the command line or in the file.
     """
     fields: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
-            part = _fields(field.annotation, given)
+            part = _fields(field.annotation, given, file, in_file)
             if part.model_fields_set:
                 fields[name] = part
-        elif name not in kind.not_options and name in given:
+        elif name in given:
             fields[name] = given.pop(name)
     try:
         return kind.model_validate(fields)
@@ -199,6 +263,8 @@ def _fields(kind: type[Options], given: dict[str, Any]) -> Options:
         line = line_of(error)
         option, space, rest = line.partition(" ")
         is_named = bool(error.errors()[0]["loc"])
+        if file is not None and option in in_file:
+            raise TodBiasError(f"--config {file}: {line}") from None
         raise TodBiasError(f"--{option.replace('_', '-')}{space}{rest}" if is_named else line) from None
 
 
@@ -539,4 +605,6 @@ def refuse(given: Options, names: Iterable[str], why: str) -> None:
         TodBiasError: such an option was given.
     """
     if idle := given.given().keys() & set(names):
-        raise TodBiasError(f"{', '.join('--' + name.replace('_', '-') for name in sorted(idle))}: {why}")
+        in_file = _in_file([type(given)])
+        marked = (name if name in in_file else f"--{name.replace('_', '-')}" for name in sorted(idle))
+        raise TodBiasError(f"{', '.join(marked)}: {why}")

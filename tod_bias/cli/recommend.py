@@ -16,6 +16,7 @@ from rich.text import Text
 from tod_bias.cli.options import check_files, command, refuse
 from tod_bias.config import (
     ADVANCED,
+    IN_FILE,
     BootstrapOptions,
     DeviceOptions,
     InferenceOptions,
@@ -53,9 +54,9 @@ class ReviewOptions(Options):
     sample, the bundled sample; may be repeated."""
     min_reviews: Positive = 100
     """Leave out venues with fewer reviews."""
-    missing: Annotated[Literal["keep", "drop"], ADVANCED] = "keep"
+    missing: Annotated[Literal["keep", "drop"], IN_FILE] = "keep"
     """Venues without price or categories: keep or drop."""
-    category: Annotated[str, ADVANCED] = "Restaurants"
+    category: Annotated[str, IN_FILE] = "Restaurants"
     """Category of venues to read from Yelp's dataset, which lists every kind of business; any for all."""
 
 
@@ -91,7 +92,7 @@ class LevelOptions(BootstrapOptions, Seeded):
 
     title = "Statistics"
 
-    level: Annotated[Annotated[float, Field(ge=0.5, le=0.999)], ADVANCED] = 0.90
+    level: Annotated[Annotated[float, Field(ge=0.5, le=0.999)], IN_FILE] = 0.90
     """Level of the intervals."""
 
 
@@ -363,7 +364,7 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
     if not config.mask:
         refuse(source, ("templates",), "what --mask takes out; give that, or leave it out")
     if config.head_layers == 1:
-        refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
+        refuse(config, ("hidden",), "between the head's two layers, and head_layers is 1; leave it out")
     check_files(source.templates, otherwise="no such folder")
     from tod_bias.recommenders.lmrec.templates import Neutraliser, load_templates
 
@@ -557,7 +558,7 @@ def _matched(folders: Sequence[Path], reviews: Sequence[Any], device: str | None
             given = ", ".join(f"{len(part.venues)} of {part.city}" for part in reviews)
             raise RecommenderError(
                 f"{folder}: its {len(ids)} venues are not those of the reviews ({given}); give the reviews (and "
-                "--min-reviews, --missing, --category) that it was trained on"
+                "--min-reviews, missing, category) that it was trained on"
             )
         trained.append((model, part, int(training_settings(folder).get("seed", 0))))
     if folders and (left := [part.city for part in reviews if all(part is not mine for _, mine, _ in trained)]):

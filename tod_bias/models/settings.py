@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from annotated_types import MinLen
 from pydantic import BeforeValidator, Field, model_validator
 
-from tod_bias.config import ADVANCED, Options, Positive, Seeded, names, whole
+from tod_bias.config import IN_FILE, Options, Positive, Seeded, names, whole
 from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
@@ -40,17 +40,17 @@ class Schedule(Seeded):
 
     epochs: Annotated[Positive, Field(le=1_000_000)] = 3
     """Maximum number of passes over the dialogues."""
-    max_steps: Annotated[Annotated[Positive, Field(le=1_000_000_000)] | None, ADVANCED] = None
+    max_steps: Annotated[Annotated[Positive, Field(le=1_000_000_000)] | None, IN_FILE] = None
     """Number of steps after which training stops."""
     learning_rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
     """Peak of a cosine schedule; by default 1e-3 from scratch (bart: 3e-4), else 5e-5."""
-    batch: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 16
+    batch: Annotated[Annotated[Positive, Field(le=1_000_000)], IN_FILE] = 16
     """Sequences per device and forward pass."""
-    gradient_accumulation: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 1
+    gradient_accumulation: Annotated[Annotated[Positive, Field(le=1_000_000)], IN_FILE] = 1
     """Forward passes per step."""
-    patience: Annotated[Annotated[Positive, Field(le=1_000_000_000)], ADVANCED] = 3
+    patience: Annotated[Annotated[Positive, Field(le=1_000_000_000)], IN_FILE] = 3
     """Validations without a lower loss after which training stops."""
-    bf16: Annotated[bool, ADVANCED] = False
+    bf16: Annotated[bool, IN_FILE] = False
     """Train in bfloat16."""
     seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
     """Seed of weights, order, dropout and the choice of held-out dialogues."""
@@ -65,25 +65,25 @@ class TrainConfig(Schedule):
     """From scratch: gpt2 (causal; by default), bart or t5 (sequence to sequence)."""
     init: Annotated[str, Field(min_length=1)] = "scratch"
     """Name or folder of a checkpoint to fine-tune, or ``scratch`` for random weights and a new tokenizer."""
-    parts: Annotated[Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)], ADVANCED] = PARTS
+    parts: Annotated[Annotated[tuple[Part, ...], BeforeValidator(names), MinLen(1)], IN_FILE] = PARTS
     """Targets, joined by commas: api_call, response or both."""
-    loss: Annotated[Literal["all", "targets"] | None, ADVANCED] = None
+    loss: Annotated[Literal["all", "targets"] | None, IN_FILE] = None
     """Causal models: the loss is over all tokens (SimpleTOD; by default), or over targets only."""
     max_length: Annotated[Positive, Field(le=1_000_000)] = 1024
     """Maximum number of tokens in a sequence; fewer if the model has fewer positions."""
-    evaluations: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 2
+    evaluations: Annotated[Annotated[Positive, Field(le=1_000_000)], IN_FILE] = 2
     """Validations per epoch."""
-    vocabulary: Annotated[Annotated[Positive, Field(le=10_000_000)], ADVANCED] = 8192
+    vocabulary: Annotated[Annotated[Positive, Field(le=10_000_000)], IN_FILE] = 8192
     """From scratch: number of tokens of the tokenizer."""
-    layers: Annotated[Annotated[Positive, Field(le=1000)], ADVANCED] = 4
+    layers: Annotated[Annotated[Positive, Field(le=1000)], IN_FILE] = 4
     """Number of layers of a model from scratch (of encoder and decoder each, if it has both)."""
-    width: Annotated[Annotated[Positive, Field(le=1_000_000)], ADVANCED] = 256
+    width: Annotated[Annotated[Positive, Field(le=1_000_000)], IN_FILE] = 256
     """From scratch: hidden size."""
-    heads: Annotated[Annotated[Positive, Field(le=10_000)], ADVANCED] = 4
+    heads: Annotated[Annotated[Positive, Field(le=10_000)], IN_FILE] = 4
     """From scratch: attention heads."""
-    dropout: Annotated[Annotated[float, Field(ge=0, lt=1)], ADVANCED] = 0.1
+    dropout: Annotated[Annotated[float, Field(ge=0, lt=1)], IN_FILE] = 0.1
     """From scratch: dropout."""
-    positions: Annotated[Annotated[Positive, Field(le=1_000_000)] | None, ADVANCED] = None
+    positions: Annotated[Annotated[Positive, Field(le=1_000_000)] | None, IN_FILE] = None
     """From scratch: number of positions; give more than --max-length if a later training reads longer sequences."""
 
     @model_validator(mode="after")
@@ -121,4 +121,4 @@ def check_arch(init: str, actual: str, arch: str | None) -> None:
 def check_loss(arch: str | None, loss: str | None, *, causal: bool) -> None:
     """Raises ModelError where a loss is chosen for a model that learns its targets only."""
     if loss is not None and not causal:
-        raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
+        raise ModelError(f"loss is for causal models; {arch} learns targets only, leave it out")

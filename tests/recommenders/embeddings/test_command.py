@@ -61,7 +61,8 @@ def test_word2vec_text_with_words_as_ids(folder):
     lines = (" ".join([word, *map(str, row)]) for word, row in zip(words, vectors.tolist(), strict=True))
     (folder / "words.txt").write_text("\n".join(lines))
     (folder / "words.json").write_text(json.dumps(dict(zip("ABEP", np.reshape(words, (4, 2)).tolist(), strict=True))))
-    written, said = associate(folder, "words.txt --sets words.json --quiet --ddof 1 --alternative greater")
+    (folder / "bessel.yaml").write_text("ddof: 1")
+    written, said = associate(folder, "words.txt --sets words.json --quiet --config bessel.yaml --alternative greater")
     assert (list(written["EAA"]), said) == (words[4:], "")
     assert [written[name] for name in ("ddof", "alternative", "exact", "permutations")] == [1, "greater", True, 6]
     assert written["p_value"] * 6 == pytest.approx(round(written["p_value"] * 6))

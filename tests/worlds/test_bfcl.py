@@ -10,12 +10,13 @@ from chat_server import ChatServer, calling
 from tod_bias import attribute
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.errors import StageError
 from tod_bias.perturb.guard import with_guards
 from tod_bias.systems.stage import StageCall, StageInput
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.messages import message
-from tod_bias.worlds.policies import GoldPolicy, ServedPolicy
-from tod_bias.worlds.systems import pipeline_in, world_pipeline
+from tod_bias.worlds.policies import AgentPolicy, FunctionPolicy, GoldPolicy, ServedPolicy
+from tod_bias.worlds.systems import _has_loop, pipeline_in, world_pipeline
 from tod_bias.worlds.tools import WorldTools
 
 pytest.importorskip("bfcl_eval")
@@ -170,6 +171,11 @@ def test_the_longest_turn_ends_before_the_loop_does():
     assert [step.argument for step in done.steps if step.argument is not None] == world.gold(dialogue.task, 0)
 
 
+def first_turn():
+    dialogue = next(some for some in load_world(BASE).dialogues if some.domain == "GorillaFileSystem")
+    return StageInput((), dialogue.turns[0].user, task=dialogue.task)
+
+
 def test_a_function_of_messages_and_tools_is_a_policy():
     def answer(messages, tools):
         assert tools
@@ -178,14 +184,45 @@ def test_a_function_of_messages_and_tools_is_a_policy():
         call = {"id": "1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
 
-    from tod_bias.worlds.policies import FunctionPolicy
-
-    dialogue = next(some for some in load_world(BASE).dialogues if some.domain == "GorillaFileSystem")
-    (done,) = pipeline_in(BASE, FunctionPolicy(BASE, answer))(
-        [StageInput((), dialogue.turns[0].user, task=dialogue.task)]
-    )
+    (done,) = pipeline_in(BASE, FunctionPolicy(BASE, answer))([first_turn()])
     assert [step.name for step in done.steps] == ["policy", "tools", "policy"]
     assert done.steps[-1].output["content"] == "Done."
+
+
+def counting(messages, tools, call):
+    assert messages[-1]["role"] == "user"
+    try:
+        listing = call("ls", {"a": True})
+        call("pwd")
+    except Exception:  # noqa: BLE001  # an agent that goes on after any failure
+        listing = ""
+    return f"{len(listing) > 0}, {len(tools) > 1}"
+
+
+def test_an_agent_with_a_loop_of_its_own_calls_the_tools_of_the_world():
+    (done,) = pipeline_in(BASE, AgentPolicy(BASE, counting))([first_turn()])
+    assert [step.name for step in done.steps] == ["policy", "tools", "policy", "tools", "policy"]
+    assert [step.argument for step in done.steps if step.argument is not None] == [
+        {"api_name": "ls", "a": True},
+        {"api_name": "pwd"},
+    ]
+    assert done.steps[-1].output["content"] == "True, True"
+
+
+def test_an_agent_that_makes_other_calls_the_second_time_is_told():
+    seen = []
+
+    def wandering(messages, tools, call):
+        seen.append(call)
+        return call("ls" if len(seen) == 1 else "pwd")
+
+    with pytest.raises(StageError, match="called ls first and now pwd"):
+        pipeline_in(BASE, AgentPolicy(BASE, wandering))([first_turn()])
+
+
+def test_the_number_of_arguments_tells_agents_from_policies():
+    assert _has_loop(counting)
+    assert not _has_loop(lambda messages, tools: "")
 
 
 def test_a_system_must_be_named():

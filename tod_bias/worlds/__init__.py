@@ -4,12 +4,13 @@ The tasks, tools and judgements come from packages that the user installs; see `
 """
 
 from tod_bias.worlds.loading import load_world
-from tod_bias.worlds.policies import FunctionPolicy, GoldPolicy, ServedPolicy
+from tod_bias.worlds.policies import AgentPolicy, FunctionPolicy, GoldPolicy, ServedPolicy
 from tod_bias.worlds.tools import WorldTools
 from tod_bias.worlds.users import ScriptedUser, ServedUser
 from tod_bias.worlds.world import World
 
 __all__ = [
+    "AgentPolicy",
     "FunctionPolicy",
     "GoldPolicy",
     "ScriptedUser",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -111,7 +112,13 @@ class FunctionPolicy(Stage):
         return [self._output(item) for item in inputs]
 
     def _output(self, item: StageInput) -> dict[str, Any]:
-        given = self.function(messages_in(self.world, item), self.world.tools(task_of(item), len(item.history)))
+        messages = messages_in(self.world, item)
+        return self._message(self._answer(messages, self.world.tools(task_of(item), len(item.history))))
+
+    def _answer(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+        return self.function(messages, tools)
+
+    def _message(self, given: Any) -> dict[str, Any]:
         if isinstance(given, str):
             return message(given)
         if isinstance(given, Mapping):
@@ -119,3 +126,61 @@ class FunctionPolicy(Stage):
         raise StageError(
             f"policy {place_of(self.function)}: expected a text or an assistant's message, got {type(given).__name__}"
         )
+
+
+class AgentPolicy(FunctionPolicy):
+    """An agent with a loop of its own, which calls the world's tools through a function and returns its last text.
+
+    A call ends the function, so that the world's tools carry it out as a stage of their own. The function is then
+    called again, and its earlier calls return what they returned before. It has to make the same calls again: the
+    temperature of its models is 0.
+
+    Args:
+        world: its name, ``bfcl:multi_turn_base``.
+        function: ``function(messages, tools, call)``; ``messages`` end with the user's last one, and ``call(name,
+            arguments)`` returns the result of a tool as the text that a model reads.
+    """
+
+    def _answer(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+        end = max(number for number, one in enumerate(messages) if one["role"] == "user") + 1
+        before = _Results(messages[end:], place_of(self.function))
+        try:
+            return self.function(messages[:end], tools, before.call)
+        except _Called as waiting:
+            entry = {"name": waiting.name, "arguments": json.dumps(waiting.arguments, ensure_ascii=False)}
+            return {"content": None, "tool_calls": [{"id": "call", "type": "function", "function": entry}]}
+
+
+class _Called(BaseException):
+    """Ends an agent at a call; no Exception, which agents catch."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+        self.name, self.arguments = name, arguments
+
+
+class _Results:
+    """Results of the calls that an agent has made since the user's last message."""
+
+    def __init__(self, messages: Sequence[Mapping[str, Any]], place: str) -> None:
+        self.place = place
+        entries = [one["function"] for message in messages for one in message.get("tool_calls") or ()]
+        contents = [str(message["content"]) for message in messages if message["role"] == "tool"]
+        self.made = list(zip(entries, contents, strict=True))[::-1]
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None, /) -> str:
+        """Return the result of a tool.
+
+        Raises:
+            StageError: the agent has made another call before at this point.
+            TypeError: the arguments are no mapping that JSON can hold.
+        """
+        arguments = json.loads(json.dumps(dict(arguments or {})))
+        if not self.made:
+            raise _Called(name, arguments)
+        entry, content = self.made.pop()
+        if (entry["name"], json.loads(entry["arguments"])) != (name, arguments):
+            raise StageError(
+                f"agent {self.place}: called {entry['name']} first and now {name}, or with other arguments; it has to "
+                "repeat its calls: set the temperature of its models to 0, or give a function of messages and tools"
+            )
+        return content

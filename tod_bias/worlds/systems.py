@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
@@ -16,7 +17,7 @@ from tod_bias.systems.flow import policy_loop
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.worlds.loading import load_world
 from tod_bias.worlds.messages import POLICY, TOOLS, USER
-from tod_bias.worlds.policies import FunctionPolicy, GoldPolicy, ServedPolicy
+from tod_bias.worlds.policies import AgentPolicy, FunctionPolicy, GoldPolicy, ServedPolicy
 from tod_bias.worlds.tools import WorldTools
 from tod_bias.worlds.users import ScriptedUser, ServedUser, conversation
 from tod_bias.worlds.world import SOLVED
@@ -34,7 +35,8 @@ def world_pipeline(
 
     Args:
         world: its name.
-        spec: ``gold``, a pipeline file with a stage ``policy``, or ``module:function`` of messages and tools.
+        spec: ``gold``, a pipeline file with a stage ``policy``, or ``module:function`` of messages and tools,
+            which also takes ``call`` if it is an agent with a loop of its own.
         url: address of a server with OpenAI's chat API, instead of ``spec``.
         model: name of the model there; by default the first one that the server lists.
         offline: True if the server is not asked for its models.
@@ -58,8 +60,17 @@ def world_pipeline(
         function = import_object(str(spec), f"--pipeline {spec}", None, StageError)
         if not callable(function):
             raise StageError(f"--pipeline {spec}: expected a function of messages and tools")
-        return pipeline_in(world, FunctionPolicy(world, function))
+        return pipeline_in(world, (AgentPolicy if _has_loop(function) else FunctionPolicy)(world, function))
     return _of_file(world, load_pipeline(spec), str(spec))
+
+
+def _has_loop(function: Any) -> bool:
+    """Return True if a function takes a third argument, by which it calls tools itself."""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def pipeline_in(world: str, policy: Any, tools: Any = None, user: Any = None) -> Pipeline:

@@ -23,6 +23,7 @@ from tod_bias.recommenders.embeddings.readers import save_embeddings
 from tod_bias.recommenders.embeddings.sets import resolve_sets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.study import write_audit
+from tod_bias.recommenders.embeddings.vectors import Embeddings
 
 SETS = {
     "A": {"in": "users", "where": {"gender": "female"}},
@@ -32,12 +33,28 @@ SETS = {
 }
 
 
+PEOPLE = {
+    "A": {"in": "counterfactual_users", "where": {"gender": "female"}},
+    "B": {"in": "counterfactual_users", "where": {"gender": "male"}},
+}
+"""Every user as a woman and as a man, of a model that reads gender."""
+
+
+def counterfactual_users(embeddings: Embeddings, settings: AuditSettings) -> Associations:
+    """Audit a model that reads gender on pairs of the same user as a woman and as a man."""
+    sets = resolve_sets(SETS | PEOPLE, embeddings)
+    count = len(sets.a)
+    pairs = np.column_stack([np.arange(count), np.arange(count)])
+    return audit(embeddings, sets, settings, attribute="gender", name="counterfactual users", pairs=pairs)
+
+
 def case_study(
     out: Path, settings: AuditSettings, strength: float = STRENGTH
 ) -> tuple[Associations, Associations, dict[str, Any]]:
     """Train the model with and without gender, audit both, and compare them.
 
-    The results of the first model are written to ``out``, those of the second to ``out/compared``.
+    The results of the first model are written to ``out``, those of the second to ``out/compared``, and those of the
+    first one on counterfactual users to ``out/counterfactual``.
 
     Returns:
         The audits of the model with gender and of the one without it, and their comparison.
@@ -46,6 +63,8 @@ def case_study(
     runs = []
     for name, attribute in (("with gender", "gender"), ("without gender", None)):
         embeddings, _ = train_two_tower(interactions, TwoTowerConfig(attribute=attribute, seed=settings.seed))
+        if attribute is not None:
+            write_audit(counterfactual_users(embeddings, settings), subfolder(writable(out), "counterfactual"))
         sets = resolve_sets(SETS, embeddings)
         runs.append(audit(embeddings, sets, settings, attribute="gender", name=name, interactions=interactions))
     comparison = compare(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
@@ -132,9 +133,12 @@ def train_two_tower(
             user_vectors = model(torch.arange(len(codes)), codes).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
             bias = model.item_bias.weight[:, 0].numpy().copy()
+            exchanged = _exchanged(model, codes, values, interactions, chosen.attribute)
     name = f"the two-tower model {'with ' + chosen.attribute if chosen.attribute else 'without an attribute'}"
+    tables = {} if exchanged is None else {"counterfactual_users": exchanged}
     embeddings = Embeddings(
-        {
+        tables
+        | {
             "users": Entities("users", user_vectors, interactions.user_ids, interactions.users, name),
             "items": Entities("items", item_vectors, interactions.item_ids, interactions.items, name),
         },
@@ -150,6 +154,20 @@ def train_two_tower(
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
     return embeddings, record
+
+
+def _exchanged(
+    model: TwoTower, codes: torch.Tensor, values: list[str], interactions: Interactions, attribute: str | None
+) -> Entities | None:
+    """Every user under each value of the attribute that the tower reads, with ids such as ``u1 as female``."""
+    known = [number for number, value in enumerate(values) if value]
+    if attribute is None:
+        return None
+    users = torch.arange(len(codes))
+    vectors = [model(users, torch.full_like(codes, number)).numpy() for number in known]
+    ids = [f"{user} as {values[number]}" for number in known for user in interactions.user_ids]
+    frame = pd.DataFrame({"id": ids, attribute: [values[number] for number in known for _ in interactions.user_ids]})
+    return Entities("counterfactual_users", np.concatenate(vectors), tuple(ids), frame, "counterfactual users")
 
 
 def _fit(

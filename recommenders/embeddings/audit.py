@@ -27,6 +27,7 @@ from tod_bias.recommenders.embeddings.directions import (
     usable_directions,
 )
 from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, metrics
+from tod_bias.recommenders.embeddings.pairs import paired_associations
 from tod_bias.recommenders.embeddings.sets import EntitySets, shared_rows
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.space import Picture, picture
@@ -85,8 +86,8 @@ def audit(
         name: of the embeddings, for comparisons.
         attribute: its name, in words.
         interactions: of the same users and items (by id): the items' audience and the users' histories.
-        pairs: (pairs, 2) rows of A and of B for the directions ``pca`` and ``bolukbasi``; drawn at random if left
-            out.
+        pairs: (pairs, 2) rows of A and of B, such as counterfactual users, for the association within pairs and for
+            the directions ``pca`` and ``bolukbasi``, whose pairs are drawn at random if they are left out.
         show_progress: on stderr.
 
     Raises:
@@ -120,6 +121,7 @@ def audit(
         "sets": {part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
         "clusters": _clusters(sets),
         **measured,
+        "pairs": None if pairs is None else paired_associations(sets, pairs, chosen),
         "directions": direction_record(directions, verdicts, parts, a, b),
         "classification": classification,
         "latent_space": view and view.record(),

@@ -25,6 +25,7 @@ LIMITS = (
 def statements(result: Mapping[str, Any]) -> list[Statement]:
     """Return the findings of one audit: of E, of P, and of their difference, associations first."""
     said = [_statement(result, flag) for flag in result["flags"]]
+    said += [_within_pairs(result, name) for name in (result.get("pairs") or {"of": {}})["of"]]
     return sorted(said, key=lambda statement: not statement.is_difference)
 
 
@@ -74,6 +75,22 @@ def _statement(result: Mapping[str, Any], flag: Mapping[str, Any]) -> Statement:
         return Statement(INCONCLUSIVE, attribute, sentence, details=[numbers])
     sentence = f"{name}: no association is supported"
     return Statement(INCONCLUSIVE, attribute, sentence, details=[numbers, _unexplained(result, flag)])
+
+
+def _within_pairs(result: Mapping[str, Any], name: str) -> Statement:
+    """Describe the association of E, of P, or of their difference within pairs."""
+    sets, pairs = result["sets"], result["pairs"]
+    entry = pairs["of"][name]
+    a, b = (sets[role]["name"] for role in "AB")
+    tested = f"{sets['E']['name']} against {sets['P']['name']}" if name == "differential" else sets[name]["name"]
+    numbers = f"{pairs['pairs']:,} pairs, mean difference of cosines {fixed(entry['value'], 4, sign=True)}"
+    details = [f"{numbers}, Holm {p_text(entry['p_holm'])}"]
+    if not entry["flagged"]:
+        sentence = f"{tested}: no association within pairs is supported"
+        return Statement(INCONCLUSIVE, result["attribute"], sentence, details=details)
+    near = a if entry["value"] > 0 else b
+    sentence = f"{tested}: within pairs, vectors are closer as {near} than as {b if near == a else a}"
+    return Statement(DISPARITY, result["attribute"], sentence, details=details)
 
 
 def _unexplained(result: Mapping[str, Any], flag: Mapping[str, Any]) -> str:

@@ -35,7 +35,8 @@ class AssociationRequest(Options):
     interactions: Annotated[Path | None, ADVANCED] = None
     """CSV or Parquet: who used which item; for audiences and histories."""
     pairs: Annotated[Path | None, ADVANCED] = None
-    """CSV of pairs (id of A, id of B) for the directions pca and bolukbasi."""
+    """CSV of pairs (id of A, id of B), such as the same user with either value of the attribute: for the association
+    within pairs and for the directions pca and bolukbasi."""
     overlap: Annotated[Literal["refuse", "drop"], ADVANCED] = "refuse"
     """Entities in both A and B, or in both E and P: an error, or left out of both sets and counted."""
 

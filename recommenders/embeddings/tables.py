@@ -17,7 +17,15 @@ _R_RIPA = "R-RIPA by bias direction (Beattie Table 3)"
 
 def sheets(run: Record) -> list[Sheet]:
     """Return all tables for which a run has numbers."""
-    made = [metrics(run), r_ripa(run), accuracies(run), significance(run), cosines(run), deciles(run)]
+    made = [
+        metrics(run),
+        within_pairs(run),
+        r_ripa(run),
+        accuracies(run),
+        significance(run),
+        cosines(run),
+        deciles(run),
+    ]
     made += [groups(run), disparities(run), users(run), misclassified(run)]
     return [sheet for sheet in made if sheet.rows]
 
@@ -69,6 +77,20 @@ def r_ripa(run: Record, *, short: bool = False) -> Sheet:
         return Sheet("table3_r_ripa", _R_RIPA, ("direction", sets["E"]["name"], "usable"), tuple(rows), _dim(rows))
     columns = ("direction", sets["E"]["name"], second, "differential", "effect size", "p", "usable")
     return Sheet("table3_r_ripa", _R_RIPA, columns, tuple(rows), _dim(rows))
+
+
+def within_pairs(run: Record) -> Sheet:
+    """Mean differences within pairs, such as counterfactual users, with the p-values over pairs and over items."""
+    pairs = run.get("pairs") or {"pairs": 0, "of": {}}
+    sets = run["sets"]
+    rows = []
+    for name, entry in pairs["of"].items():
+        tested = f"{sets['E']['name']} − {sets['P']['name']}" if name == "differential" else sets[name]["name"]
+        p_values = (Probability(entry[key]) for key in ("p_pairs", "p_items", "p_holm"))
+        rows.append((tested, Value(entry["value"], entry["ci"], 4, sign=True), *p_values))
+    a, b = (sets[role]["name"] for role in "AB")
+    title = f"Within {pairs['pairs']:,} pairs: mean cosine as {a} − as {b}"
+    return Sheet("within_pairs", title, ("set", "difference [95%]", "p: pairs", "p: items", "p (Holm)"), tuple(rows))
 
 
 def flags(run: Record) -> Sheet:

@@ -115,3 +115,16 @@ def test_the_case_study_lowers_the_association_and_says_what_is_left(tmp_path):
     change = json.loads((tmp_path / "comparison.json").read_text())["metrics"]["DEAA"]
     assert 0 < change["after"] < change["before"]
     assert change["ci"][1] < 0
+
+
+def test_the_readme_has_the_numbers_of_counterfactual_users():
+    study = FOLDER
+    pairs = json.loads((study / "results" / "counterfactual" / "associations.json").read_text())["pairs"]
+    whole = json.loads((study / "results" / "associations.json").read_text())["mean_difference"]
+    entry = pairs["of"]["differential"]
+    low, high = entry["ci"]
+    readme = " ".join((study / "README.md").read_text().split())
+    assert f"the {pairs['pairs']:,} pairs crime against sport differs by {entry['value']:+.3f}" in readme
+    assert f"[{low:+.3f}, {high:+.3f}] in the mean cosine, p {entry['p_holm']:.4f}" in readme
+    assert f"between women and men it differs by {whole:+.3f}" in readme
+    assert 0.85 < entry["value"] / whole < 0.95

@@ -31,7 +31,8 @@ from tod_bias.agents.options import Options, add_options
 from tod_bias.agents.pipeline_agent import PipelineAgent
 from tod_bias.errors import RecommenderError, StageError
 from tod_bias.recommenders.lmrec.model import K
-from tod_bias.recommenders.lmrec.reviews import CITY, FEWEST, Reviews, read_csv, sample
+from tod_bias.recommenders.lmrec.reviews import FEWEST, Reviews, read_csv
+from tod_bias.recommenders.lmrec.sample import CITY, sample
 from tod_bias.recommenders.lmrec.scores import neutral_shares, price_shares
 from tod_bias.recommenders.lmrec.stages import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates

@@ -16,9 +16,11 @@ from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Dealer, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
-from tod_bias.perturb.names.people import Person, in_text, people
+from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.person import Person
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
+from tod_bias.perturb.names.text_people import in_text
 from tod_bias.perturb.rewrite import DialogueRewrite, Remembered, hidden_texts, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}

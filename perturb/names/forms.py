@@ -5,25 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 
 from tod_bias.perturb.english import edited
-from tod_bias.perturb.names.resources import WORDS, by_first, by_last
-from tod_bias.perturb.tables import words
+from tod_bias.perturb.names.resources import by_first, by_last, listed
 
 WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 """A word of letters, with hyphens."""
-
-
-@cache
-def listed(section: str) -> frozenset[str]:
-    """One list of ``data/words.txt``."""
-    return words(section, WORDS)
-
-
-def is_last_name(word: str) -> bool:
-    """True if a capitalised word after a first name is probably a last name."""
-    return word[:1].isupper() and word.lower() in by_last() and word.lower() not in listed("not last")
 
 
 _INTRODUCED = re.compile(
@@ -64,6 +52,11 @@ _AT = re.compile(r"\b(?:at|to|near|called|named|into|inside|outside|try|tried|lo
 _SURNAME = re.compile(r"\b(?:last name|surname|family name)(?:\s+is|['’]s|:)?\s+$", re.IGNORECASE)
 _TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx"})
 _EDGES = " \t\r\n.,!?;:\"'()"
+
+
+def is_last_name(word: str) -> bool:
+    """True if a capitalised word after a first name is probably a last name."""
+    return word[:1].isupper() and word.lower() in by_last() and word.lower() not in listed("not last")
 
 
 @dataclass(frozen=True)

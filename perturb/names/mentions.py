@@ -2,64 +2,17 @@
 
 The patterns are from requests and reviews: "our server Giulia", "me and Wei", "Ngozi took care of us", "a table for
 Zendaya". Every pattern matches a capitalised word, or a listed name in lower case. An unlisted word in lower case needs
-a stricter pattern, such as "my friend giulia ordered". Texts have no accents (:class:`Unaccented`).
+a stricter pattern, such as "my friend giulia ordered". Texts have no accents (:mod:`tod_bias.perturb.names.unaccented`).
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from tod_bias.perturb.names.forms import listed
-from tod_bias.perturb.names.resources import FOLDER, by_first, by_last
-from tod_bias.perturb.tables import words
-
-MENTIONS = FOLDER / "mentions.txt"
-
-_LIGATURES = {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O"}
-_STROKES = {"ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "ı": "i"}
-_SPECIAL = _LIGATURES | _STROKES
-"""Letters without a decomposition in Unicode."""
-
-
-class Unaccented:
-    """A text without accents; its positions can be converted to positions in the original.
-
-    Args:
-        original: text in composed or decomposed Unicode.
-
-    Attributes:
-        text: the text with base letters only ("Jose" for "José").
-    """
-
-    def __init__(self, original: str) -> None:
-        self.text = original
-        self._starts: list[int] | None = None
-        if original.isascii():
-            return
-        letters: list[str] = []
-        self._starts = []
-        for place, letter in enumerate(original):
-            for base in _SPECIAL.get(letter) or unicodedata.normalize("NFD", letter):
-                if not unicodedata.combining(base):
-                    letters.append(base)
-                    self._starts.append(place)
-        self._starts.append(len(original))
-        self.text = "".join(letters)
-
-    def original(self, start: int, end: int) -> tuple[int, int]:
-        """Convert a span of :attr:`text` to the span of the original, which includes the accents of its last letter."""
-        return (start, end) if self._starts is None else (self._starts[start], self._starts[end])
-
-
-@cache
-def _words(section: str) -> frozenset[str]:
-    return words(section, MENTIONS)
-
-
-# --- words around names
+from tod_bias.perturb.names.lookalikes import is_dish_or_place
+from tod_bias.perturb.names.resources import by_first, listed, mention_words
 
 _ROLE = r"(?:<ROLES>)"
 _HUMAN = r"(?:<VERBS>)"
@@ -188,7 +141,9 @@ _LOWER = (
 
 @cache
 def _patterns(kind: str) -> tuple[re.Pattern[str], ...]:
-    roles, verbs = ("|".join(sorted(_words(section), key=lambda w: (-len(w), w))) for section in ("roles", "verbs"))
+    roles, verbs = (
+        "|".join(sorted(mention_words(section), key=lambda w: (-len(w), w))) for section in ("roles", "verbs")
+    )
     cues = _CUES if kind == "cues" else _LOWER
     filled = (cue.replace("<ROLES>", roles).replace("<VERBS>", verbs) for cue in cues)
     return tuple(re.compile(cue, re.IGNORECASE) for cue in filled)
@@ -227,7 +182,7 @@ def _is_name(name: str, text: str, end: int) -> bool:
     """True if a word can be a name: a listed name, or a capitalised word outside the lists of words."""
     lower = name.lower()
     known = by_first().get(lower)
-    if lower in _words("no people") or lower in _words("roles") or len(name) < 2:
+    if lower in mention_words("no people") or lower in mention_words("roles") or len(name) < 2:
         return False
     if name.islower():
         return known is not None and not known.word and not _is_word(lower) and len(name) > 2
@@ -245,7 +200,7 @@ def _goes_on_as_thing(text: str, end: int) -> bool:
     """True if the capitalised words after a name make it the name of a thing ("Blue Duck Tavern")."""
     run = _RUN.match(text, end)
     words = run[0].lower().split() if run else []
-    return any(word in listed("things") or word in _words("foods") for word in words)
+    return any(word in listed("things") or word in mention_words("foods") for word in words)
 
 
 def _is_lower_name(name: str, text: str, end: int) -> bool:
@@ -258,67 +213,5 @@ def _is_lower_name(name: str, text: str, end: int) -> bool:
 
 def _is_word(name: str) -> bool:
     """True if a word in lower case is in a list of words."""
-    is_common = any(name in _words(section) for section in ("no people", "roles", "foods", "common"))
+    is_common = any(name in mention_words(section) for section in ("no people", "roles", "foods", "common"))
     return is_common or any(name in listed(section) for section in ("things", "not last", "times", "places"))
-
-
-# --- words that only look like names
-
-_DETERMINED = re.compile(
-    r"(?:^|[^\w'’])(?:the|an?|this|these|those|some|any|another|every|each|no|house|half|one|two|three|four|"
-    r"chicken|beef|turkey|shrimp|salmon|kale|classic|eggs?|oysters?|bananas?|steak|peach|crab|bloody)\s+$",
-    re.IGNORECASE,
-)
-_NEXT = re.compile(r"[\s-]+([^\W\d_]+)")
-_PREVIOUS = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?)\.?\s+$")
-_PLACE = re.compile(
-    r"['’]s(?=\s*(?:[,.!?;:)]|$)|\s+(?:was|were|has|had|anytime|again|for|on|at|and|or|is|instead|before|after|"
-    r"because|"
-    r"but|when|every|all|this|last|in|more|less|costs?|serves?|makes?|does|would|will)\b)"
-)
-_OWNED = re.compile(r"['’]s\s+([A-Z][^\W\d_]+)")
-_AUXILIARY = re.compile(
-    r"\s+(?:not|never|be|definitely|have|i|you|we|they|certainly|absolutely|surely|come|return|go|try)\b", re.I
-)
-
-
-def is_interjection(text: str, start: int, end: int) -> bool:
-    """True if a listed name is a dish ("Caesar"), or a word alone or in capitals: "Heaven.", "5 STAR"."""
-    name = text[start:end]
-    known = by_first().get(name.lower())
-    if name.lower() in _words("foods") or name.lower() in _words("common"):
-        return True
-    if known is None or not known.word:
-        return False
-    opens = not text[:start].rstrip() or text[:start].rstrip()[-1] in ".!?:\n"
-    return (name.isupper() and not text.isupper()) or (opens and bool(re.match(r"\s*[.!]", text[end:])) and start > 0)
-
-
-def is_dish_or_place(text: str, start: int, end: int) -> bool:
-    """True if a word that may be a name is a dish, drink, venue or place: "the Caesar", "Virginia ham", "at Joey's"."""
-    before, name, after = text[max(0, start - 40) : start], text[start:end].lower(), text[end : end + 40]
-    follower, owned, previous = _NEXT.match(after), _OWNED.match(after), _PREVIOUS.search(before)
-    word = follower[1] if follower else ""
-    if (owned and _is_kind_of_thing(owned[1])) or _is_kind_of_thing(word):
-        return True
-    if {f"{_bare(previous[1])} {name}" if previous else "", f"{name} {word.lower()}"} & _dishes():
-        return True
-    if _DETERMINED.search(before) and not (word[:1].isupper() and word.lower() in by_last()):
-        return True
-    is_verb = name in ("will", "may", "mark") and _AUXILIARY.match(after)
-    return bool(is_verb or _PLACE.match(after))
-
-
-def _is_kind_of_thing(word: str) -> bool:
-    """True if the word after a name makes it a dish ("Caesar dressing") or a place ("Maria Street")."""
-    return word.lower() in _words("foods") or (word[:1].isupper() and word.lower() in listed("things"))
-
-
-def _bare(word: str) -> str:
-    return word.lower().replace("'", "").replace("’", "")
-
-
-@cache
-def _dishes() -> frozenset[str]:
-    """Dishes, drinks, brands and cities of two words, where one word may be a first name."""
-    return frozenset(phrase.replace("_", " ") for phrase in _words("dishes"))

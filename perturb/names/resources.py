@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tod_bias.perturb.tables import numbered_lines
+from tod_bias.perturb.tables import numbered_lines, words
 
 FOLDER = Path(__file__).parent / "data"
 FIRST = FOLDER / "first_names.tsv"
 LAST = FOLDER / "last_names.tsv"
 WORDS = FOLDER / "words.txt"
 """Words that the names need, as :func:`tod_bias.perturb.tables.words` reads them."""
+MENTIONS = FOLDER / "mentions.txt"
+"""Words around names, and words that only look like names, in the same form."""
 GENDERS = ("man", "woman")
 RACES = ("white", "black", "hispanic", "asian")
 
@@ -93,3 +95,15 @@ def by_first() -> Mapping[str, KnownName]:
 def by_last() -> Mapping[str, KnownName]:
     """Last names by their lower-case form."""
     return {name.name.lower(): name for name in last_names()}
+
+
+@cache
+def listed(section: str) -> frozenset[str]:
+    """One list of ``data/words.txt``."""
+    return words(section, WORDS)
+
+
+@cache
+def mention_words(section: str) -> frozenset[str]:
+    """One list of ``data/mentions.txt``."""
+    return words(section, MENTIONS)

@@ -24,7 +24,8 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Expressions, SelectedDialogue
 from tod_bias.perturb.dealing import Dealer, dealt_term, groups_of, number_of, turn_of
-from tod_bias.perturb.names.people import Person, people
+from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.person import Person
 from tod_bias.perturb.names.resources import GENDERS, RACES
 from tod_bias.perturb.personas.introduction import (
     UNSAID,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb.names.forms import NameForms, Renaming
-from tod_bias.perturb.names.people import Person
+from tod_bias.perturb.names.person import Person
 from tod_bias.perturb.personas.sheet import PLACES, Template
 from tod_bias.perturb.rewrite import DialogueRewrite, V, hidden_texts, texts_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tod_bias.recommenders.lmrec import reviews
+from tod_bias.recommenders.lmrec.sample import CITY, PLANTED, sample, write_sample
 
 
 def main() -> None:
@@ -18,12 +18,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/sample"))
     given = parser.parse_args()
-    for city in given.city or (reviews.CITY,):
-        made = reviews.sample(given.seed, venues=given.venues, reviews=given.reviews, city=city, planted=given.planted)
+    for city in given.city or (CITY,):
+        made = sample(given.seed, venues=given.venues, reviews=given.reviews, city=city, planted=given.planted)
         path = given.out / f"{city}.csv"
-        print(f"{reviews.write_sample(path, made):,} reviews: {path}")
+        print(f"{write_sample(path, made):,} reviews: {path}")
     if given.planted:
-        for what, how in reviews.PLANTED.items():
+        for what, how in PLANTED.items():
             print(f"planted, {what}: {how}")
 
 

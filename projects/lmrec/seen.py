@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from tod_bias.changes import Comparison
-from tod_bias.recommenders.lmrec.reviews import CUISINES
+from tod_bias.recommenders.lmrec.sample import CUISINES
 from tod_bias.results import AuditResult
 
 ALPHA = 0.05

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tod_bias.perturb.english import edited
 from tod_bias.perturb.names import first_names
-from tod_bias.perturb.names.mentions import Unaccented
-from tod_bias.perturb.names.people import name_places
+from tod_bias.perturb.names.places import name_places
+from tod_bias.perturb.names.unaccented import Unaccented
 from tod_bias.recommenders.lmrec.templates import MASK, Neutraliser, load_templates
 
 NAMES = {

@@ -50,7 +50,7 @@ from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.processes import is_first_process, usable_device
 from tod_bias.models.trainer import Row, TrainingTask, finish, fit
-from tod_bias.perturb.names.people import under_other_names
+from tod_bias.perturb.names.places import under_other_names
 from tod_bias.recommenders.files import json_lines
 from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews

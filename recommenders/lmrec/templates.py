@@ -24,8 +24,9 @@ import pandas as pd
 from tod_bias.errors import RecommenderError
 from tod_bias.io.documents import LARGEST_LIST, read_text
 from tod_bias.perturb.english import edited
-from tod_bias.perturb.names.mentions import Unaccented, is_dish_or_place
-from tod_bias.perturb.names.people import name_places
+from tod_bias.perturb.names.lookalikes import is_dish_or_place
+from tod_bias.perturb.names.places import name_places
+from tod_bias.perturb.names.unaccented import Unaccented
 
 RESOURCES = Path(__file__).parent / "resources"
 PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
@@ -205,7 +206,7 @@ class Neutraliser:
     """Replace names of people, places, gendered relations and gendered pronouns by ``[MASK]``.
 
     Accents make no difference. A place of several words becomes one mask, so that all substitutions of a template give
-    the same text. Names are those that :func:`~tod_bias.perturb.names.people.name_places` finds: the package's first
+    the same text. Names are those that :func:`~tod_bias.perturb.names.places.name_places` finds: the package's first
     names, and other names if the words around them show a person. Names of the templates are masked wherever they are
     capitalised and no dish or venue (Precious, Raven). An unlisted name without such words stays. Relations and places
     count in any case; ``neutral_words.txt`` holds pronouns and further relations.

@@ -16,7 +16,8 @@ from sgd_files import evaluate_with_parlai
 from tod_bias.errors import RecommenderError, StageError
 from tod_bias.recommenders.lmrec.mitigation import rank_reviews
 from tod_bias.recommenders.lmrec.model import LMRec, recommend_templates, train
-from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv, sample, write_sample
+from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
+from tod_bias.recommenders.lmrec.sample import sample, write_sample
 from tod_bias.recommenders.lmrec.scores import price_percentage
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 

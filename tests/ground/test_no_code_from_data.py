@@ -17,7 +17,7 @@ from commands import in_file
 
 from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.readers import FORMATS
-from tod_bias.recommenders.lmrec.reviews import sample, write_sample
+from tod_bias.recommenders.lmrec.sample import sample, write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of files that are none is not at issue
 

@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from tod_bias.perturb.english import edited
-from tod_bias.perturb.names.mentions import Unaccented
-from tod_bias.perturb.names.people import name_places
+from tod_bias.perturb.names.places import name_places
+from tod_bias.perturb.names.unaccented import Unaccented
 
 FOUND = {
     "José and María shared a table": "M and M shared a table",

@@ -16,7 +16,8 @@ from tod_bias.perturb import axes, load_axis, perturb_text
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.names import dealt
 from tod_bias.perturb.names.axis import NamesAxis
-from tod_bias.perturb.names.people import people, under_other_names
+from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.places import under_other_names
 from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.placebo import PLACEBO
 

@@ -119,7 +119,7 @@ def read_reviews(options: ReviewOptions) -> list[Any]:
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
     check_files(*(file for _, file in named if file != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
-    from tod_bias.recommenders.lmrec.reviews import CITY, sample
+    from tod_bias.recommenders.lmrec.sample import CITY, sample
 
     how: dict[str, Any] = {"fewest": options.min_reviews, "missing": options.missing}
     every = []

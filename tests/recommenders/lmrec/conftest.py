@@ -12,7 +12,8 @@ from small_sample import FEW, REVIEWS, VENUES
 
 
 def first_reviews(count):
-    from tod_bias.recommenders.lmrec.reviews import Reviews, sample
+    from tod_bias.recommenders.lmrec.reviews import Reviews
+    from tod_bias.recommenders.lmrec.sample import sample
 
     made = list(islice(sample(0, venues=VENUES, reviews=REVIEWS)(), count))  # once: it is read many times
     return Reviews(lambda: iter(made), city="Sampleton", fewest=1)

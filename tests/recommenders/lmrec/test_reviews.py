@@ -12,16 +12,8 @@ from commands import refused
 
 from tod_bias.cli.recommend import ReviewOptions, read_reviews
 from tod_bias.errors import RecommenderError, TodBiasError
-from tod_bias.recommenders.lmrec.reviews import (
-    CHEAP,
-    DEAR,
-    Reviews,
-    name_statistics,
-    read_csv,
-    read_yelp,
-    sample,
-    write_sample,
-)
+from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
+from tod_bias.recommenders.lmrec.sample import CHEAP, DEAR, sample, write_sample
 from tod_bias.recommenders.lmrec.templates import MASK, load_templates
 
 HEADER = ["business_id", "review_stars", "review_text", "name", "price", "categories"]

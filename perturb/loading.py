@@ -20,6 +20,17 @@ from tod_bias.perturb.product import CROSS, ProductAxis
 
 _MEANS = {"names_gender": "gender", "names_race": "race", "race_people": "race"}
 """Dimension of axes whose names do not contain it."""
+_CHOSEN = frozenset({"sources", "targets"})
+_TERMS = _CHOSEN | {"lexicon", "scope", "protected"}
+_TAKES: Mapping[str, frozenset[str]] = {
+    "an axis of terms": _TERMS | {"model"},
+    "the placebo": _TERMS,
+    "an axis of names": _CHOSEN | {"protected", "name_slots"},
+    "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
+    "a crossed axis": _CHOSEN | {"protected"},
+    "a user-defined axis": frozenset(),
+}
+"""Kind of axis to the settings that it takes."""
 
 
 def axes() -> tuple[str, ...]:
@@ -51,19 +62,6 @@ class AxisSettings(TypedDict, total=False):
     nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it."""
     introductions: Iterable[str] | None
     """Kinds of introductions (``name``, ``title``, ``statement`` …) that ``persona_…`` use; other axes ignore it."""
-
-
-_CHOSEN = frozenset({"sources", "targets"})
-_TERMS = _CHOSEN | {"lexicon", "scope", "protected"}
-_TAKES: Mapping[str, frozenset[str]] = {
-    "an axis of terms": _TERMS | {"model"},
-    "the placebo": _TERMS,
-    "an axis of names": _CHOSEN | {"protected", "name_slots"},
-    "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
-    "a crossed axis": _CHOSEN | {"protected"},
-    "a user-defined axis": frozenset(),
-}
-"""Kind of axis to the settings that it takes."""
 
 
 def _kind_of(axis: str) -> str:

@@ -21,6 +21,13 @@ _ALSO = {"sex": "gender", "ethnicity": "race", "joint_goal_accuracy": "jga"}
 
 
 _Value = TypeVar("_Value", bound=Hashable)
+FOREIGN = (Exception, SystemExit, GeneratorExit)
+"""Exceptions that other people's code may raise; ``KeyboardInterrupt`` is the user's own."""
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INSTALLED = (*_LIBRARIES, _PACKAGE, "<")
 
 
 def repeated(values: Iterable[_Value]) -> _Value | None:
@@ -174,15 +181,6 @@ def shortened(text: str, most: int = 600) -> str:
     tail = most // 3
     end = " ".join(text[-20 * most :].split())[-tail:].lstrip()
     return f"{line[: most - tail - 3]} … {end}"
-
-
-FOREIGN = (Exception, SystemExit, GeneratorExit)
-"""Exceptions that other people's code may raise; ``KeyboardInterrupt`` is the user's own."""
-
-
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-_INSTALLED = (*_LIBRARIES, _PACKAGE, "<")
 
 
 def user_place(error: BaseException) -> str:

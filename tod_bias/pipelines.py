@@ -68,6 +68,23 @@ if TYPE_CHECKING:
 
 _SHIPPED = "tod_bias.stages"
 _OF_GUARD = ("axes", "reference")
+_SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
+_AGENT_SHAPE = (
+    'agent: {python: "module:name"}, {command: "…"} or {url: "…"}; and stages: {name: {match: {kind: model}}, …}'
+)
+_EXPECTED = {
+    "concurrency": "a whole number from 1: calls at once",
+    "rewritten": "true or false",
+    "guard": "the name of a guard",
+    "group": "the name of a group of stages",
+}
+"""Descriptions of the fields of a stage, for values of another shape."""
+_PROBLEMS = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "too_short": "names no stage, there must be at least 1",
+    "string_pattern_mismatch": "is not of the form module:Class",
+}
 
 
 class StageEntry(BaseModel):
@@ -444,25 +461,6 @@ def _fault(error: yaml.YAMLError) -> str:
     if mark is None or not problem:
         return " ".join(str(error).split())
     return f"{problem}, line {mark.line + 1}, column {mark.column + 1}"
-
-
-_SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
-_AGENT_SHAPE = (
-    'agent: {python: "module:name"}, {command: "…"} or {url: "…"}; and stages: {name: {match: {kind: model}}, …}'
-)
-_EXPECTED = {
-    "concurrency": "a whole number from 1: calls at once",
-    "rewritten": "true or false",
-    "guard": "the name of a guard",
-    "group": "the name of a group of stages",
-}
-"""Descriptions of the fields of a stage, for values of another shape."""
-_PROBLEMS = {
-    "missing": "is missing",
-    "extra_forbidden": "is unknown",
-    "too_short": "names no stage, there must be at least 1",
-    "string_pattern_mismatch": "is not of the form module:Class",
-}
 
 
 def _problem(error: Any) -> str:

@@ -1,8 +1,8 @@
 """Search for names that no table lists, by the words around them; dishes and venues that look like names are left out.
 
 The patterns are from requests and reviews: "our server Giulia", "me and Wei", "Ngozi took care of us", "a table for
-Zendaya". Every pattern matches a capitalised word, or a listed name in lower case. An unlisted word in lower case needs
-a stricter pattern, such as "my friend giulia ordered". Texts have no accents (:mod:`tod_bias.perturb.names.unaccented`).
+Zendaya". Every pattern matches a capitalised word, or a listed name in lower case. Unlisted words in lower case need a
+stricter pattern, such as "my friend giulia ordered". Texts have no accents (:mod:`~tod_bias.perturb.names.unaccented`).
 """
 
 from __future__ import annotations

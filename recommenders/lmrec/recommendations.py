@@ -62,6 +62,19 @@ NEUTRAL = "neutral"
 """The label of neutralised queries."""
 _FILLED = ("query", "label", "substitution", "city")
 """Columns that must say something in every row."""
+KNOWN_LABELS: Mapping[str, str] = {
+    **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
+    **dict.fromkeys(("white", "black", "asian", "hispanic", "native-american", "pacific-islander"), "race"),
+}
+"""Labels whose dimension need not be said; any other label is of the dimension ``label``."""
+ALL = "all"
+"""The rows over all cities."""
+CROSS = "×"
+COUPLE = "couple"
+"""The dimension of two people who are mentioned as a couple: of the same gender or not (Shen §4.6)."""
+_FIRST, _SECOND = ("first relationship", "gender"), "second relationship"
+_MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
+_UNIT = ("city", "kind", "template", "substitution", "second", "query")
 
 
 @dataclass(frozen=True)
@@ -233,21 +246,6 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
     if not len(lines):
         raise RecommenderError(f"{path}: holds no recommendation, only a header")
     return pd.DataFrame(cells, dtype=object), lines
-
-
-KNOWN_LABELS: Mapping[str, str] = {
-    **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
-    **dict.fromkeys(("white", "black", "asian", "hispanic", "native-american", "pacific-islander"), "race"),
-}
-"""Labels whose dimension need not be said; any other label is of the dimension ``label``."""
-ALL = "all"
-"""The rows over all cities."""
-CROSS = "×"
-COUPLE = "couple"
-"""The dimension of two people who are mentioned as a couple: of the same gender or not (Shen §4.6)."""
-_FIRST, _SECOND = ("first relationship", "gender"), "second relationship"
-_MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
-_UNIT = ("city", "kind", "template", "substitution", "second", "query")
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,20 @@ GIVES: Mapping[str, str] = {
     "worlds": "benchmarks that grade themselves (--world)",
 }
 """Purpose of each extra."""
+_DATA = Path(__file__).parent.parent / "data" / "init"
+_CHATS = "chats.jsonl"
+_AUDIT = f"tod-bias attribute --pipeline %s --corpus {_CHATS} --axes gender --out run"
+_NEXT = {
+    "assistant": ["python stub_server.py &", _AUDIT % "assistant.yaml"],
+    "agent": [_AUDIT % "agent.yaml"],
+    "stages": [_AUDIT % "pipeline.yaml"],
+    "responses": [
+        f"tod-bias export --corpus {_CHATS} --axes gender --chat --out counterfactuals",
+        "python my_system.py",
+        f"tod-bias attribute --responses responses.jsonl --corpus {_CHATS} --axes gender --out run",
+    ],
+}
+"""Kind to the commands that audit its example."""
 
 
 @dataclass(frozen=True)
@@ -269,22 +283,6 @@ def _checkout() -> Path | None:
     except metadata.PackageNotFoundError:
         return None
     return Path(unquote(urlparse(url).path)) if url.startswith("file:") else None
-
-
-_DATA = Path(__file__).parent.parent / "data" / "init"
-_CHATS = "chats.jsonl"
-_AUDIT = f"tod-bias attribute --pipeline %s --corpus {_CHATS} --axes gender --out run"
-_NEXT = {
-    "assistant": ["python stub_server.py &", _AUDIT % "assistant.yaml"],
-    "agent": [_AUDIT % "agent.yaml"],
-    "stages": [_AUDIT % "pipeline.yaml"],
-    "responses": [
-        f"tod-bias export --corpus {_CHATS} --axes gender --chat --out counterfactuals",
-        "python my_system.py",
-        f"tod-bias attribute --responses responses.jsonl --corpus {_CHATS} --axes gender --out run",
-    ],
-}
-"""Kind to the commands that audit its example."""
 
 
 class InitOutput(OutputOptions):

@@ -49,6 +49,10 @@ _SHORT = 10_000
 """Characters up to which counting brackets is faster than following them."""
 DIGITS = 100
 """Digits of a whole number in a file of settings."""
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+"""A string as JSON writes it."""
+_BRACKET = re.compile(r"[\[\]{}]")
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def check_plain(path: str | Path) -> None:
@@ -227,12 +231,6 @@ def loads(text: str, *, unique: bool = False) -> Any:
 def _depth(text: str) -> int:
     """Return the depth of the brackets outside of strings, without a parser."""
     return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(STRING.sub("", text)))), default=0)
-
-
-STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-"""A string as JSON writes it."""
-_BRACKET = re.compile(r"[\[\]{}]")
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def _too_deep(text: str) -> json.JSONDecodeError:

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 _MARKS = {"gone": "✓", "smaller": "~", "not shown any more": "?"}
 """Marks of the states of findings; all others are ✗."""
 _LOOKS = {"gone": "good", "smaller": "open", "not shown any more": "open"}
+_TEMPLATE = TEMPLATES / "changes.html.j2"
+_LABEL_OF_QUALITY = (
+    "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
+)
+_GAPS = (
+    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
+    "the contributions of stages; the tables hold the numbers."
+)
 
 
 def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
@@ -184,16 +192,6 @@ def sentences(result: Comparison) -> list[str]:
     if any(TERMS_ONLY in bounds(change) for _, _, _, change in rows(result)):
         said.append(f"{TERMS_ONLY} true of these terms only: they are too few, or other terms might not show it")
     return said
-
-
-_TEMPLATE = TEMPLATES / "changes.html.j2"
-_LABEL_OF_QUALITY = (
-    "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
-)
-_GAPS = (
-    "Dots with intervals: the gap of every group before and after, and its change, paired by dialogue; stacked bars: "
-    "the contributions of stages; the tables hold the numbers."
-)
 
 
 def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditResult | None] = (None, None)) -> Path:

@@ -17,6 +17,18 @@ from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.systems.structured import is_reply, said_in
 
+UNSWAPPED = ""
+"""The arm that runs the pipeline as it is on the rewritten dialogues."""
+_LONGEST = 10_000
+"""Characters of a list that is read."""
+_ALIKE = 0.4
+"""Below this similarity, texts share words by chance only, and are marked as a whole."""
+_MESSAGE = re.compile(r"content = .*? ; tool_calls = ", re.DOTALL)
+"""The beginning of a model's message with its calls."""
+_NAME = f"{API_NAME} = "
+Segments = tuple[tuple[str, bool], ...]
+"""A text in pieces; ``True`` marks those that differ from the text it is compared with."""
+
 
 def texts_of_reply(text: str) -> str:
     """Return texts and calls of an output, joined by `` | ``; empty if the output is not a known reply, or is empty."""
@@ -32,19 +44,6 @@ def _call_or_text(name: str, content: Any) -> str:
     if not name:
         return str(content)
     return f"{name}({content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)})"
-
-
-UNSWAPPED = ""
-"""The arm that runs the pipeline as it is on the rewritten dialogues."""
-_LONGEST = 10_000
-"""Characters of a list that is read."""
-_ALIKE = 0.4
-"""Below this similarity, texts share words by chance only, and are marked as a whole."""
-_MESSAGE = re.compile(r"content = .*? ; tool_calls = ", re.DOTALL)
-"""The beginning of a model's message with its calls."""
-_NAME = f"{API_NAME} = "
-Segments = tuple[tuple[str, bool], ...]
-"""A text in pieces; ``True`` marks those that differ from the text it is compared with."""
 
 
 def scorer_of(name: str, columns: Collection[str], scorers: Mapping[str, Scorer]) -> Scorer | None:

@@ -12,6 +12,13 @@ from typing import Any
 from tod_bias.results import THESE_TERMS, AxisResult, Estimate, Group
 
 MISSING = "n/a"
+FEW = 15
+"""Dialogues below which bootstrap intervals of Su's numbers are too narrow (in simulations those of 10 cover 87%)."""
+DAGGER = "†"
+FEW_NOTE = f"fewer than {FEW} dialogues: the intervals of Su's numbers are too narrow"
+DOSE = 0.75
+"""Share of an axis's changed words that a matched placebo changes at least."""
+NO_CLAIM = "-"
 
 
 def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
@@ -77,15 +84,6 @@ def count(number: Any) -> str:
     if number is None:
         return MISSING
     return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]
-
-
-FEW = 15
-"""Dialogues below which bootstrap intervals of Su's numbers are too narrow (in simulations those of 10 cover 87%)."""
-DAGGER = "†"
-FEW_NOTE = f"fewer than {FEW} dialogues: the intervals of Su's numbers are too narrow"
-DOSE = 0.75
-"""Share of an axis's changed words that a matched placebo changes at least."""
-NO_CLAIM = "-"
 
 
 def mark(axis_result: AxisResult) -> str:

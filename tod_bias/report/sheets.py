@@ -19,6 +19,19 @@ from tod_bias.results import DIFFERENT, DISPARITY, EQUIVALENT, INCONCLUSIVE, NO_
 
 WIDE = 100
 """Width of a terminal from which intervals are on the line of their values."""
+_ANSWERS = {
+    **dict.fromkeys(DIFFERENT, "difference"),
+    THESE_TERMS: "difference, with these terms",
+    NO_DIFFERENCE: "no difference",
+    EQUIVALENT: "equivalent",
+    INCONCLUSIVE: "not enough data",
+    PLACEBO_VERDICT: "control",
+    "": "not enough data",
+}
+_LOOKS = {DISPARITY: "claim", THESE_TERMS: "terms", NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
+_UNICODE = {DISPARITY: "✗", THESE_TERMS: "~", EQUIVALENT: "✓", NO_DIFFERENCE: "✓"}
+_ASCII = {DISPARITY: "x", THESE_TERMS: "~", EQUIVALENT: "=", NO_DIFFERENCE: "="}
+_STYLES = {DISPARITY: "bold red", THESE_TERMS: "yellow", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
 
 
 @dataclass(frozen=True)
@@ -120,21 +133,6 @@ def print_sheets(sheets: Iterable[Sheet]) -> None:
     for sheet in sheets:
         if sheet.rows:
             console.print(on_terminal(sheet, console.width))
-
-
-_ANSWERS = {
-    **dict.fromkeys(DIFFERENT, "difference"),
-    THESE_TERMS: "difference, with these terms",
-    NO_DIFFERENCE: "no difference",
-    EQUIVALENT: "equivalent",
-    INCONCLUSIVE: "not enough data",
-    PLACEBO_VERDICT: "control",
-    "": "not enough data",
-}
-_LOOKS = {DISPARITY: "claim", THESE_TERMS: "terms", NO_DIFFERENCE: "good", EQUIVALENT: "same", INCONCLUSIVE: "open"}
-_UNICODE = {DISPARITY: "✗", THESE_TERMS: "~", EQUIVALENT: "✓", NO_DIFFERENCE: "✓"}
-_ASCII = {DISPARITY: "x", THESE_TERMS: "~", EQUIVALENT: "=", NO_DIFFERENCE: "="}
-_STYLES = {DISPARITY: "bold red", THESE_TERMS: "yellow", EQUIVALENT: "green", NO_DIFFERENCE: "green"}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ LONGEST_PHRASE = 6
 LONGEST_SENTENCE = 14
 """Words of a sentence that is a phrase as a whole."""
 _UNSAFE_IN_PATH = re.compile(r"[%,=\[\]./:\x00-\x1f]")
+ANY = "*"
+"""Stands for every tool: an event that several tools show is rare in each of them."""
+_RESULT = "/result"
+"""End of the root of a tool's results."""
+_SHORT_TEXT = 40
+"""Characters of a text that may be one of few values, such as the name of an intent."""
 
 
 def escaped(text: str) -> str:
@@ -163,14 +169,6 @@ class Facts:
         """Return the text of a root as words; None if there is none."""
         text = self.texts.get(root)
         return None if text is None else said_text(text)
-
-
-ANY = "*"
-"""Stands for every tool: an event that several tools show is rare in each of them."""
-_RESULT = "/result"
-"""End of the root of a tool's results."""
-_SHORT_TEXT = 40
-"""Characters of a text that may be one of few values, such as the name of an intent."""
 
 
 def root_of(path: str) -> str:

@@ -217,7 +217,7 @@ def found(name: str) -> str:
     """What a run of the gallery found, as a terminal shows it, with links to its report and explorer."""
     from rich.console import Console
 
-    from tod_bias.report.page import leading_rows
+    from tod_bias.report.leading import leading_rows
     from tod_bias.report.terminal import attributed, component_table, group_table, print_answer
     from tod_bias.results import AuditResult
 

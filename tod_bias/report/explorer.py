@@ -32,8 +32,9 @@ from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
 from tod_bias.report.differences import differences_of, of_turn
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
+from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import claim_of, shown_gap
-from tod_bias.report.page import TEMPLATES, leading_rows
+from tod_bias.report.page import TEMPLATES
 from tod_bias.results import TURNS, AuditResult, RunError
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.console import shown
 from tod_bias.report.figures import MOST_ROWS, comparison, groups, su_comparison
+from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,
@@ -284,17 +285,6 @@ def section_of(run: ReportedRun, name: str, folder: Path) -> Section:
     """
     rows = leading_rows(run.result)
     return Section(run, name, cards_of(run.result), rows, dict(_drawn(rows, name, folder)))
-
-
-def leading_rows(result: AuditResult) -> list[AxisResult]:
-    """Return each axis but the placebo, by the metric of its first finding or else by its first metric."""
-    leads: dict[str, str] = {}
-    for finding in result.findings:
-        leads.setdefault(finding.axis, finding.metric)
-    rows = [
-        by_metric.get(leads.get(axis, ""), next(iter(by_metric.values()))) for axis, by_metric in result.axes.items()
-    ]
-    return [row for row in rows if not row.is_placebo]
 
 
 def claim_in(result: AuditResult, row: AxisResult, group: str) -> str:

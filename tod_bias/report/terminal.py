@@ -21,6 +21,7 @@ from tod_bias.report.answer import TerminalAnswer
 from tod_bias.report.circumstances import circumstances, outcomes
 from tod_bias.report.console import Console
 from tod_bias.report.differences import differences_of
+from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,
@@ -38,7 +39,6 @@ from tod_bias.report.notation import (
     side,
     with_interval,
 )
-from tod_bias.report.page import leading_rows
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
 from tod_bias.statistics.arms import MOST_PLAYERS

@@ -23,7 +23,7 @@ PER_AXIS=${PER_AXIS:-60}    # audited
 DRAWS=${DRAWS:-3}           # counterfactuals of a dialogue, in Su's design
 mkdir -p "$OUT/training"
 for file in "$HERE"/training/*.yaml; do # without a limit of steps, a training is one whole pass
-  sed ${FULL:+-e /^max_steps:/d} "$file" > "$OUT/training/$(basename "$file")"
+  sed "${FULL:+/^max_steps:/d}" "$file" > "$OUT/training/$(basename "$file")"
 done
 
 train() { # NAME OPTIONS: unless it is trained
@@ -76,13 +76,13 @@ smollm2() { # a pretrained model of 135 million weights; the adapter is kept in 
 
 cell() { # NAME CORPUS SYSTEM: scores, audits and keeps the results of one model
   local data=(--corpus "$2" --datapath "$DATAPATH" --split test "${@:3}" --seed 0)
-  local audit=(--axes gender,age,race --metrics corpus_bleu,slot_f1,call_disagreement --max-per-axis "$PER_AXIS")
+  local audit=(--axes gender,age,race --metrics corpus_bleu,slot_f1,call_disagreement --max-per-axis "$PER_AXIS" --allow-unmeasured)
   test -z "${REMAKE:-}" || rm -rf "${OUT:?}/$1"
   test -f "$OUT/$1/scores/evaluation.json" || tod-bias evaluate "${data[@]}" --max-dialogues "$DIALOGUES" --out "$OUT/$1/scores"
   test -f "$OUT/$1/crossed/results.json" || tod-bias attribute "${data[@]}" "${audit[@]}" --out "$OUT/$1/crossed"
   test -f "$OUT/$1/draws/results.json" ||
     tod-bias attribute "${data[@]}" "${audit[@]}" --design draws --draws "$DRAWS" --order db,api_call,response --out "$OUT/$1/draws"
-  python "$HERE/study.py" keep "$1" "$OUT/$1" "$MODELS" "$KEPT"
+  (cd "$HERE" && python study.py keep "$1" "$OUT/$1" "$MODELS" "$KEPT")
 }
 
 for model in ${@:-gpt2 bart t5 smollm2}; do

@@ -1,27 +1,30 @@
 """Su's tables and figures, from the files that study.yaml names.
 
 python study.py                 # the tables of README.md, as Markdown
-python study.py write           # audits.md, figure4.svg and figure5.svg
+python study.py write           # audits.md, grid.md, figure4.svg and figure5.svg
 python study.py examples RUN    # Table 2: the turns of each axis whose score changes most, from RUN's turns.parquet
+python study.py keep NAME RUN MODELS GRID   # copies a finished cell of run.sh into grid/
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from changed_turns import changed_turns
 from findings import FEW, StudyRun, findings, number, too_few
+from grid import draws_rows, event_rows, example_rows, keep, marked, training_rows
 from pictures import fairscores, pairs
 from verdicts import Case, Finding, Number
 
 from tod_bias.audit.record import ORIGINAL, read_turns
 from tod_bias.changes import Comparison
 from tod_bias.report.canvas import to_svg
-from tod_bias.report.excerpts import UNSWAPPED, Segments
+from tod_bias.report.excerpts import UNSWAPPED
 from tod_bias.report.notation import with_interval
 from tod_bias.results import AuditResult, AxisResult
 
@@ -39,6 +42,18 @@ run. The pooled difference compares the system with its twin, and the last colum
 of it. Intervals are 95%. ‡: for the terms of this run only."""
 ABOUT_CONTRASTS = """A contrast is the difference of two sizes that a claim says is above 0, with half the width of its
 95% interval. A claim holds in a case if each of its contrasts is above 0."""
+ABOUT_MODELS = ("model", "beginning", "corpus", "split", "trained on", "evaluated on")
+GRID = {
+    "gpt2": "GPT-2 4×256", "bart": "BART 4+4×256", "t5": "T5 4+4×256", "smollm2": "SmolLM2-135M, reads descriptions",
+}  # fmt: skip
+"""Cells of Su's grid, on the test split."""
+EXAMPLE = ("model", "axis", "pair", "dialogue, turn", "text", "original", "counterfactual")
+ABOUT_GRID = """`bash run.sh` makes every cell: training, scores and audits on the test split. `python study.py write`
+makes this file from what is kept in grid/."""
+ABOUT_EVENTS = """Further evidence beside BLEU: fields, calls and phrases that depend on the group. A finding with the
+verdict *inconclusive* was seen and is not proven."""
+ABOUT_TRAININGS = """A pass is one reading of all dialogues of the train split. The loss is in nats per token on
+held-out dialogues. A model whose loss hardly rises with the prompts of other dialogues does not read its input."""
 SCORES = {"JGA": "jga_parlai", "BLEU": "corpus_bleu"}
 MORE_SCORES = {
     "JGA, turns that call": "jga_parlai_noempty", "slot precision": "slot_precision", "slot recall": "slot_recall",
@@ -56,7 +71,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
+def table(head: Sequence[str], rows: list[list[str]]) -> str:
     """Format a table in Markdown."""
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
 
@@ -65,21 +80,22 @@ def table_one(runs: list[dict[str, Any]]) -> str:
     """Scores of each model with 95% intervals, and those of the paper (Su Table 1)."""
     rows = [[*_model(run), *_scores(run, SCORES)] for run in runs]
     for (model, corpus), (jga, bleu) in SU.items():
-        rows.append([f"Su: {model}", "plain", corpus, "", "", f"{jga:.3f}", f"{bleu:.3f}"])
-    return table(["model", "beginning", "corpus", "trained on", "evaluated on", *SCORES], rows)
+        rows.append([f"Su: {model}", "plain", corpus, "test", "", "", f"{jga:.3f}", f"{bleu:.3f}"])
+    return table([*ABOUT_MODELS, *SCORES], rows)
 
 
 def more_scores(runs: list[dict[str, Any]]) -> str:
     """Further scores of each model."""
     return table(
-        ["model", "beginning", "corpus", "trained on", "evaluated on", *MORE_SCORES],
+        [*ABOUT_MODELS, *MORE_SCORES],
         [[*_model(run), *_scores(run, MORE_SCORES)] for run in runs],
     )
 
 
 def _model(run: dict[str, Any]) -> list[str]:
-    counts = (f"{one:,}" for one in (run["training"], read(HERE / run["evaluation"])["corpus"]["dialogues"]))
-    return [run["model"], run["beginning"], run["corpus"], *counts]
+    corpus = read(HERE / run["evaluation"])["corpus"]
+    split = {"valid": "dev"}.get(corpus["split"], corpus["split"])
+    return [run["model"], run["beginning"], run["corpus"], split, f"{run['training']:,}", f"{corpus['dialogues']:,}"]
 
 
 def _scores(run: dict[str, Any], names: dict[str, str]) -> list[str]:
@@ -171,6 +187,50 @@ def judged(study: dict[str, Any], runs: list[StudyRun]) -> list[Finding]:
     return findings(runs, words, study["margin"], changes)
 
 
+def cells() -> list[tuple[str, Path, dict[str, Any]]]:
+    """Su's grid on the test split: name of the model, folder, and content of cell.json."""
+    folders = [(name, HERE / "grid" / folder) for folder, name in GRID.items()]
+    return [(name, folder, read(folder / "cell.json")) for name, folder in folders if folder.is_dir()]
+
+
+def table_two() -> str:
+    """An example of each model: a turn of a rewritten dialogue beside the original (Su Table 2)."""
+    rows = []
+    for name, _, cell in cells():
+        rows += example_rows(name, {"examples": cell["examples"][:1]})
+    return table(EXAMPLE, rows)
+
+
+def grid_page() -> str:
+    """The content of grid.md: draws beside the crossed design, events, examples, trainings and versions."""
+    drawn, events, examples, trainings, versions = [], [], [], [], []
+    for name, folder, cell in cells():
+        result = AuditResult.load(folder)
+        drawn += draws_rows(name, {axis: found[BLEU] for axis, found in result.axes.items()}, cell)
+        events += event_rows(name, result)
+        examples += example_rows(name, cell)
+        trainings += training_rows(name, cell)
+        made = [f"{key} {text}" for key, text in cell["versions"].items()]
+        versions.append([name, "; ".join(made), "; ".join(cell["lexicons"].values())])
+    parts = ["# Su's grid on the test split", ABOUT_GRID]
+    parts += [
+        "## Su's draws beside the crossed design",
+        table(["model", "axis", "design", "dialogues", "fairscore", "parts, in Su's order"], drawn),
+    ]
+    parts += [
+        "## What the events say",
+        ABOUT_EVENTS,
+        table(["model", "axis", "verdict", "group", "stage", "what happens"], events),
+    ]
+    parts += ["## Examples (Su Table 2)", table(EXAMPLE, examples)]
+    parts += [
+        "## Trainings",
+        ABOUT_TRAININGS,
+        table(["model", "training", "dialogues", "steps", "passes", "loss", "loss with other prompts"], trainings),
+    ]
+    return "\n\n".join([*parts, "## Versions", table(["model", "versions", "lexicons"], versions)]) + "\n"
+
+
 def main() -> None:
     """Print the tables of README.md."""
     study, runs = load()
@@ -180,6 +240,7 @@ def main() -> None:
         table_of_fairscores(runs),
         placebo_exceeds(runs),
         table(["Su", "here", "what the audits show", "what would tell"], rows),
+        table_two(),
     ]
     print("\n\n".join(parts))
 
@@ -200,9 +261,10 @@ def details() -> str:
 
 
 def write() -> None:
-    """Write audits.md and the figures."""
+    """Write audits.md, grid.md and the figures."""
     _, runs = load()
     (HERE / "audits.md").write_text(details(), encoding="utf-8")
+    (HERE / "grid.md").write_text(grid_page(), encoding="utf-8")
     (HERE / "figure4.svg").write_text(to_svg(fairscores(runs)), encoding="utf-8")
     (HERE / "figure5.svg").write_text(to_svg(pairs(runs)), encoding="utf-8")
 
@@ -221,19 +283,17 @@ def examples(folder: Path) -> None:
     for one in changed_turns(turns, result.stages, list(result.metrics), most=2):
         print(f"\n{one.axis}: {one.source} > {one.target}; dialogue {one.dialogue}, turn {one.turn}")
         for name, (before, after) in one.texts.items():
-            print(f"  {name} before: {_marked(before)}\n  {name} after:  {_marked(after)}")
-
-
-def _marked(text: Segments) -> str:
-    return "".join(f"**{piece}**" if differs else piece for piece, differs in text)
+            print(f"  {name} before: {marked(before)}\n  {name} after:  {marked(after)}")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "examples":
         examples(Path(sys.argv[2]))
+    elif len(sys.argv) == 6 and sys.argv[1] == "keep":
+        keep(sys.argv[2], *map(Path, sys.argv[3:]))
     elif sys.argv[1:] == ["write"]:
         write()
     elif len(sys.argv) == 1:
         main()
     else:
-        sys.exit("usage: python study.py [write | examples RUN]")
+        sys.exit("usage: python study.py [write | examples RUN | keep NAME RUN MODELS GRID]")

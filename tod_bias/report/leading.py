@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tod_bias.results import (
-    AuditResult,
-    AxisResult,
-)
-
-if TYPE_CHECKING:
-    pass
+from tod_bias.results import AuditResult, AxisResult
 
 
 def leading_rows(result: AuditResult) -> list[AxisResult]:

@@ -240,8 +240,9 @@ def main() -> None:
         table_of_fairscores(runs),
         placebo_exceeds(runs),
         table(["Su", "here", "what the audits show", "what would tell"], rows),
-        table_two(),
     ]
+    if cells():
+        parts.append(table_two())
     print("\n\n".join(parts))
 
 
@@ -264,7 +265,8 @@ def write() -> None:
     """Write audits.md, grid.md and the figures."""
     _, runs = load()
     (HERE / "audits.md").write_text(details(), encoding="utf-8")
-    (HERE / "grid.md").write_text(grid_page(), encoding="utf-8")
+    if cells():
+        (HERE / "grid.md").write_text(grid_page(), encoding="utf-8")
     (HERE / "figure4.svg").write_text(to_svg(fairscores(runs)), encoding="utf-8")
     (HERE / "figure5.svg").write_text(to_svg(pairs(runs)), encoding="utf-8")
 

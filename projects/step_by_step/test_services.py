@@ -17,7 +17,7 @@ from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.metrics.calls import CallCounts
 from tod_bias.metrics.metric import ScoredTurn
 
-SCRIPT = Path(__file__).parent.parent.parent / "projects" / "step_by_step" / "services.py"
+SCRIPT = Path(__file__).parent / "services.py"
 
 
 @pytest.fixture

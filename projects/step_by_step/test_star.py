@@ -13,7 +13,7 @@ from tod_bias import Dialogue, Step, Turn, load_corpus
 from tod_bias.errors import CorpusError
 from tod_bias.systems.functions import module_of
 
-STEP_BY_STEP = Path(__file__).parents[2] / "projects" / "step_by_step"
+STEP_BY_STEP = Path(__file__).parent
 reader = module_of(STEP_BY_STEP / "star.py")
 
 

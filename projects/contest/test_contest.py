@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CONTEST = Path(__file__).parents[2] / "projects" / "contest"
+CONTEST = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from tod_bias.dialogues.files import read_files
 
-FOLDER = Path(__file__).parents[2] / "projects" / "agentfairbench"
+FOLDER = Path(__file__).parent
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)

@@ -14,7 +14,7 @@ from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.results import AuditResult, AxisResult
 
 with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(Path(__file__).parents[2] / "projects" / "step_by_step")
+    patch.syspath_prepend(Path(__file__).parent)
     su, verdicts, study = map(importlib.import_module, ("findings", "verdicts", "study"))
 
 HOLDS, DOES_NOT, UNTOLD = verdicts.HOLDS, verdicts.DOES_NOT, verdicts.UNTOLD

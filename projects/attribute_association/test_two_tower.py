@@ -16,7 +16,7 @@ from tod_bias.errors import InteractionsError
 from tod_bias.recommenders.embeddings.association import deaa
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 
-FOLDER = Path(__file__).parent.parent.parent / "projects" / "attribute_association"
+FOLDER = Path(__file__).parent
 
 
 with pytest.MonkeyPatch.context() as patch:

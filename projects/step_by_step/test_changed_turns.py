@@ -12,7 +12,7 @@ STAGES = ["api_call", "response"]
 
 
 with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(Path(__file__).parents[2] / "projects" / "step_by_step")
+    patch.syspath_prepend(Path(__file__).parent)
     changed = importlib.import_module("changed_turns").changed_turns
 
 VARIANTS = {"original": "original", "gender:man": "group", "placebo:gender": "placebo"}

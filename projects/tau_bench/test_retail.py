@@ -16,7 +16,7 @@ from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import StageCall, StageInput
 
-PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+PROJECT = Path(__file__).parent
 retail = module_of(PROJECT / "retail.py")
 read_few_shot = module_of(PROJECT / "tau_bench.py").read_few_shot
 World = module_of(PROJECT / "world.py").World

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tod_bias.dialogues.corpora import load_corpus
 
-SCRIPT = Path(__file__).parent.parent.parent / "projects" / "step_by_step" / "repeating.py"
+SCRIPT = Path(__file__).parent / "repeating.py"
 
 
 def test_every_utterance_of_the_corpus_is_said_once_and_repeated(tmp_path):

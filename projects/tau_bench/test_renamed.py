@@ -13,7 +13,7 @@ from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import StageCall, StageInput
 
-PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+PROJECT = Path(__file__).parent
 airline = module_of(PROJECT / "airline.py")
 retail = module_of(PROJECT / "retail.py")
 

@@ -1,4 +1,4 @@
-"""Fixtures of all tests: the real corpora, where they are."""
+"""Fixtures of all tests, those of tests/ and those beside the studies in projects/."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small th
 from filelock import FileLock
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
-sys.path.insert(0, str(Path(__file__).parents[1] / "projects" / "demo"))
+sys.path.insert(0, str(Path(__file__).parent / "tests"))  # builders.py, served.py; tests are no package
+sys.path.insert(0, str(Path(__file__).parent / "projects" / "demo"))
 
 from builders import small_corpus, tiny_llama, tiny_model
 from served import chat_model, served
@@ -32,7 +32,7 @@ gc.collect = lambda generation=1: collect(generation)  # young objects: audits a
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()
 
 

@@ -19,7 +19,7 @@ from tod_bias.models.settings import GenerationSettings
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).parents[3] / "projects" / "lora" / "lora.py"
+SCRIPT = Path(__file__).parent / "lora.py"
 SHORT = ("--held-out", "4", "--rank", "2", "--evaluations", "2", "--accumulate", "1", "--batch", "4")
 
 

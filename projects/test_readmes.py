@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-PROJECTS = Path(__file__).parent.parent.parent / "projects"
+PROJECTS = Path(__file__).parent
 TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
 NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
 Rows = dict[str, list[float]]

@@ -11,7 +11,7 @@ from tod_bias.errors import StageError
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 
-PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+PROJECT = Path(__file__).parent
 worlds = module_of(PROJECT / "world.py")
 World = worlds.World
 

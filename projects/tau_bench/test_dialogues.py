@@ -12,7 +12,7 @@ from tod_bias import Dialogue, Step, Turn, load_corpus
 from tod_bias.errors import CorpusError
 from tod_bias.systems.functions import module_of
 
-PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+PROJECT = Path(__file__).parent
 reader = module_of(PROJECT / "tau_bench.py")
 
 

@@ -14,7 +14,7 @@ CATEGORIES = tuple(f"c{number}" for number in range(20))
 
 
 with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(Path(__file__).parents[2] / "projects" / "lmrec")
+    patch.syspath_prepend(Path(__file__).parent)
     pretraining = importlib.import_module("pretraining")
 
 

@@ -47,7 +47,7 @@ LAZY = {
 """Modules that may name what stands above them, and why."""
 NOT_ROOMS = {
     "benchmarks": "measured ratios",
-    "golden": "results of fourteen configurations as they were recorded",
+    "golden": "results of twelve configurations as they were recorded",
     "ground": "the border and the errors",
     "docs": "the documentation site",
 }

@@ -1,7 +1,7 @@
 # make demo   installs into .venv and audits the bundled demo (results in runs/demo)
 # make test   installs what is missing and runs the tests, on two to four cores
 # make release    builds and checks sdist and wheel, and tags the version
-# make test-all   the same with the slow tests: simulations, studies, browsers, whole commands
+# make test-all   the same with slow tests (simulations, browsers, whole commands) and those of the studies in projects/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
 VENV := .venv
@@ -47,7 +47,7 @@ test: $(VENV)/dev.stamp
 	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/dev.stamp $(SITE)/index.html
-	$(PYTEST)
+	$(PYTEST) tests projects
 
 # lint, format and types
 check: $(VENV)/dev.stamp

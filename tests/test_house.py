@@ -47,8 +47,7 @@ LAZY = {
 """Modules that may name what stands above them, and why."""
 NOT_ROOMS = {
     "benchmarks": "measured ratios",
-    "golden": "results of fourteen configurations as they were recorded",
-    "projects": "the studies' own scripts",
+    "golden": "results of twelve configurations as they were recorded",
     "ground": "the border and the errors",
     "docs": "the documentation site",
 }
@@ -168,6 +167,7 @@ def test_no_circle_of_imports():
 
 
 def test_tests_mirror_the_rooms():
+    """The tests of a room are in a folder of its name; those of a study are beside it, in ``projects/``."""
     rooms = {name for floor in FLOORS for name in floor}
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - set(NOT_ROOMS) <= rooms

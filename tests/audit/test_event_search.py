@@ -1,6 +1,5 @@
 """Which events of a run are measured: chosen without looking at groups, one of those that happen in the same turns."""
 
-import json
 from hashlib import blake2b
 
 import numpy as np
@@ -217,13 +216,25 @@ def of_pets(folder, groups):
     return attribute(Pipeline({"plan": plan, "say": say}), chats, axes=[axis], permutations=200, bootstrap=0)
 
 
-def test_other_names_of_groups_have_the_same_events(tmp_path):
-    results = [of_pets(tmp_path, groups) for groups in (PETS, ("zebra", "a", "dog"))]
-    assert len({json.dumps([*result.metrics]) for result in results}) == 1
-    first, second = ([(f.group, f.metric, f.stage) for f in result.findings] for result in results)
-    assert set(first) == {("dog", "value:plan.risk=true", "plan"), ("bird", "refuses", "say")}
-    assert set(second) == {("a", "value:plan.risk=true", "plan"), ("dog", "refuses", "say")}
-    assert np.isfinite([finding.effect.value for finding in results[0].findings]).all()
+@pytest.mark.parametrize("names", [("zebra", "a", "dog"), ("dog", "bird", "cat"), ("bird", "cat", "dog")])
+def test_other_names_of_groups_have_the_same_events_and_exchange_the_answer(tmp_path, names):
+    first, second = (of_pets(tmp_path, groups) for groups in (PETS, names))
+    assert [*first.metrics] == [*second.metrics]
+    assert {(f.group, f.metric, f.stage) for f in first.findings} == {
+        ("dog", "value:plan.risk=true", "plan"), ("bird", "refuses", "say")
+    }  # fmt: skip
+    renamed = dict(zip(PETS, names, strict=True))
+    assert {(renamed[f.group], f.metric, f.stage) for f in first.findings} == {
+        (f.group, f.metric, f.stage) for f in second.findings
+    }
+    for metric, row in first.axes["pets"].items():
+        again = second.axes["pets"][metric]
+        assert again.verdict == row.verdict
+        for name, group in row.groups.items():
+            other = again.groups[renamed[name]]
+            assert other.counts == group.counts
+            assert [other.gap.value, other.gap.se] == pytest.approx([group.gap.value, group.gap.se], abs=1e-9)
+    assert np.isfinite([finding.effect.value for finding in first.findings]).all()
 
 
 def test_of_many_fields_of_noise_the_one_with_a_direction_is_measured_and_found(tmp_path):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tod_bias import Dialogue, Turn
 from tod_bias.audit.mentions import word_statistics
-from tod_bias.dialogues.files import write_jsonl
 from tod_bias.perturb import load_axis
 from tod_bias.report.words import write_shares
 
@@ -84,18 +81,3 @@ def test_a_record_a_table_and_a_figure_are_written(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "words.json").read_text())
     assert record["signature"]["axis gender"].startswith("lexicon:gender|")
     assert "<svg" in (tmp_path / "figures" / "words.svg").read_text()
-
-
-def test_several_corpora_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_jsonl(DIALOGUES, "one.jsonl")
-    write_jsonl(DIALOGUES[1:], "other.jsonl")
-    script = Path(__file__).parents[2] / "projects/step_by_step/mentions.py"
-    options = ["--corpus", "one.jsonl,other.jsonl", "--split", "test", "--axes", "gender,race", "--out", "run"]
-    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True)
-    (row,) = (line for line in done.stdout.splitlines() if line.startswith("  woman"))
-    assert row.split() == ["woman", "66.7%", "(4)", "50.0%", "(2)"]
-    assert "–" in done.stdout  # no race is mentioned
-    for name in ("one", "other"):
-        assert json.loads(Path(f"run/{name}/words.json").read_text())["corpus"]["name"] == f"{name}.jsonl"
-    assert "other" in Path("run/figures/corpora.svg").read_text()

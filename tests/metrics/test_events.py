@@ -350,6 +350,7 @@ def test_turns_are_counted_each_for_itself_and_other_arms_by_what_the_system_doe
         ("value", [MONDAY, MONDAY], set()),
         ("value", [MONDAY, NO_DAY], set()),
         ("missing", [MONDAY, NO_DAY], {("plan.day",)}),
+        ("missing", [put([{"fee": 1}]), put([{"fee": 1}, {"day": "x"}])], {("plan[].fee",)}),
         ("number", [MONDAY, TUESDAY], {("plan.n",)}),
         ("deviates", [MONDAY, MONDAY, TUESDAY], {("plan.day",), ("plan.n",)}),
         ("deviates", [MONDAY, TUESDAY], set()),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from random_systems import audit_of
 
 from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, example_lines, placebo_line, what_happens
 from tod_bias.report.cards import cards_of
@@ -173,3 +174,13 @@ def test_rows_of_groups_that_are_like_the_claimed_come_before_the_others(make_fo
     changed = result.model_copy(update={"axes": {"race": rows}, "findings": [finding_of(names[0])]})
     shown = [*TerminalAnswer(changed).table().columns[0]._cells]
     assert shown == [names[0], names[-1], *names[1:-1]]
+
+
+@pytest.mark.parametrize("system", [(1, 0), (2, 1), (3, 2)])
+def test_a_run_that_was_saved_and_loaded_has_the_same_first_screen(tmp_path, system):
+    result = audit_of(*system)
+    result.save(tmp_path)
+    loaded = AuditResult.load(tmp_path)
+    assert str(loaded) == str(result)
+    assert ("served differently" in str(result)) == bool(system[1])
+    assert loaded.turns.equals(result.turns)

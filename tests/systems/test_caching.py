@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from assistant import without_cost
 from builders import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
+from random_systems import audited, people, random_system
 
 from tod_bias import Pipeline, attribute
 from tod_bias.errors import StageError
@@ -233,6 +235,17 @@ def test_a_second_run_calls_nothing_and_has_the_same_result(tmp_path):
     assert second.axes == first.axes
     third = run(seed=1)
     assert len(calls) - count == third.cost.distinct["response"] - third.cost.cached["response"] < count
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_run_that_finds_a_part_of_its_outputs_in_the_cache_is_as_a_fresh_one(tmp_path, seed):
+    fresh = audited(random_system(seed, harms=1))
+    cache = {"cache": tmp_path / "cache.sqlite"}
+    before = audited(random_system(seed, harms=1), people()[seed::2], **cache)
+    continued = audited(random_system(seed, harms=1), **cache)
+    assert 0 < sum(continued.cost.cached.values()) < sum(continued.cost.distinct.values())
+    assert without_cost(continued) == without_cost(fresh) != without_cost(before)
+    assert continued.turns.equals(fresh.turns)
 
 
 def test_threads_and_processes_share_a_store(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import run_command
+from random_systems import audited, random_system
 
 from tod_bias.report import gate as pages
 from tod_bias.results import AuditResult
@@ -66,6 +67,21 @@ UNCLEAR = results(0.03, -0.03, error=0.05)
 @pytest.mark.parametrize(("made", "code"), [(FAIR, 0), (HARMED, 1), (UNCLEAR, 0)])
 def test_a_finding_decides(made, code):
     assert check(made).code == code
+
+
+@pytest.mark.parametrize(("seed", "harms", "rate"), [(1, 0, 1.0), (2, 1, 1.0), (3, 2, 1.0), (4, 1, 0.3), (5, 2, 0.3)])
+def test_the_command_fails_exactly_if_a_finding_of_the_record_stands(tmp_path, seed, harms, rate):
+    audited(random_system(seed, harms=harms, rate=rate)).save(tmp_path)
+    record = json.loads((tmp_path / "results.json").read_text())
+    standing = [found for found in record["findings"] if found["verdict"] in ("disparity", "these terms only")]
+    assert rate < 1 or bool(standing) == bool(harms)
+    code, _, _ = run_command("check --quiet", tmp_path)
+    assert code == (1 if standing else 0)
+    accepted = [{"axis": f["axis"], "group": f["group"], "event": f["metric"], "reason": "known"} for f in standing]
+    (tmp_path / "known.yaml").write_text(json.dumps(accepted))
+    assert run_command("check --quiet", tmp_path, "--known", tmp_path / "known.yaml")[0] == 0
+    (tmp_path / "known.yaml").write_text(json.dumps(accepted[1:]))
+    assert run_command("check --quiet", tmp_path, "--known", tmp_path / "known.yaml")[0] == code
 
 
 @pytest.mark.parametrize(("made", "limit", "code"), [(FAIR, 0.05, 0), (FAIR, 0.02, 3), (UNCLEAR, 0.05, 3)])

@@ -2,9 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,14 +183,3 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(header, rows, message, tmp
     write(tmp_path / "x.csv", rows, header)
     options = ("--min-reviews", 1, "--out", tmp_path / "model")
     assert message in refused("recommend train --reviews", tmp_path / "x.csv", *options)
-
-
-def test_statistics_are_printed_and_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "City.csv", ROWS)
-    script = Path(__file__).parents[3] / "projects/lmrec/review_statistics.py"
-    command = [sys.executable, script, "City.csv", "--min-reviews", "2", "--out", "s"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "most rated" in done.stdout
-    assert json.loads((tmp_path / "s" / "statistics.json").read_text())[0]["city"] == "City"
-    assert (tmp_path / "s" / "name_statistics.csv").exists()

@@ -109,10 +109,11 @@ class Missing(FieldEvent):
 
     @classmethod
     def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
-        """Yield the fields that are there."""
-        for path in facts.fields:
-            if owner_of(path)[0] and "[0]" not in path:
-                yield (path,), float(len(facts.fields[path]))
+        """Yield the fields that are there, with 1 if another mapping of the same list lacks it."""
+        for path, values in facts.fields.items():
+            owner = owner_of(path)[0]
+            if owner and "[0]" not in path:
+                yield (path,), float(len(values) < facts.objects.get(owner, 0))
 
     def reading(self, facts: Facts) -> Reading:
         """Return 1 if a mapping lacks the field, and 1 if any has it."""
@@ -147,7 +148,7 @@ class Has(FieldEvent):
     @classmethod
     def shown(cls, facts: Facts) -> Iterator[tuple[tuple[str, ...], float]]:
         """Yield the fields that are there."""
-        return Missing.shown(facts)
+        return ((place, 1.0) for place, _ in Missing.shown(facts))
 
     def reading(self, facts: Facts) -> Reading:
         """Return 1 if the field is there, and 1 if the mapping that may hold it is."""

@@ -1,0 +1,318 @@
+"""The numbers in the tables of the studies' READMEs are those of the files that the studies store."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy import stats
+
+PROJECTS = Path(__file__).parent
+TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
+NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
+Rows = dict[str, list[float]]
+
+
+def cells(study: str, head: str) -> dict[str, list[str]]:
+    """First cells to the other ones, of the table of a README whose first line begins so."""
+    lines = (PROJECTS / study / "README.md").read_text(encoding="utf-8").splitlines()
+    (begin,) = [number for number, line in enumerate(lines) if line.startswith(head)]
+    table: dict[str, list[str]] = {}
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+        table[first] = others
+    return table
+
+
+def stored(study: str, file: str) -> dict:
+    return json.loads((PROJECTS / study / file).read_text(encoding="utf-8"))
+
+
+def mitigated(file: str) -> Rows:
+    """Condition to means over the cities and their intervals, of what `recommend mitigate` wrote; 0 has no interval."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for kind in ("quality", "bias"):
+        with (PROJECTS / "lmrec" / "mitigation" / f"{file}{kind}.csv").open(encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                if row["city"] == "all":
+                    bounds = [float(row[name]) for name in ("value", "ci_low", "ci_high")]
+                    condition = row["condition"].replace(" side", " side masked")
+                    found.setdefault(condition, {})[row["score"]] = bounds if max(map(abs, bounds)) > 1e-9 else [0.0]
+    scores = ("accuracy", "HR@20", "price percentage", "association", "price of places")
+    return {name: [value for score in scores for value in found[name][score]] for name in found}
+
+
+def anybody() -> Rows:
+    scores = ["accuracy", "HR@5", "bias: price percentage", "bias: association"]
+    rows = {}
+    for file, mask in (("anybody_224_names.json", "224 names"), ("anybody.json", "now")):
+        for name, found in stored("lmrec", file).items():
+            masked = [100 * found["names masked"][0]] if "as they" not in name and "training" not in name else []
+            side = {"at test": "test side", "in training": "train side", "in both": "both sides"}.get(
+                name.removeprefix("masked ")
+            )
+            bounds = (found[score] if max(map(abs, found[score])) > 1e-9 else [0.0] for score in scores)
+            rows[f"{mask}, {side}" if side else name] = [*chain.from_iterable(bounds), *masked]
+    return rows
+
+
+def one_city() -> Rows:
+    found = stored("lmrec", "seen.json")["mitigation"]
+    names = {"accuracy": "accuracy", "HR@20": "HR@20"} | {
+        f"bias: {one['score']}": one["score"] for one in found["bias"]
+    }
+    every = [*found["quality"], *found["bias"]]
+    return {name: [one["value"] for one in every if one["score"] == score] for name, score in names.items()}
+
+
+def pretraining() -> Rows:
+    found = stored("lmrec", "unplanted.json")["association"]
+    names = {
+        "pretrained": "pretrained",
+        "pretrained, names masked in training": "masked",
+        "small, from scratch": "scratch",
+        "random weights, same architecture": "random",
+    }
+    rows = {}
+    for name, kind in names.items():
+        size, agreement = found["size"][kind], found["agreement"][kind]
+        rows[name] = [*(size[bound] for bound in ("value", "low", "high")), *agreement.values()]
+    for name in ("pretrained - random", "pretrained - scratch", "masked - pretrained"):
+        row = name.replace("-", "−").replace("scratch", "small")
+        rows[row] = [*found["size"][name].values(), *found["agreement"].get("masked, pretrained", {}).values()]
+        rows[row] = rows[row] if "masked" in name else rows[row][:4]
+    return rows
+
+
+def unlisted() -> Rows:
+    """Kind of names to their number and the shares that are masked; the last row is a named-entity model's."""
+    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    columns = ("templates", "templates, lower case", "held-out sentences", "held-out sentences, lower case")
+    numbers = found["names"] | {"unlisted": sum(found["names"].values()) - found["names"]["listed"]}
+    shown_as = {"unlisted": "all unlisted", "listed": "listed, for comparison"}
+    rows = {
+        shown_as.get(kind, kind): [numbers[kind], *(shares[column] for column in columns)]
+        for kind, shares in found["coverage"].items()
+    }
+    model = by_hand["en_core_web_sm 3.8"]["coverage"]
+    return rows | {"all unlisted, spaCy": [numbers["unlisted"], *(model[column] for column in columns)]}
+
+
+def companions() -> Rows:
+    """Category to the association with male companions, and partners, over the cities; what is missing is left out."""
+    rows: Rows = {}
+    for kind, columns in (
+        ("companions", ("difference", "ci_low", "ci_high", "p_adjusted", "items")),
+        ("partners", ("difference", "items")),
+    ):
+        for row in stored("lmrec", "authors.json")[kind]:
+            if row["city"] == "all":
+                rows.setdefault(row["category"], []).extend(row[name] for name in columns if row[name] is not None)
+    return rows
+
+
+def frameworks() -> Rows:
+    names = {
+        "function, OpenAI's client": "function",
+        "OpenAI Agents SDK 0.24": "openai-agents",
+        "PydanticAI 2.68": "PydanticAI",
+        "LangChain 1.4, `create_agent`": "LangChain",
+        "Node process, MCP": "Node process",
+    }
+    rows = {}
+    for name, key in names.items():
+        found = stored("agents", "frameworks.json")[key]
+        gap, bleu = found["woman"]["disagreement"], found["woman"]["corpus_bleu"]
+        counts = [found[count] for count in ("requests", "new_requests", "seconds")]
+        rows[name] = [gap["gap"], *gap["ci"], *gap["shares"].values(), bleu["gap"], *counts]
+    return rows
+
+
+TABLES: dict[str, tuple[str, str, Callable[[], Rows]]] = {
+    "seven cities": ("lmrec", "| seven cities |", lambda: mitigated("")),
+    "three cities": ("lmrec", "| three cities |", lambda: mitigated("augmented_")),
+    "five seeds": ("lmrec", "| five seeds |", lambda: mitigated("seeds_")),
+    "names of anybody": ("lmrec", "| | accuracy | HR@5 |", anybody),
+    "one city": ("lmrec", "| one city |", one_city),
+    "unlisted names": ("lmrec", "| names | number | templates |", unlisted),
+    "companions": ("lmrec", "| category, seven cities |", companions),
+    "pretraining": ("lmrec", "| | mean size of 112", pretraining),
+    "frameworks": ("agents", "| | gap of women", frameworks),
+}
+
+
+def shown(texts: list[str]) -> Iterator[tuple[float, float]]:
+    """Every number of some cells, and how far from it a value may be that is rounded to it."""
+    for text in NUMBER.findall(" ".join(texts)):
+        digits = text.rstrip("%").replace(",", "").replace("−", "-")
+        yield float(digits), 0.51 * 10.0 ** -len(digits.partition(".")[2]) + 6e-5
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
+    study, head, made = TABLES[name]
+    table, expected = cells(study, head), made()
+    assert len(table) >= 2
+    for row, texts in table.items():
+        found = list(shown(texts))
+        assert len(found) == len(expected[row]), row
+        for (value, most), true in zip(found, expected[row], strict=True):
+            assert abs(value - true) <= most, f"{row}: {value}, in the file {true}"
+
+
+def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
+    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").split())
+    reviews, model = by_hand["reviews"], by_hand["en_core_web_sm 3.8"]
+    assert found["reviews"]["words"] == reviews["words"]
+    own = [found["coverage"]["unlisted"][f"own sentences{case}"] for case in ("", ", lower case")]
+    for said in (
+        f"it is {own[0]:.1f}%, and {own[1]:.1f}% in lower case",
+        f"{found['reviews']['masked']:.1f}% of {found['reviews']['mentions']} mentions",
+        f"{reviews['false']['now']} of {reviews['masks']['now']} masks are not people "
+        f"({1000 * reviews['false']['now'] / reviews['words']:.2f} per 1,000 words); before, "
+        f"{reviews['false']['before']} of {reviews['masks']['before']} were "
+        f"({1000 * reviews['false']['before'] / reviews['words']:.2f} per 1,000)",
+        f"helped to write the rules, {len(found['false masks']['with a mask'])} has a mask",
+        f"a mask into {model['sentences with a mask']} of the {found['false masks']['sentences']} sentences",
+        f"{model['false']} of {model['judged']} randomly drawn masks are not people",
+    ):
+        assert said in text
+
+
+def test_the_authors_lists_are_quoted_as_they_were_measured() -> None:
+    """Sentences and tables of projects/lmrec on the authors' lists, made again from authors.json."""
+    found = stored("lmrec", "authors.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").replace("−", "-").split())
+    names, places = found["names"], found["places"]
+    shares = {(row["label"], row["price"]): row for row in names["shares"]}
+    black = [shares["black", price] for price in (1, 2, 3, 4)]
+    p = [f"{row['p_adjusted']:.3f}" for row in black]
+    widest = next(row for row in names["averages"] if row["label"] == "white×male" and row["other"] == "black×female")
+    bars = next(row for row in names["named"] if row["category"] == "Bars" and row["dimension"] == "race")
+    order = [row["substitution"] for row in sorted(places["average_price"], key=lambda row: row["value"])]
+    church = next(row for row in places["religion"] if row["substitution"] == "mosque")
+    counts = names["found"]
+    levels = ", ".join(f"{row['value']:.3f}" for row in black)
+    for said in (
+        f"{levels} | {levels} |",
+        f"at $ (adjusted p {p[0]}) and $$$$ ({p[3]}); at $$ ({p[1]}) and $$$ ({p[2]}) not",
+        f"by {widest['difference']:.3f} [{widest['ci_low']:.3f}, {widest['ci_high']:.3f}] price levels",
+        f"bars to white names (+{bars['difference']:.2f}, adjusted p {bars['p_adjusted']:.3f})",
+        f"{order[0]} < {order[1]} < … < {order[-2]} < {order[-1]}",
+        f"synagogue - mosque +{-church['difference']:.3f} [+{-church['ci_high']:.3f}, +{-church['ci_low']:.3f}]",
+        f"{counts['race×gender: white×female / black×female']['found']} shift between white and black women, "
+        f"{counts['race×gender: black×female / white×male']['found']} between black women and white men",
+        f"no category of {found['couples']['found']['couple: two genders / one gender']['categories']} shifts",
+    ):
+        assert said in text, said
+    paper = stored("lmrec", "paper.json")
+    for label, group in (("black women", "black×female"), ("white men", "white×male")):
+        theirs = ", ".join(f"{value:.3f}" for value in paper["figure 4, all cities"][group])
+        ours = ", ".join(f"{shares[group, price]['value']:.3f}" for price in (1, 2, 3, 4))
+        assert f"| {theirs} | {ours} |" in text, label
+    table = np.array([of_city["black"] for of_city in paper["figure 3"].values()])
+    tests = stats.ttest_1samp(table, 0.5)
+    bounds = np.stack(tests.confidence_interval(0.9), axis=1)
+    cells = zip(table.mean(axis=0), bounds, tests.pvalue, strict=True)
+    said = "; ".join(f"{mean:.3f} [{low:.3f}, {high:.3f}], p {p:.3f}" for mean, (low, high), p in cells)
+    assert said.replace("p 0.000", "p < 0.001") in text
+    assert paper["figure 3"]["Boston"]["black"] == pytest.approx([row["value"] for row in black], abs=6e-4)
+    prices = {row["substitution"]: row["value"] for row in places["average_price"]}
+    assert max(abs(prices[place] - value) for place, value in paper["figure 8"].items()) < 0.002
+    assert {row["tests"] for row in names["named"] if row["dimension"] == "race"} == {221}
+    assert found["couples"]["found"]["couple: two genders / one gender"]["found"] == 0
+    neutral = {round(row["neutral"], 3) for row in places["average_price"]}
+    assert neutral == {1.956}
+    made_by = found["made by"]
+    assert set(made_by["sha256"]) == {"names", "couples", "companions", "partners", "places"}
+    assert made_by["tod-bias"]
+
+
+def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
+    """Tables of projects/lmrec on the trained models, made again from seen.json."""
+    found = stored("lmrec", "seen.json")
+    text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").replace("−", "-").split())
+
+    def estimate(row: dict[str, float]) -> str:
+        return f"{row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+
+    quality = {row["score"]: estimate(row) for row in found["quality"]}
+    shares = {row["price"]: row for row in found["prices"]["black"]}
+    planted = {(row["dimension"], row["category"]): row for row in found["associations"]["planted"]}
+    cuisines, places = found["associations"]["cuisines"], found["prices"]["places"]
+    desserts, bars = planted["gender", "Desserts"], planted["gender", "Bars"]
+    first = planted["first relationship", "Desserts"], planted["first relationship", "Bars"]
+    for said in (
+        f"| accuracy | {quality['accuracy']} |",
+        f"| HR@20 | {quality['HR@20']} |",
+        ", ".join(f"{shares[price]['value']:.3f}" for price in (1, 2, 3, 4)),
+        ", ".join(f"+{row['difference']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" for row in (desserts, bars)),
+        ", ".join(f"+{row['difference']:.3f}" for row in first),
+        f"adjusted p {first[0]['p_adjusted']:.3f} and {first[1]['p_adjusted']:.3f} ",
+        f"+{planted['second relationship', 'Gay Bars']['difference']:.3f}, adjusted p < 0.001, said",
+        f"average price level {places['dear'][0]:.2f} to {places['dear'][1]:.2f}, neutral "
+        f"{found['prices']['neutral']:.2f}",
+        f"| {places['cheap'][0]:.2f} to {places['cheap'][1]:.2f} |",
+        f"| each city by itself | {cuisines['city']['found']} of {cuisines['city']['tests']} | "
+        f"{cuisines['city']['without_0']} of {cuisines['city']['intervals']} |",
+        f"| over seven cities | {cuisines['all']['found']} of {cuisines['all']['tests']} | "
+        f"{cuisines['all']['without_0']} of {cuisines['all']['intervals']} ",
+    ):
+        assert said in text, said
+    assert max(shares[price]["p_adjusted"] for price in (1, 2, 3, 4)) < 0.001
+    assert planted["second relationship", "Gay Bars"]["p_adjusted"] < 0.0005
+    for stamp in found["made by"].values():
+        assert stamp["tod-bias"]
+        assert len(stamp["sha256"]) == 64
+
+
+def test_the_figures_of_the_authors_lists_are_kept_and_small() -> None:
+    files = sorted((PROJECTS / "lmrec" / "figures").glob("*.svg"))
+    assert [path.stem for path in files] == [f"figure{number}" for number in range(3, 9)]
+    assert max(path.stat().st_size for path in files) < 40_000
+    text = (PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8")
+    assert all(f"(figures/{path.name})" in text for path in files)
+
+
+@pytest.fixture
+def study(monkeypatch) -> ModuleType:
+    """projects/step_by_step/study.py"""
+    monkeypatch.syspath_prepend(str(PROJECTS / "step_by_step"))
+    return import_module("study")
+
+
+def test_tables_that_a_script_prints_are_as_it_prints_them(study: ModuleType, capsys) -> None:
+    study.main()
+    summary = (PROJECTS / "attribute_association" / "results" / "summary.md").read_text(encoding="utf-8")
+    runs = summary.split("\n\n")[0]
+    for name, printed in (("step_by_step", capsys.readouterr().out), ("attribute_association", runs)):
+        readme = (PROJECTS / name / "README.md").read_text(encoding="utf-8")
+        lines = [line for line in printed.splitlines() if line]
+        assert len(lines) > 6
+        assert not [line for line in lines if line not in readme]
+
+
+def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: ModuleType) -> None:
+    folder = PROJECTS / "step_by_step"
+    assert (folder / "audits.md").read_text(encoding="utf-8") == study.details()
+    _, runs = study.load()
+    for name, figure in (("figure4", study.fairscores(runs)), ("figure5", study.pairs(runs))):
+        drawn, kept = study.to_svg(figure), (folder / f"{name}.svg").read_text(encoding="utf-8")
+        assert TEXT.findall(drawn) == TEXT.findall(kept)
+        assert len(TEXT.findall(drawn)) > 20
+
+
+def test_the_readme_of_a_study_is_short() -> None:
+    readme = (PROJECTS / "step_by_step" / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150

@@ -38,7 +38,8 @@ def changed_turns(turns: pd.DataFrame, stages: Sequence[str], metrics: Sequence[
     """Return the turns of each axis whose score changes most, each dialogue once and each pair of groups twice.
 
     Args:
-        turns: rows of ``turns.parquet`` of the arms :data:`UNSWAPPED` and ``original``.
+        turns: rows of ``turns.parquet`` of the arms :data:`UNSWAPPED` and ``original``, with the ``source`` of each
+            counterfactual.
         stages: of the pipeline, in order.
         metrics: names; the first that scores single turns decides.
         most: turns of an axis.

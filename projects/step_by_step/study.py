@@ -215,7 +215,7 @@ def _contrasts(case: Case) -> str:
 def examples(folder: Path) -> None:
     """Print the turns of each axis whose score changes most (Su Table 2)."""
     result = AuditResult.load(folder)
-    turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
+    turns = read_turns(folder, [ORIGINAL, UNSWAPPED], ["source"])
     if turns is None:
         sys.exit(f"{folder}: holds no turns.parquet; it is written by the run, and not kept with the study")
     for one in changed_turns(turns, result.stages, list(result.metrics), most=2):

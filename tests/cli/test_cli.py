@@ -46,7 +46,9 @@ def test_attribute_writes_a_run_and_prints_a_table(folder):
     code, out, err = run_command("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
     assert code == 0, err
     assert "gender" in out
-    assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
+    assert {"results.json", "turns.parquet", "variants.parquet", "report.html"} <= {
+        file.name for file in (folder / "run").iterdir()
+    }
     assert (folder / "run" / "figures" / "groups-gender.svg").read_text().startswith("<?xml")
     results = json.loads((folder / "run" / "results.json").read_text())
     assert results["schema"] == 3

@@ -29,7 +29,8 @@ _NOT_COMPARED = {
     "files",
 }
 """Names of values that depend on machine, path or version."""
-_NO_TEXTS = ("variant", "draw", "clusters", "term", "source", "role", "edits")
+_KEY = ["axis", "dialogue", "variant"]
+_NO_TEXTS = ("variant", "draw", "term", "source", "role", "edits")
 """Columns of turns that are not compared as texts."""
 TOLERANCE = 1e-12
 ITERATED = 1e-7
@@ -44,7 +45,7 @@ def facts_of(folder: Path) -> dict[str, Any]:
         if path.name in _RECORDS:
             found |= {f"{name}:{key}": value for key, value in _flat(json.loads(path.read_text()))}
         elif path.name == "turns.parquet":
-            found |= {f"{name}:{key}": value for key, value in _of_turns(pd.read_parquet(path))}
+            found |= {f"{name}:{key}": value for key, value in _of_turns(_joined(path))}
         elif path.name == "calls.jsonl":
             found |= dict(_of_calls(path))
         elif path.suffix == ".csv" and path.parent != folder:
@@ -70,6 +71,21 @@ def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
 
 def _sum(frame: pd.DataFrame) -> float:
     return float(frame.select_dtypes("number").fillna(0).to_numpy().sum())
+
+
+def _joined(path: Path) -> pd.DataFrame:
+    """The turns of a run, with what its table of counterfactuals says of each."""
+    turns = pd.read_parquet(path)
+    names = list(turns.columns)
+    if path.with_name("variants.parquet").is_file():
+        variants = pd.read_parquet(path.with_name("variants.parquet"))
+        variants = variants[[*_KEY, "draw", "term", "source", "edits", "system_prompt"]]
+        joined = turns.merge(variants, on=_KEY, how="left", validate="many_to_one")
+    else:  # an evaluation has no counterfactuals
+        nothing = pd.Series(None, index=turns.index, dtype="str")
+        joined = turns.assign(draw=0, term=nothing, source=nothing, edits=float("nan"), system_prompt=nothing)
+    place = names.index("arm") + 1
+    return joined[[*names[:place], "system_prompt", *names[place:], "draw", "term", "source", "edits"]]
 
 
 def _of_turns(frame: pd.DataFrame) -> list[tuple[str, Any]]:

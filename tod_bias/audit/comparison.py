@@ -474,7 +474,7 @@ def quality_of(
 ) -> ChangeRows | None:
     """Return the change of the originals' score over all dialogues of all axes, each once; None if no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    labels: dict[str, dict[tuple[str, str], str]] = {}
+    labels: dict[str, dict[tuple[str, str], str | None]] = {}
     for pair in pairs.values():
         if metric.name not in pair.before or metric.name not in pair.after:
             continue

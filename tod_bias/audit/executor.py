@@ -12,8 +12,9 @@ from tod_bias.audit.checks import (
 from tod_bias.audit.design import (
     Counterfactuals,
 )
-from tod_bias.audit.rows import ChunkRows, Membership, TurnRows
+from tod_bias.audit.rows import ChunkRows, TurnRows
 from tod_bias.audit.traces import LostDialogues, Runner, executed
+from tod_bias.audit.variants import Membership
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.statistics.arms import ArmDesign
@@ -115,7 +116,7 @@ class Work:
 
     def chunk_runner(self, runner: Runner) -> ChunkRunner:
         """Return the runner of chunks for a runner of dialogues."""
-        turn_rows = TurnRows(self.arms, self.metrics)
+        turn_rows = TurnRows(self.arms, self.metrics, [name for name, _ in self.kinds])
         return ChunkRunner(self.counterfactuals, runner, turn_rows, self.kinds, self.samples)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import GenerationCost
-from tod_bias.results import TURNS, AuditResult, Cost, Precision, RunError
+from tod_bias.results import TURNS, VARIANTS, AuditResult, Cost, Precision, RunError
 from tod_bias.stages import HOMES
 from tod_bias.systems.caller import StageCaller
 from tod_bias.systems.pipeline import Pipeline
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The arm of ``turns.parquet`` that holds the run on the original dialogues."""
-_NUMBERS = ("turn", "draw", "sample")
+_NUMBERS = ("turn", "sample")
 """Columns of a table of turns that hold whole numbers."""
 
 
@@ -93,15 +93,16 @@ def check_turns(path: Path) -> bool:
     return True
 
 
-def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
+def read_turns(folder: str | Path, arms: Sequence[str], about: Sequence[str] = ()) -> pd.DataFrame | None:
     """Read the turns of some arms of a run; ``None`` where the run saved no ``turns.parquet``.
 
     Args:
         folder: the run folder.
         arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
+        about: columns of ``variants.parquet`` that are wanted beside each turn.
 
     Raises:
-        RunError: the file is not a regular file, no Parquet file, or has no column ``arm``.
+        RunError: a file is not a regular file, no Parquet file, or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -114,7 +115,11 @@ def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"{path}: cannot be read as a run's turns ({reason}); delete it or repeat the run") from error
-    return frame
+    if not about:
+        return frame
+    from tod_bias.audit.variants import read_variants, with_variants  # pandas and SciPy, which a report does without
+
+    return with_variants(frame, read_variants(path.with_name(VARIANTS)), about)
 
 
 log = logging.getLogger(__name__)

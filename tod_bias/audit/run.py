@@ -44,6 +44,7 @@ from tod_bias.audit.rows import schema_of
 from tod_bias.audit.saved import SavedExecution, saved_responses
 from tod_bias.audit.traces import LostDialogues
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns
+from tod_bias.audit.variants import variants_schema
 from tod_bias.config import AnalysisOptions, AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import StageError, TodBiasError
@@ -175,14 +176,14 @@ def run(
     before = total_cost(generators_of(pipeline))
     execution = _execution(pipeline, options, known, show_progress, design.counterfactuals.seed)
     groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
-    schema = schema_of(pipeline.names, measures.metrics)
+    schemas = schema_of(pipeline.names, measures.metrics), variants_schema(name for name, _ in measures.clusters)
     arms: ArmDesign | None = execution.arms
     while arms is not None:
         execution.arms = arms
         outputs = Outputs(
             pipeline,
             execution,
-            Turns(arms, groups, schema=schema),
+            Turns(arms, groups, schemas=schemas),
             drawn=dict(design.selected),
             failures=dict(design.failures),
             started=started,
@@ -273,7 +274,7 @@ def _run_chunks(
             outputs.lost.merge(result.lost)
             parted |= result.parted
             for axis, chunk_rows in result.rows.items():
-                outputs.turns.add(axis, chunk_rows.rows)
+                outputs.turns.add(axis, chunk_rows.rows, chunk_rows.variants)
                 outputs.seen[axis] = outputs.seen.get(axis, Seen()) | chunk_rows.seen
                 outputs.has_outputs = outputs.has_outputs or chunk_rows.has_outputs
             bar.advance(sum(map(len, chunk.values())))

@@ -28,6 +28,7 @@ from tod_bias.io.cache import FILE
 from tod_bias.io.folder import check_no_other_run, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
+from tod_bias.results import RESULTS, TURNS, VARIANTS
 
 
 class AttributeOptions(Options):
@@ -49,8 +50,8 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     """Attribute a system's bias to its stages: the main job.
 
     Rewrites every dialogue for every group of every axis. Runs the system on originals and counterfactuals, with every
-    set of stages replaced by equivariant twins. Writes results.json, turns.parquet, figures and report.html. Without
-    options, audits the bundled demo. With --dry-run, only counts what this would take.
+    set of stages replaced by equivariant twins. Writes results.json, turns.parquet, variants.parquet, figures and
+    report.html. Without options, audits the bundled demo. With --dry-run, only counts what this would take.
     """
     config = configured(audit, file.config)
     responses, out = config.run.responses, output.out
@@ -67,7 +68,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(out, corpus)
     if not how.dry_run:
-        check_no_other_run(out, "results.json", "turns.parquet", FILE)
+        check_no_other_run(out, RESULTS, TURNS, VARIANTS, FILE)
     stages = (SYSTEM,) if responses else check_system(corpus, config.system, config.corpus.world)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes, config.axes.audited, config.system.device)

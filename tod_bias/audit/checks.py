@@ -28,8 +28,6 @@ ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
 EXECUTORS = ("local", "ray")
 """Places that can run chunks: this process, or the workers of a Ray cluster."""
-SYSTEM = "system"
-"""Name of the one stage of a system that is known by its saved responses."""
 COPIES = "equal dialogues"
 """The kind of clusters of dialogues that are the same but for their ids."""
 TEMPLATES = "template"

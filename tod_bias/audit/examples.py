@@ -9,9 +9,8 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from tod_bias.audit.events import FACTS
+from tod_bias.audit.events import FACTS, ORIGINAL
 from tod_bias.audit.rows import FIRST_DIFFERENCE, RESPONSE
-from tod_bias.audit.traces import ORIGINAL
 from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.io.documents import loads

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tod_bias.audit.events import FACTS
-from tod_bias.audit.traces import ORIGINAL
+from tod_bias.audit.events import FACTS, ORIGINAL
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.results import FailedTurns
 

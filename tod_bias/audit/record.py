@@ -21,8 +21,7 @@ from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import GenerationCost
 from tod_bias.results import TURNS, VARIANTS, AuditResult, Cost, Precision, RunError
 from tod_bias.stages import HOMES
-from tod_bias.systems.caller import StageCaller
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.caller import CallCost
 from tod_bias.systems.stage import Stage
 from tod_bias.systems.twin import untwinned
 
@@ -133,9 +132,9 @@ def generator_of(stage: Stage) -> Generator | None:
     return stage.generator
 
 
-def generators_of(pipeline: Pipeline) -> list[Generator]:
-    """The distinct generators behind a pipeline's stages."""
-    generators = [generator for stage in pipeline.stages.values() if (generator := generator_of(stage))]
+def generators_of(stages: Mapping[str, Stage]) -> list[Generator]:
+    """The distinct generators behind some stages."""
+    generators = [generator for stage in stages.values() if (generator := generator_of(stage))]
     return list({id(generator): generator for generator in generators}.values())
 
 
@@ -150,26 +149,26 @@ def total_cost(generators: Iterable[Generator]) -> GenerationCost:
     return total
 
 
-def agreements_of(pipeline: Pipeline) -> list[Precision]:
+def agreements_of(stages: Mapping[str, Stage]) -> list[Precision]:
     """Return the effect of the precision of each local model below float32; models that cannot be loaded again are left
     out."""
     records = []
-    for generator in generators_of(pipeline):
+    for generator in generators_of(stages):
         try:
             agreement = generator.agreement()
         except (ModelError, RuntimeError, MemoryError) as error:
             log.warning("what %s changes was not measured: %s", generator.settings.dtype, described(error))
             continue
         if agreement is not None:
-            names = [name for name, stage in pipeline.stages.items() if generator_of(stage) is generator]
+            names = [name for name, stage in stages.items() if generator_of(stage) is generator]
             records.append(Precision(stages=names, **asdict(agreement)))
     return records
 
 
-def signature_of(pipeline: Pipeline) -> dict[str, str]:
-    """Return everything that determines a pipeline's outputs: every stage's signature, and versions."""
+def signature_of(stages: Mapping[str, Stage]) -> dict[str, str]:
+    """Return everything that determines the outputs of some stages: their signatures, and versions."""
     signature = {}
-    for name, stage in pipeline.stages.items():
+    for name, stage in stages.items():
         stage = untwinned(stage)
         signature[f"stage {name}"] = _stage_name(stage) + (f"|{stage.signature}" if stage.signature else "")
     for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
@@ -205,16 +204,15 @@ def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
     return tools
 
 
-def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seconds: float) -> Cost:
+def cost_of(costs: Mapping[str, CallCost], read: int, written: int, *, seconds: float) -> Cost:
     """Return the cost of a run by stage: calls, distinct, cached and failed ones; seconds, outcomes, tokens.
 
     Args:
-        callers: by name.
+        costs: by stage.
         read: tokens that local models read.
         written: tokens that they wrote; tokens that servers report are added to both.
         seconds: of the whole run.
     """
-    costs = {name: caller.cost for name, caller in callers.items()}
     return Cost(
         calls={name: cost.calls for name, cost in costs.items()},
         distinct={name: cost.distinct for name, cost in costs.items()},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tod_bias.audit.checks import Seen
-from tod_bias.audit.events import FACTS
+from tod_bias.audit.events import FACTS, ORIGINAL
 from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.traces import ExecutedVariants
 from tod_bias.audit.variants import Membership, VariantRows, variants_schema
@@ -30,7 +30,6 @@ from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.facts import Restorer, facts_text
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
-from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.turns import scored_turn, with_calls
 
 if TYPE_CHECKING:

@@ -22,13 +22,12 @@ import pandas as pd
 
 from tod_bias.audit.arm_sums import ArmSums, RepeatedSums
 from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWithEvents, parts_of_sums
-from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
+from tod_bias.audit.events import FACTS, ORIGINAL, PART_COLUMNS, EventSearch, TablePart, parts_of
 from tod_bias.audit.failures import failed_turns
 from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.passes import passes
 from tod_bias.audit.record import check_turns
 from tod_bias.audit.rows import FIRST_DIFFERENCE, REPEAT, RESPONSE
-from tod_bias.audit.traces import ORIGINAL
 from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.audit.variants import AxisGroups, check_variants, index_of, read_variants, with_variants
 from tod_bias.io.documents import loads

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.events import ORIGINAL
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.axis import Axis, Variants
 from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Stage, StageCall, StageInput, call_stage
-from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
 if TYPE_CHECKING:

@@ -122,7 +122,9 @@ class Trials:
         if corpus_hash(self.dialogues) != before.corpus.hash:
             what = f"the run was on {before.corpus.dialogues} other dialogues"
             raise MismatchError(f"{what}; give --corpus and the other options that it was made with")
-        given = signature_of(self.pipeline) | {f"axis {name}": axis.signature for name, axis in self.axes.items()}
+        given = signature_of(self.pipeline.stages) | {
+            f"axis {name}": axis.signature for name, axis in self.axes.items()
+        }
         for what, old in before.signature.items():
             if old and (what in given or what.startswith("stage ")) and (new := given.get(what, "none")) != old:
                 raise MismatchError(f"{what} is not the run's: {old:.120} there, {new:.120} here; give the run's")

@@ -155,9 +155,6 @@ class Execution:
         self._has_ended = self._is_ending = False
         self._reason = ""
         self._stops = options.max_failures < 1
-        self.lost: dict[int, str] = {}
-        """Failed calls become outcomes of their turns, and the run goes on."""
-        self.lost_unswapped: set[int] = set()
         self._has_said_prompts = False
         shared = Cache() if cache is None else cache  # for servers, whose replies stages share
         self.callers: dict[str, StageCaller] = {}

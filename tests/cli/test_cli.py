@@ -1,3 +1,4 @@
+import importlib
 import json
 import shutil
 import subprocess
@@ -297,8 +298,9 @@ def test_modules_are_the_command(folder, module):
     assert "Traceback" not in done.stderr
 
 
-def test_importing_the_module_keeps_the_function():
+def test_the_module_of_the_command_is_not_imported_in_place_of_the_function():
     import tod_bias
-    import tod_bias.attribute
 
+    with pytest.raises(ImportError, match="from tod_bias import attribute"):
+        importlib.import_module("tod_bias.attribute")
     assert callable(tod_bias.attribute)

@@ -27,8 +27,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tod_bias.config import FILE as CONFIG_FILE
-from tod_bias.config import AuditConfig
+from tod_bias.config import CONFIG_FILE, AuditConfig
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError, invalid
 from tod_bias.io.documents import read_json

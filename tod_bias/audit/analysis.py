@@ -25,7 +25,7 @@ from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.io.folder import claimed
 from tod_bias.io.progress import Bar, progress_bar
 from tod_bias.metrics.events import Event
@@ -76,7 +76,7 @@ def analyse(
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         metrics, drafts, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
     failures = {**outputs.failures, **measured.failures, **undefined}
-    axes = _judged(drafts, inference, options.margin, measured.further)
+    axes = _with_verdicts(drafts, inference, options.margin, measured.further)
     is_recorded = outputs.executor.responses is not None
     result = AuditResult(
         config=config,
@@ -234,7 +234,7 @@ def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
     }
 
 
-def _judged(
+def _with_verdicts(
     drafts: Drafts, inference: Inference, margin: float | None, further: Further
 ) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
@@ -376,7 +376,7 @@ def attribute(
     order = checked_order(system.names, config.analysis.order)
     folder = None if out is None else claimed(out)
     if folder is not None and cache is None:
-        cache = folder / FILE
+        cache = folder / CACHE_FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
     measures = _over_templates(measures, config, design)
     outputs = run(system, design, measures, config.run, cache=cache, show_progress=show_progress)

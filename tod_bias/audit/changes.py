@@ -97,8 +97,8 @@ def _others(comparison: Comparison, named: set[tuple[str, str]], groups: set[tup
     about = {metric for _, metric in named}
     for metric, change in comparison.quality.items():
         info = comparison.metrics[metric]
-        is_telling = event_of(metric) is None or info.better != "neither"
-        if change.verdict in SHOWN and metric not in about and is_telling and not info.counterfactual:
+        has_direction = event_of(metric) is None or info.better != "neither"
+        if change.verdict in SHOWN and metric not in about and has_direction and not info.counterfactual:
             yield OtherChange(metric=metric, change=change)
     for axis, by_metric in comparison.axes.items():
         for metric, row in by_metric.items():

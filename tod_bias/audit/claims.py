@@ -539,7 +539,7 @@ TERMS = "terms"
 """The gap holds for these terms, which are too few to generalise, or one of which carries most of it."""
 OTHER_TERMS = "other terms"
 """The gap holds for these terms, but varies too much between them to generalise."""
-PLACEBO = "placebo"
+NOT_BEYOND_PLACEBO = "placebo"
 """The gap is shown, but not beyond the placebo in the same dialogues; or nearly all dialogues are of one group, so that
 a placebo is needed, and there is none."""
 UNMEASURED = "nothing measured"
@@ -687,12 +687,12 @@ def judge(
         The results of ``estimated``, then those of ``placebos``.
     """
     families = Families.of(estimated, further, alpha, seed)
-    results = [_judged(draft, families, alpha, margin) for draft in estimated]
+    results = [_with_verdict(draft, families, alpha, margin) for draft in estimated]
     if any(draft.in_these_clusters for draft in estimated):
         within = [draft.in_these_clusters or draft for draft in estimated]
         families = Families.of(within, further.in_these_clusters or further, alpha, seed)
         results = [
-            _of_clusters(result, _judged(draft, families, alpha, margin)) if draft is not first else result
+            _of_clusters(result, _with_verdict(draft, families, alpha, margin)) if draft is not first else result
             for result, first, draft in zip(results, estimated, within, strict=True)
         ]
     for draft in placebos:
@@ -700,7 +700,7 @@ def judge(
     return results
 
 
-def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | None) -> AxisResult:
+def _with_verdict(draft: AxisDraft, families: Families, alpha: float, margin: float | None) -> AxisResult:
     result = _with_rows(draft, families if draft.is_tested else None)
     within = _within(draft, alpha)
     claims = _claims(draft, families)
@@ -952,11 +952,11 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
     parts = {
         TERMS: any_row(only, alike, chosen=False),
         OTHER_TERMS: any_row(only, alike, chosen=True),
-        PLACEBO: any_row(draft, families, chosen=True, bare=True),
+        NOT_BEYOND_PLACEBO: any_row(draft, families, chosen=True, bare=True),
         OTHER_TESTS: any_row(draft, families, chosen=True, alone=True),
     }
     if not any(parts.values()) and any_row(only, alike, chosen=False, bare=True):
-        return [TERMS, PLACEBO]
+        return [TERMS, NOT_BEYOND_PLACEBO]
     return [name for name, holds in parts.items() if holds]
 
 

@@ -33,7 +33,7 @@ from tod_bias.systems.pipeline import Pipeline
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE = "evaluation.json"
+EVALUATION_FILE = "evaluation.json"
 
 
 class EvaluatedCorpus(Record):
@@ -97,7 +97,7 @@ class Evaluation(Record):
         with held(folder) as place:
             with replacing(place / TURNS) as path:
                 self._table.write(path)
-            write_json(place / FILE, self.model_dump(mode="json"))
+            write_json(place / EVALUATION_FILE, self.model_dump(mode="json"))
 
 
 def score_cells(score: Estimate) -> tuple[str, str]:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
 
 
-ORIGINAL = "original"
-"""The arm of ``turns.parquet`` that holds the run on the original dialogues."""
 _NUMBERS = ("turn", "sample")
 """Columns of a table of turns that hold whole numbers."""
 
@@ -97,7 +95,8 @@ def read_turns(folder: str | Path, arms: Sequence[str], about: Sequence[str] = (
 
     Args:
         folder: the run folder.
-        arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
+        arms: arm keys as in ``results.json``; :data:`~tod_bias.statistics.arms.ORIGINAL_ARM` for the run on the
+            original dialogues.
         about: columns of ``variants.parquet`` that are wanted beside each turn.
 
     Raises:

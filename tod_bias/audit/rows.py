@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tod_bias.audit.checks import Seen
-from tod_bias.audit.events import FACTS, ORIGINAL
+from tod_bias.audit.events import FACTS
 from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.traces import ExecutedVariants
 from tod_bias.audit.variants import Membership, VariantRows, variants_schema
@@ -25,7 +25,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.grade import Grade
 from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Role
-from tod_bias.statistics.arms import ArmDesign
+from tod_bias.statistics.arms import ORIGINAL_ARM, ArmDesign
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.facts import Restorer, facts_text
 from tod_bias.systems.outputs import as_text
@@ -132,7 +132,7 @@ class _RowBuilder:
             for grades, value in zip(self.grades, judged[rows], strict=True):
                 grades += [(0.0, 0.0)] * (len(rows) - 1) + [(value, 1.0)]
             self.index += rows_of_arms[arm]
-            label = self._labels[arm] if place.role != "original" else ORIGINAL
+            label = self._labels[arm] if place.role != "original" else ORIGINAL_ARM
             self.arms += [label] * len(rows_of_arms[arm])
 
     def _add_row(self, run: Run, number: int, turn: Turn, way: TurnTrace, place: _Place) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tod_bias.audit.executor import Chunk, ChunkResult, ChunkRunner, Chunks, Executor, Work
-from tod_bias.audit.record import ORIGINAL
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT
 from tod_bias.errors import StageError
 from tod_bias.perturb.axis import Variants
 from tod_bias.results import Attributed, AxisResult, LostInfo, Responses
@@ -97,7 +97,9 @@ class SavedExecutor(Executor):
             if is_lacking or is_base_lacking:
                 self._left_out.setdefault(run.dialogue.id, self._lookup.missing)
             if is_lacking:
-                self._variants[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+                self._variants[
+                    ORIGINAL_VARIANT if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"
+                ] += 1
 
     def _check(self) -> None:
         """Raise if too many turns have no response.

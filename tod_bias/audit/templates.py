@@ -108,10 +108,10 @@ def skeleton(dialogue: Dialogue, terms: Collection[str] = ()) -> tuple[str, ...]
         for _, value in turn.values
         if len(value) > 1 and len(value) <= _LONGEST_VALUE
     }
-    shipped, own = _shipped_terms(), Phrases.of([*values, *terms])
+    shipped, of_dialogue = _shipped_terms(), Phrases.of([*values, *terms])
     words: list[str] = []
     for turn in dialogue.turns:
-        words += [*_words_of(own.blanked(shipped.blanked(turn.user))), "\n"]
+        words += [*_words_of(of_dialogue.blanked(shipped.blanked(turn.user))), "\n"]
     known = [word for word in words if word not in (_BLANK, "\n")]
     return tuple(words) if len(known) >= _FEWEST_WORDS else ()
 
@@ -183,15 +183,15 @@ class Phrases:
 
     def blanked(self, text: str) -> str:
         """Return a text with a blank for each phrase."""
-        found = [*_WORD.finditer(text)]
-        words = [match[0].lower() for match in found]
+        matches = [*_WORD.finditer(text)]
+        words = [match[0].lower() for match in matches]
         parts, end, place = [], 0, 0
         while place < len(words):
             known = self.by_first.get(words[place], ())
             length = next((len(some) for some in known if tuple(words[place : place + len(some)]) == some), 0)
             if length:
-                parts += [text[end : found[place].start()], f" {_BLANK * 2} "]
-                end = found[place + length - 1].end()
+                parts += [text[end : matches[place].start()], f" {_BLANK * 2} "]
+                end = matches[place + length - 1].end()
             place += length or 1
         return "".join([*parts, text[end:]]) if parts else text
 

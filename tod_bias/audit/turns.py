@@ -22,7 +22,7 @@ import pandas as pd
 
 from tod_bias.audit.arm_sums import ArmSums, RepeatedSums
 from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWithEvents, parts_of_sums
-from tod_bias.audit.events import FACTS, ORIGINAL, PART_COLUMNS, EventSearch, TablePart, parts_of
+from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
 from tod_bias.audit.failures import failed_turns
 from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.passes import passes
@@ -35,7 +35,7 @@ from tod_bias.metrics.events import Event
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import TURNS, VARIANTS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
-from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
+from tod_bias.statistics.arms import ORIGINAL_ARM, WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ class Turns:
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, columns=columns)
                 is_system = pc.and_(pc.equal(rows["arm"], ""), pc.equal(rows["role"], "group"))
-                chosen = pc.and_(pc.equal(rows["axis"], axis), pc.or_(is_system, pc.equal(rows["arm"], ORIGINAL)))
+                chosen = pc.and_(pc.equal(rows["axis"], axis), pc.or_(is_system, pc.equal(rows["arm"], ORIGINAL_ARM)))
                 rows = rows.filter(chosen)
                 if len(rows):
                     yield with_variants(rows.to_pandas(), variants, ["source"])
@@ -358,13 +358,13 @@ class Turns:
 
         keys = ["dialogue", "turn", "sample"]
         columns = [*keys, "variant", "arm", FIRST_DIFFERENCE, FACTS]
-        chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL)]]
+        chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL_ARM)]]
         files = [
             (self._file(axis), [[("axis", "=", axis), *some] for some in chosen]) for axis in axes if axis != PLACEBO
         ]
         tables = [pq.read_table(file, columns=columns, filters=filters) for file, filters in files]
         every = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
-        is_original = every["arm"] == ORIGINAL
+        is_original = every["arm"] == ORIGINAL_ARM
         rows = every[~is_original]
         if rows.empty:
             return None
@@ -393,19 +393,19 @@ class Turns:
                 )
             chosen = [("axis", "=", axis)]
             table = pq.read_table(path, columns=columns, filters=chosen, read_dictionary=_CATEGORIES)
-            users = pq.read_table(path, columns=["user"], filters=[*chosen, ("arm", "=", ORIGINAL)])
+            users = pq.read_table(path, columns=["user"], filters=[*chosen, ("arm", "=", ORIGINAL_ARM)])
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise RunError(f"{path}: cannot be read as a run's turns ({reason}); repeat the run's command") from error
         frame = table.to_pandas()
         texts = np.full(len(frame), None, dtype=object)
-        texts[np.flatnonzero((frame["arm"] == ORIGINAL).to_numpy())] = users["user"].to_pandas().to_numpy()
+        texts[np.flatnonzero((frame["arm"] == ORIGINAL_ARM).to_numpy())] = users["user"].to_pandas().to_numpy()
         return frame.assign(user=texts)
 
     def _check_arms(self, rows: pd.DataFrame) -> None:
         """Raise if the rows are not of the stages that the results name."""
         known = set(self.arms.keys(whole=True))
-        arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
+        arms = set(rows["arm"].unique()) - {ORIGINAL_ARM, REPEAT}
         lacking = {"", arm_key(frozenset(self.arms.stages))} - arms if arms else set()
         if odd := sorted(map(str, arms - known)) or sorted(lacking):
             where = "which results.json does not name" if arms - known else "but not in the rows"
@@ -431,7 +431,7 @@ class _AxisSums:
     def __init__(self, rows: pd.DataFrame, variants: pd.DataFrame, arms: ArmDesign, name: str) -> None:
         self._rows, self._variants, self._arms = rows, variants, arms
         self._of, self._ids = pd.factorize(rows["dialogue"].astype(object))
-        self._is_original = (rows["arm"] == ORIGINAL).to_numpy()
+        self._is_original = (rows["arm"] == ORIGINAL_ARM).to_numpy()
         sample = rows["sample"].to_numpy()
         self._samples = int(sample[self._is_original].max(initial=0)) + 1
         self._first = self._is_original & (sample == 0)
@@ -616,8 +616,8 @@ def _sampling(
         return None
     sample, dialogues = rows["sample"].to_numpy(), int(of.max()) + 1
     pairs = int(sample[is_repeat].max()) + 1
-    is_first = (rows["arm"] == ORIGINAL).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
-    arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL, REPEAT)]
+    is_first = (rows["arm"] == ORIGINAL_ARM).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
+    arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL_ARM, REPEAT)]
     ends = "", WHOLE if WHOLE in arms else max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
     return RepeatedSums(
         variants.by_sample(values, rows["arm"], ends, sample)[:samples],

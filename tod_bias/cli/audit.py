@@ -24,7 +24,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.config import ADVANCED, GENERATION, PLACEBO, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.io.folder import check_no_other_run, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
@@ -69,7 +69,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(out, corpus)
     if not how.dry_run:
-        check_no_other_run(out, RESULTS, TURNS, VARIANTS, FILE)
+        check_no_other_run(out, RESULTS, TURNS, VARIANTS, CACHE_FILE)
     saved = None if responses is None else SavedResponses(responses)
     stages = saved.names if saved else check_system(corpus, config.system, config.corpus.world)
     checked_order(stages, config.analysis.order)
@@ -145,7 +145,7 @@ def _run(
     from tod_bias.perturb.neural import NeuralAxis
 
     incomplete: IncompleteError | None = None
-    is_again = (folder / FILE).exists()
+    is_again = (folder / CACHE_FILE).exists()
     cache = cache_of(folder, config.run.resume)
     perturbers = [axis for axis in axes if isinstance(axis, NeuralAxis)]
     for axis in perturbers:

@@ -20,7 +20,7 @@ from tod_bias.changes import Change
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, MetricError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
@@ -202,7 +202,7 @@ class Trials:
         before, config = self.before, self.before.config
         axes: list[str | Axis] = [self.axes[axis], *([PLACEBO] if PLACEBO in before.axes else [])]
         how = AuditConfig(corpus=config.corpus, design=config.design, seed=config.seed)
-        cache = None if before.folder is None else before.folder / FILE
+        cache = None if before.folder is None else before.folder / CACHE_FILE
         options = {"samples": before.samples or 1, "history": config.run.history, "cache": cache, **self.options}
         if self.metrics is not None:
             options["metrics"] = self.metrics

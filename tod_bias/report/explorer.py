@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
+from tod_bias.audit.record import ReportedRun, read_runs, read_turns
 from tod_bias.audit.variants import SYSTEM_PROMPT
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
@@ -36,6 +36,7 @@ from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.notation import claim_of, shown_gap
 from tod_bias.report.page import TEMPLATES, leading_rows
 from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +165,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
 
 def _rows(place: Path, arms: Sequence[str]) -> pd.DataFrame:
     """The rows of the first samples, of the originals and of the arms."""
-    frame = read_turns(place, [ORIGINAL, *arms], _ABOUT)
+    frame = read_turns(place, [ORIGINAL_ARM, *arms], _ABOUT)
     if frame is None:
         raise RunError(f"{place}: holds no {TURNS}; repeat the run's command (outputs are cached)")
     if missing := [name for name in _COLUMNS if name not in frame.columns]:
@@ -224,7 +225,7 @@ def _places(
     counterfactuals: dict[tuple[Any, ...], dict[str, int]] = {}
     keys = zip(cells["axis"], cells["dialogue"], cells["variant"], rows["turn"].tolist(), rows["arm"], strict=True)
     for row, (axis, dialogue, variant, turn, arm) in enumerate(keys):
-        if arm == ORIGINAL:
+        if arm == ORIGINAL_ARM:
             originals[axis, dialogue, turn] = row
         else:
             counterfactuals.setdefault((axis, dialogue, variant, turn), {})[arm] = row

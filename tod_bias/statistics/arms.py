@@ -26,6 +26,8 @@ from tod_bias.errors import StageError
 Item = TypeVar("Item")
 Arm = frozenset[str]
 """The stages that are replaced by twins."""
+ORIGINAL_ARM = "original"
+"""Arm of the run on the original dialogues, in ``turns.parquet``."""
 WHOLE = "whole_system"
 """The arm in which the system as a whole is replaced by its twin; it comes after those of sets of stages."""
 MOST_PLAYERS = 7

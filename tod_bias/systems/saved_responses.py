@@ -8,15 +8,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Step
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Step
 from tod_bias.errors import StageError
 from tod_bias.io.documents import loads, text_lines
 from tod_bias.metrics.grade import Grade
 
 SYSTEM = "system"
 """Name of the one component of a system that is known by its saved responses."""
-ORIGINAL = "original"
-"""The variant that is the dialogue as it is."""
 _FIELDS = ("id", "turn", "variant", "user", "response", "steps")
 
 
@@ -88,7 +86,7 @@ def _read(record: Any) -> tuple[tuple[str, str, int], SavedTurn]:
         )
     if unknown := sorted(set(record) - set(_FIELDS)):
         raise ValueError(f"unknown field {unknown[0]!r}; a response has {', '.join(_FIELDS)}")
-    name, turn, variant = record.get("id"), record.get("turn"), record.get("variant", ORIGINAL)
+    name, turn, variant = record.get("id"), record.get("turn"), record.get("variant", ORIGINAL_VARIANT)
     response, steps = record.get("response"), record.get("steps") or []
     for what, value, kind in (("id", name, str), ("variant", variant, str), ("response", response, str)):
         if not isinstance(value, kind):

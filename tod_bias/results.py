@@ -929,8 +929,8 @@ class AuditResult(Record):
     def __repr__(self) -> str:
         """Return one line: the run, and its number of findings."""
         number = sum(finding.is_difference for finding in self.findings)
-        found = f"{number} finding{'s' * (number != 1)}"
-        return f"<AuditResult of {self.name}: {self.corpus.dialogues} dialogues, {', '.join(self.axes)}; {found}>"
+        findings = f"{number} finding{'s' * (number != 1)}"
+        return f"<AuditResult of {self.name}: {self.corpus.dialogues} dialogues, {', '.join(self.axes)}; {findings}>"
 
     def _repr_html_(self) -> str:
         """Return the findings and the groups as HTML for notebooks."""

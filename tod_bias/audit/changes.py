@@ -113,4 +113,5 @@ def _others(comparison: Comparison, named: set[tuple[str, str]], groups: set[tup
 def _clarity(change: Change) -> float:
     """Return the size of a change relative to its interval."""
     value, interval = change.change.value, change.change.ci
+    # an interval may have no length, if no dialogue changed
     return 0.0 if value is None or interval is None else abs(value) / max(interval[1] - interval[0], 1e-12)

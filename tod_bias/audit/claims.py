@@ -529,6 +529,7 @@ def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array
         return np.zeros(0), np.zeros(0)
     parts = weights.T @ adds
     used = np.asarray(weights.sum(axis=0)).ravel() / max(1, fit.design.units)
+    # a term that every dialogue rests on leaves no dialogues without it: then all of the contrast goes with it
     rest = np.where(used < 1 - 1e-9, (total - parts) / np.maximum(1 - used, 1e-9), 0.0)
     return parts, 1 - rest / total
 

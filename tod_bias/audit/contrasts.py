@@ -326,6 +326,7 @@ class AuditContrasts:
     def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         variants = self._variants
         if place < len(variants.groups):
+            # has_group is cached for all metrics, and callers write into what they get
             return self._table.for_group(place), variants.has_group[:, place].copy()
         return self._table.for_reference(name)
 

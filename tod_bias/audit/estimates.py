@@ -413,6 +413,7 @@ class GroupRows:
         groups = [self.contrasts.groups.index(name) for name in names]
         has, values = (table[:, groups] for table in (self.contrasts.design.has, self.contrasts.values[POOLED]))
         takes_part = has.any(axis=1)
+        # the scores of groups that are served alike may differ by rounding
         return bool(has[takes_part].all() and np.allclose(values[takes_part], values[takes_part, :1], atol=1e-9))
 
     def pair_contrasts(self) -> dict[str, np.ndarray]:

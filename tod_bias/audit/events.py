@@ -59,6 +59,7 @@ class TablePart:
         Raises:
             RunError: the column of facts cannot be read.
         """
+        # variants and arms repeat facts, so each text is parsed once
         dictionary = table.column(FACTS).combine_chunks().dictionary_encode()
         texts = dictionary.dictionary.to_pylist()
         codes = dictionary.indices.to_numpy(zero_copy_only=False)
@@ -247,6 +248,7 @@ def _differing(part: TablePart) -> Iterator[_Turn]:
     """Yield the turns in which the system's variants have different facts, in the order of the table."""
     cells = part.cells
     rows = np.flatnonzero(cells.is_system)
+    # stable: the variants of a turn keep the order of the table, from which an event's pattern is hashed
     rows = rows[np.argsort(cells.cell[rows], kind="stable")]
     of, codes = cells.cell[rows], cells.of_row[rows]
     starts = np.flatnonzero(np.diff(of, prepend=-1))

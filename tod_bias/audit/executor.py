@@ -210,5 +210,6 @@ class LocalExecutor(Executor):
         calls = False
         for (chunk,) in chunks(1):
             result = run_chunk(chunk, dict.fromkeys(chunk, calls))
+            # once a system has made a call, turns without one lack it, in later chunks as well
             calls = calls or any(rows.has_calls for rows in result.rows.values())
             yield chunk, result

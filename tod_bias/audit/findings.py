@@ -301,6 +301,7 @@ def _strongest(claims: Sequence[_Claim]) -> _Claim | None:
     if not candidates:
         return None
     smallest = min(claim.effect.p or 0.0 for claim in candidates)
+    # p-values of events in the same turns may differ in the last digits, by the order of their sums
     ties = [claim for claim in candidates if (claim.effect.p or 0.0) <= smallest * (1 + 1e-9)]
     return _lines(ties)[0].ordered[0]
 

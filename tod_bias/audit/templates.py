@@ -157,6 +157,7 @@ def _joined(skeletons: Sequence[tuple[str, ...]]) -> list[int]:
         if words not in first and len(words) >= _ENOUGH_WORDS:
             keys += [(place, hash(words[:place]), hash(words[place + 1 :]), len(words)) for place in range(len(words))]
         for key in keys:
+            # a key for each word with the word left out: skeletons that share one differ in that word at the most
             parent[root(number)] = root(first.setdefault(key, number))
     order: dict[int, int] = {}
     return [order.setdefault(root(number), len(order)) for number in range(len(skeletons))]

@@ -88,6 +88,7 @@ def _add_whole(
     """Add the arm of the whole system's twin, T(f(T⁻¹ x̃)): what the system did with the original, rewritten."""
     if arm is None:
         return
+    # not strict: of one sample, two draws of the originals are made
     for originals, rewritten in zip(of_originals, of_rewritten, strict=False):
         for axis, some in by_axis.items():
             for variants, traces in zip(some, rewritten[axis], strict=True):

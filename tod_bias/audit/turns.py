@@ -506,6 +506,7 @@ class _AxisSums:
         number, rows = len(events), self._rows
         codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}
         sizes = {role: variants.number * variants.arms for role, variants in self._by_role.items()}
+        # of many events single precision takes half the memory; counts of turns are exact in it up to 2²⁴
         kind = np.float64 if number * sum(sizes.values()) <= MOST_DOUBLES else np.float32
         happened = {role: np.zeros((sizes[role], number), dtype=kind) for role in ROLES}
         original = np.zeros((len(self._ids), number, 2))

@@ -117,6 +117,7 @@ class VariantIndex:
         sorted_places = []
         for of in (self.of, self.placebo):
             chosen = np.flatnonzero(place[of] >= 0)
+            # stable: the variants of one dialogue keep their order, in which their sums are stored
             sorted_places.append(chosen[np.argsort(place[of[chosen]], kind="stable")])
         return sorted_places[0], sorted_places[1]
 

@@ -32,7 +32,6 @@ SYSTEM_PROMPT = "system_prompt"
 CLUSTER = "cluster "
 """Prefix of the columns of further clusters: ``cluster domain``."""
 _TEXTS = ("role", "source", "group", "term", SYSTEM_PROMPT)
-_TERMS = ("source_terms", "terms", "factors")
 
 
 class Membership(NamedTuple):
